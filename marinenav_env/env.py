@@ -17,7 +17,7 @@ from torchrl.envs import EnvBase
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.kernels import find_kernel
-from marinenav_env.pictures.rendering import FPS, MODES, Renderer
+from marinenav_env.pictures.rendering import DEFAULT_FPS, RENDER_MODES, Renderer
 from marinenav_env.runtime.execution import EAGER_EXECUTION, KernelName
 from marinenav_env.runtime.loop import copy_tensors
 from marinenav_env.runtime.philox import RandomSource
@@ -40,12 +40,12 @@ from marinenav_env.stepping.reset_pool import (
     SampledPool,
     Sampler,
     as_scenarios,
-    first_entry,
+    first_entry_number,
     make_sampler,
     require_robots,
-    restore,
+    restore_tensors,
 )
-from marinenav_env.stepping.tensordicts import as_tensordict, carry_over
+from marinenav_env.stepping.tensordicts import add_missing_entries, make_tensordict
 from marinenav_env.stepping.world import World
 from marinenav_env.support import plugins
 from marinenav_env.support.seeds import as_seed
@@ -56,7 +56,7 @@ Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | N
 
 
 def _require_scenarios(scenarios: Any) -> None:
-    """Refuse a value that is not a source of scenarios.
+    """Raise an error for a value that is not a source of scenarios for MarineNavEnv.
 
     Raises:
         ConfigError: when it is of another type, or empty.
@@ -175,7 +175,7 @@ class MarineNavEnv(EnvBase):
         super().__init__(device=device, batch_size=torch.Size([num_envs]))
         self.num_envs, self.dtype, self.continuous, self.flat = num_envs, dtype, continuous, flat
         self._renderer: Renderer | None = None
-        self._captures, self._kernel = capture_step, kernel
+        self._capture_step, self._kernel = capture_step, kernel
         self.config = config = config or WorldConfig()
         if not isinstance(source, Curriculum | Scenario):
             self.config = config_for_batch(config, source)
@@ -185,9 +185,9 @@ class MarineNavEnv(EnvBase):
         self._noise = noise or RandomSource.from_seed(0, num_envs, self._generator.device)
         none = torch.zeros(num_envs, dtype=torch.bool, device=self._generator.device)
         # Kernels other than ``compiled`` start an episode wherever one has ended.
-        self._allowed = (none, ~none) if kernel == "compiled" else None
-        self._pool_begin = first_entry(source, self._noise)
-        with self._users_errors():
+        self._start_masks = (none, ~none) if kernel == "compiled" else None
+        self._first_entry_number = first_entry_number(source, self._noise)
+        with self._convert_user_errors():
             self._make_world(compile_step, episode_statistics, kernel)
             pairs = None if continuous else self.num_discrete_actions
             self._actions = ActionChecks(pairs, self._generator.device, check_actions)
@@ -200,8 +200,10 @@ class MarineNavEnv(EnvBase):
     # Set-up -------------------------------------------------------------------------------------
 
     @contextmanager
-    def _users_errors(self) -> Iterator[None]:
-        """Convert errors of user-defined sensors, rewards and samplers to ConfigErrors, also those of a trial step.
+    def _convert_user_errors(self) -> Iterator[None]:
+        """Return a context that converts errors of user-defined sensors, rewards and samplers to ConfigErrors.
+
+        At its end a trial step is made, with which their errors appear at once.
 
         Raises:
             ConfigError: when user-defined code fails or returns a wrong result.
@@ -228,7 +230,7 @@ class MarineNavEnv(EnvBase):
             raise ConfigError(f"{named}: failed in a world ({plugins.describe_error(error, modules)})") from error
 
     def _make_world(self, compile_step: bool, statistics: bool, kernel: str) -> None:
-        """Create what does not depend on the seed: source of scenarios, parameters and World."""
+        """Create what does not depend on the seed: the source of scenarios, the parameters and ``world``."""
         device, source, config = self._generator.device, self._scenarios, self.config
         self._source: Any
         if isinstance(source, Curriculum | Scenario):
@@ -286,7 +288,7 @@ class MarineNavEnv(EnvBase):
         if not self._noise_given:
             self._noise.reseed(seed)
         self.env_steps = 0
-        self._begun, self._restored, self._outcome = False, False, None
+        self._has_begun, self._was_restored, self._outcome = False, False, None
         if isinstance(self._scenarios, Curriculum):
             self.reset_pool: ResetPool = SampledPool(
                 self._source, self._scenarios, self._make_reset_state, self._noise, self._generator
@@ -300,22 +302,28 @@ class MarineNavEnv(EnvBase):
         # A new loop, since a captured one reads the memory of the old pool.
         self._loop = EAGER_EXECUTION.make_loop(
             self.make_step,
-            self._begin(),
+            self._start_all_episodes(),
             self._generator.device,
-            capture=self._captures,
+            capture=self._capture_step,
             name="a step of the environment",
         )
 
-    def _begin(self) -> WorldState:
-        """Prepare the reset pool and return the state in which all environments start new episodes."""
+    def _start_all_episodes(self) -> WorldState:
+        """Start new episodes in all environments: advance the reset pool and return their state."""
         self.reset_pool.prepare(self.env_steps)
         episodes = self.new_episodes()
         self.reset_pool.advance(None)
         return self.world.begin(self._pool, episodes.entries())
 
     def _make_reset_state(self, scenario: Scenario, index: Tensor, source: RandomSource | None) -> ResetState:
-        """Return scenarios [P] with their first state and observation; see reset_pool.MakeResetState."""
-        source = source or self._noise._replace(environment=index + self._pool_begin)
+        """Return scenarios [P] with their first state and observation, and set their parameters, if these vary.
+
+        Args:
+            scenario: scenarios, batch [P].
+            index: [P] int64, indices of the scenarios in the reset pool.
+            source: random source of P environments; None: the one of the environment, for scenarios that are given.
+        """
+        source = source or self._noise._replace(environment=index + self._first_entry_number)
         if self._varying is not None:
             drawn = self._varying.sample(scenario.level, source)
             for name in drawn.keys(include_nested=True, leaves_only=True):
@@ -352,7 +360,7 @@ class MarineNavEnv(EnvBase):
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """Names of the columns of ``episode_statistics``, see statistic_names; empty if these are not requested."""
+        """Names of the S columns of ``episode_statistics``, such as ``return``; empty if these are not requested."""
         return self.world.statistics
 
     @property
@@ -387,7 +395,7 @@ class MarineNavEnv(EnvBase):
 
     @property
     def constants(self) -> Parameters:
-        """Parameters of the environments; batch [E], or [1] when shared."""
+        """Parameters of vessels, sensors, reward and weather of the episodes; batch [E], or [1] when shared."""
         return self.world_state.parameters
 
     @property
@@ -405,17 +413,17 @@ class MarineNavEnv(EnvBase):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         action = self._action(tensordict)
-        self._actions.within(action, controlled_robots(self.world_state.now))
-        result = self.world.step(self.world_state, action, self.next_source())
+        self._actions.flag_invalid(action, controlled_robots(self.world_state.now))
+        result = self.world.step(self.world_state, action, self.next_noise_source())
         self.world_state, self._outcome = result.world, result.outcome
         self.env_steps += self.num_envs
-        self._restored = False
+        self._was_restored = False
         return self._current_tensordict(result.outcome)
 
     def _action(self, tensordict: TensorDictBase) -> Tensor:
         """Return the actions in a tensordict, after the checks that are possible before the step."""
         action: Any = tensordict.get((GROUP, "action"), None)
-        self._actions.before(action, controlled_robots(self.world_state.now))
+        self._actions.check_before_step(action, controlled_robots(self.world_state.now))
         return action
 
     def check_actions(self) -> None:
@@ -428,26 +436,26 @@ class MarineNavEnv(EnvBase):
         Raises:
             ConfigError: when an action of an active robot was not finite, or not a valid index.
         """
-        self._actions.read()
+        self._actions.read_flag()
 
-    def _check_now_and_then(self) -> None:
+    def _check_periodically(self) -> None:
         """Check actions about every 1,000 steps of the batch, for loops that never reset all environments."""
-        self._actions.read_now_and_then(self.env_steps // self.num_envs)
+        self._actions.read_flag_periodically(self.env_steps // self.num_envs)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         done = None if tensordict is None else tensordict.get("_reset", None)
         # Loops of TorchRL that do not call maybe_reset, such as those around a TransformedEnv, start episodes here.
-        if self._begun and not (self._restored and done is None):
+        if self._has_begun and not (self._was_restored and done is None):
             self.reset_pool.refresh(self.env_steps)
         if done is not None:
-            self._check_now_and_then()
+            self._check_periodically()
             self._start_episodes(done)
         else:
             self.check_actions()
             # The first full reset after load_state_dict continues the saved episodes.
-            if not self._restored:
-                self.world_state = self._begin()
-        self._begun, self._restored = True, False
+            if not self._was_restored:
+                self.world_state = self._start_all_episodes()
+        self._has_begun, self._was_restored = True, False
         return self._current_tensordict()
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -459,7 +467,7 @@ class MarineNavEnv(EnvBase):
         Returns:
             The tensordict, with the first observation of new episodes and their flags cleared.
         """
-        self._check_now_and_then()
+        self._check_periodically()
         self.reset_pool.refresh(self.env_steps)
         self._start_episodes(tensordict.get("done"))
         return tensordict.update(self._current_tensordict())
@@ -482,7 +490,7 @@ class MarineNavEnv(EnvBase):
         if tensordict.batch_size != self.batch_size:
             batch, expected = [*tensordict.batch_size], [*self.batch_size]
             raise RuntimeError(f"a step with the batch size {batch}; this environment has {expected}")
-        self._check_now_and_then()
+        self._check_periodically()
         action = self._action(tensordict)
         self.env_steps += self.num_envs
         self.reset_pool.refresh(self.env_steps)
@@ -490,8 +498,8 @@ class MarineNavEnv(EnvBase):
         self._outcome, step, next_input = self._loop(action.detach() if captures else action)
         if captures:  # the next step overwrites these tensors
             step, next_input = copy_tensors((step, next_input))
-        self._restored = False
-        carry_over(tensordict, next_input)
+        self._was_restored = False
+        add_missing_entries(tensordict, next_input)
         next_input.get(GROUP).pop("reward", None)
         tensordict.set("next", step)
         return tensordict, next_input
@@ -511,26 +519,27 @@ class MarineNavEnv(EnvBase):
             The state that the next step starts from; and the outcome of the step, its result under
             TorchRL's keys, and the state that the next step starts from under TorchRL's keys.
         """
-        self._actions.within(action, controlled_robots(world.now))
-        result = self.world.step(world, action, self.next_source(), self.new_episodes())
+        self._actions.flag_invalid(action, controlled_robots(world.now))
+        result = self.world.step(world, action, self.next_noise_source(), self.new_episodes())
         self.reset_pool.advance(result.outcome.episode_done)
         step = self._as_tensordict(result.observation, result.controlled, result.outcome, result.outcome.statistics)
         return result.world, (result.outcome, step, self.to_tensordict(result.world))
 
     def new_episodes(self) -> NewEpisodes:
-        """Return the reset pool, with the entries from which the next episodes start."""
-        _, all_allowed = self._allowed or (None, None)
+        """Return the states of the reset pool, with the index of the entry from which each next episode starts."""
+        _, all_allowed = self._start_masks or (None, None)
         return NewEpisodes(self._pool, self.reset_pool.next_index(), all_allowed)
 
-    def no_episodes(self, noise: RandomSource) -> NewEpisodes:
-        """Return NewEpisodes of the same structure as ``new_episodes``, for a step in which no episode starts.
+    def placeholder_episodes(self, noise: RandomSource) -> NewEpisodes:
+        """Return a placeholder for the result of ``new_episodes`` with which a step starts no episodes.
 
-        The step then runs the same compiled code. With a kernel other than ``compiled``, episodes start nevertheless.
+        It has the same structure, so that the step runs the same compiled code. With a kernel other than ``compiled``,
+        episodes start nevertheless.
 
         Args:
             noise: random source of the noise of that step.
         """
-        none, _ = self._allowed or (None, None)
+        none, _ = self._start_masks or (None, None)
         entry = self.reset_pool.next_index()
         if isinstance(entry, RandomSource):
             # The compiled code requires that noise and entry share these tensors.
@@ -543,7 +552,7 @@ class MarineNavEnv(EnvBase):
         self.world_state = reset_environments(over, self.new_episodes(), self.world_state)
         self.reset_pool.advance(over)
 
-    def next_source(self) -> RandomSource:
+    def next_noise_source(self) -> RandomSource:
         """Return the random source of the noise of the next step, and advance to the step after it."""
         return self._noise.take_step()
 
@@ -578,11 +587,11 @@ class MarineNavEnv(EnvBase):
         observation: Any = TensorDict(dict(entries.items()), active.shape, self.device)
         if self.flat:
             observation = flatten_observation(observation, self.entries)
-        return as_tensordict(observation, active, outcome, self.device, statistics)
+        return make_tensordict(observation, active, outcome, self.device, statistics)
 
     # Pictures -----------------------------------------------------------------------------------
 
-    def render(self, mode: str = "rgb_array", fps: float | None = FPS) -> NDArray[np.uint8] | None:
+    def render(self, mode: str = "rgb_array", fps: float | None = DEFAULT_FPS) -> NDArray[np.uint8] | None:
         """Draw the first environment, with tracks through all states of the episode at which ``render`` was called.
 
         Args:
@@ -593,7 +602,7 @@ class MarineNavEnv(EnvBase):
         Raises:
             ConfigError: when there is no such mode, or matplotlib is not installed.
         """
-        require(mode in MODES, "mode", mode, " or ".join(MODES))
+        require(mode in RENDER_MODES, "mode", mode, " or ".join(RENDER_MODES))
         levels = self._scenarios.levels if isinstance(self._scenarios, Curriculum) else ()
         self._renderer = self._renderer or Renderer(self.config, levels)
         if mode == "rgb_array":
@@ -621,7 +630,7 @@ class MarineNavEnv(EnvBase):
             "generator": self._generator.get_state(),
             "noise": {name: tensor.clone() for name, tensor in self._noise.tensors_to_save().items()},
             "env_steps": self.env_steps,
-            "begun": self._begun or self.env_steps > 0,
+            "begun": self._has_begun or self.env_steps > 0,
         }
 
     def load_state_dict(self, state: Any, strict: bool = True, **kwargs: Any) -> None:
@@ -645,16 +654,16 @@ class MarineNavEnv(EnvBase):
         now, parameters = self.world_state
         self.world_state = WorldState(now.clone(), parameters)
         try:
-            restore(self.world_state.now, state["now"])
-            restore(parameters, state["parameters"])
+            restore_tensors(self.world_state.now, state["now"])
+            restore_tensors(parameters, state["parameters"])
             if self._varying is not None:
-                restore(self._all_constants, state["constants"])
+                restore_tensors(self._all_constants, state["constants"])
             self.reset_pool.load_state_dict(state["reset_pool"])
             noise = self._noise.tensors_to_save()
-            restore(noise, {name: state["noise"][name] for name in noise})
+            restore_tensors(noise, {name: state["noise"][name] for name in noise})
             self._generator.set_state(state["generator"].cpu())
         except (RuntimeError, KeyError, AttributeError) as error:
             raise ConfigError(f"the saved world does not fit this one: {error}") from error
         self.env_steps = state["env_steps"]
-        self._begun = self._restored = state["begun"]
+        self._has_begun = self._was_restored = state["begun"]
         self._outcome = None

@@ -43,7 +43,7 @@ STEP_DURATION = WORLD_CONFIG.dt * WORLD_CONFIG.substeps
 """Length of a control step (s)."""
 POLICY = "pretrained/rainbow"
 """Policy whose reward is drawn next to that of the baseline ``straight``."""
-BLUE, RED, GREEN = shapes.COLOURS[:3]
+BLUE, RED, GREEN = shapes.VESSEL_COLOURS[:3]
 
 
 # Small worlds -----------------------------------------------------------------------------------
@@ -160,18 +160,18 @@ def draw_frames(axes: Any) -> None:
     """Draw a hull with its frame, its thrusters and its disc in the frame of the world."""
     view = simulate_view(make_episode([(0.0, 0.0, 35.0)]), (600.0, 300.0), 2)
     pose = np.array([0.0, 0.0, math.radians(35.0)])
-    still = shapes.on_page(shapes.hull_outline(pose, view.hulls[0]))
+    still = shapes.to_page(shapes.hull_outline(pose, view.hulls[0]))
     axes.fill(*still.T, facecolor="0.85", edgecolor="black", zorder=2)
     shapes.draw_disc(axes, 0.0, 0.0, VESSEL_CONFIG.radius, fill=False, linestyle="--", zorder=2)
     for corner, name in (((4.2, 0.0), "x ahead"), ((0.0, 4.2), "y to starboard")):
-        tip = shapes.on_page(shapes.from_body(pose, np.array([corner])))[0]
+        tip = shapes.to_page(shapes.body_to_world(pose, np.array([corner])))[0]
         shapes.draw_arrow(axes, np.zeros(2), tip)
         axes.annotate(name, tip, (4, 3), textcoords="offset points", fontsize=9)
     for side, thrust, name in ((-1, 600.0, "left thrust"), (1, 300.0, "right thrust")):
         body = np.array([[-2.5, side * 1.25], [-2.5 + 0.003 * thrust, side * 1.25]])
-        start, tip = shapes.on_page(shapes.from_body(pose, body))
+        start, tip = shapes.to_page(shapes.body_to_world(pose, body))
         shapes.draw_arrow(axes, start, tip, head="-|>")
-        place = shapes.on_page(shapes.from_body(pose, np.array([[-4.4, side * 1.9]])))[0]
+        place = shapes.to_page(shapes.body_to_world(pose, np.array([[-4.4, side * 1.9]])))[0]
         add_label(axes, name, tuple(start), tuple(place))
     corner = np.array([-5.5, 2.9])
     for tip, name, offset in (((0.0, 2.0), "x north", (-4, 4)), ((2.0, 0.0), "y east", (0, 5))):
@@ -204,11 +204,11 @@ def draw_turning(axes: Any) -> None:
     for number, (left, right) in enumerate(((1000.0, 1000.0), (1000.0, 500.0), (1000.0, 0.0))):
         start = (0.0, 12.0 * number, 0.0)
         view = simulate_view(make_episode([start]), (left, right), 20)
-        style = {"color": shapes.COLOURS[number], "linestyle": shapes.STYLES[number]}
+        style = {"color": shapes.VESSEL_COLOURS[number], "linestyle": shapes.TRACK_STYLES[number]}
         track = view.poses[:, 0]
         axes.plot(track[:, 1], track[:, 0], linewidth=1.4, **style)
         for frame in range(0, view.frames, 4):
-            outline = shapes.on_page(shapes.hull_outline(track[frame], view.hulls[0]))
+            outline = shapes.to_page(shapes.hull_outline(track[frame], view.hulls[0]))
             axes.fill(*outline.T, facecolor=style["color"], edgecolor="black", alpha=0.45)
         axes.text(start[1], -4.2, f"{left:g}\n{right:g}", fontsize=9, ha="center", va="top")
     axes.text(-5.0, -4.2, "left\nright", fontsize=9, ha="right", va="top")
@@ -236,7 +236,7 @@ def draw_perception() -> Any:
     axes = figure.subplots()
     for vessel in range(view.vessels):
         shapes.draw_hull(axes, view, vessel, 0, 1.0)
-        y, x = shapes.on_page(view.poses[0, vessel, :2])
+        y, x = shapes.to_page(view.poses[0, vessel, :2])
         axes.text(y, x + 3.4, f"vessel {vessel + 1}", fontsize=9, fontweight="bold", ha="center")
     for x, y, radius in obstacles:
         shapes.draw_disc(axes, x, y, radius, facecolor="0.35", edgecolor="black", zorder=2)
@@ -309,7 +309,7 @@ def draw_turns(axes: Any, rule: int, course: float) -> tuple[Any, np.ndarray]:
         zorder=1,
         extent=(ACROSS_POINTS[0], ACROSS_POINTS[-1], AHEAD_POINTS[0], AHEAD_POINTS[-1]),
     )
-    outline = shapes.on_page(zone_outline(rule, WORLD_CONFIG.colregs))
+    outline = shapes.to_page(zone_outline(rule, WORLD_CONFIG.colregs))
     axes.fill(*outline.T, fill=False, edgecolor="black", linewidth=1.5, zorder=2)
     axes.set(
         xlim=(-20, 12),
@@ -328,12 +328,12 @@ def draw_zone(axes: Any, rule: int, course: float, place: tuple[float, float]) -
     size = np.array([VESSEL_CONFIG.length, VESSEL_CONFIG.width])
     own_pose = np.array([*place, course])
     for pose, colour in ((np.zeros(3), "0.6"), (own_pose, "white")):
-        axes.fill(*shapes.on_page(shapes.hull_outline(pose, size)).T, facecolor=colour, edgecolor="black", zorder=5)
+        axes.fill(*shapes.to_page(shapes.hull_outline(pose, size)).T, facecolor=colour, edgecolor="black", zorder=5)
     turn = turns[np.abs(AHEAD_POINTS - place[0]).argmin(), np.abs(ACROSS_POINTS - place[1]).argmin()]
     required = np.array([*place, course + math.radians(float(turn))])
     for pose, style in ((own_pose, "-"), (required, (0, (3, 2)))):
-        ends = shapes.from_body(pose, np.array([[2.6, 0.0], [7.5, 0.0]]))
-        shapes.draw_arrow(axes, *shapes.on_page(ends), linestyle=style)
+        ends = shapes.body_to_world(pose, np.array([[2.6, 0.0], [7.5, 0.0]]))
+        shapes.draw_arrow(axes, *shapes.to_page(ends), linestyle=style)
     return image
 
 

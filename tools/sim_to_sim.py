@@ -266,7 +266,7 @@ def draw_success(results: dict[str, Any], path: Path) -> None:
         "clock offset": "clock ahead by (s)",
     }
     for panel, (name, axis) in zip(panels, labels.items(), strict=True):
-        for key, colour in zip((name, f"{name}, not extrapolated"), drawing.COLOURS, strict=False):
+        for key, colour in zip((name, f"{name}, not extrapolated"), drawing.VESSEL_COLOURS, strict=False):
             if key not in DISTURBANCES:
                 continue
             values = sorted((0.0, *DISTURBANCES[key]))

@@ -19,29 +19,30 @@ from torch import Tensor
 from marinenav_env.config import STEERING_TYPES, WorldConfig
 from marinenav_env.env import Scenarios
 from marinenav_env.interfaces.numpy_worlds import METADATA, NumpyWorlds, Results
-from marinenav_env.interfaces.scripted import SCRIPTED, write_actions
-from marinenav_env.pictures.rendering import FPS
+from marinenav_env.interfaces.scripted import SCRIPTED_POLICIES, write_actions
+from marinenav_env.pictures.rendering import DEFAULT_FPS
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.specs import GROUP
-from marinenav_env.stepping.actions import check_form
+from marinenav_env.stepping.actions import check_shape_and_dtype
 from marinenav_env.support.seeds import as_seed
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
+"""Function that writes the actions of all robots, ``robots/action``, into the output of MarineNavEnv and returns it."""
 
 
-class _FirstVessels(NumpyWorlds):
+class _FirstVesselWorlds(NumpyWorlds):
     """Worlds in which the first vessel is the agent and the others follow another policy.
 
     Args:
-        others: policy of the other vessels, or the name of a scripted policy.
-        *settings: arguments of NumpyWorlds.
+        others: policy of the other vessels, or ``straight`` or ``idle``.
+        *settings: positional arguments of NumpyWorlds.
     """
 
     def __init__(self, others: str | Policy, *settings: Any) -> None:
         super().__init__(*settings)
-        is_policy = callable(others) or others in SCRIPTED
-        require(is_policy, "others", others, f"a policy, or one of {', '.join(SCRIPTED)}")
+        is_policy = callable(others) or others in SCRIPTED_POLICIES
+        require(is_policy, "others", others, f"a policy, or one of {', '.join(SCRIPTED_POLICIES)}")
         extras = self.env.constants.extras
         if others == "straight" and self.env.num_robots > 1 and extras is not None:
             has_thrusters = not (extras.steering != STEERING_TYPES.index("thrusters")).any()
@@ -55,9 +56,9 @@ class _FirstVessels(NumpyWorlds):
         super().reset(seed)
         self._require_agents(np.ones(self.env.num_envs, np.bool_))
 
-    def begin_next(self, over: NDArray[np.bool_]) -> None:
+    def start_episodes(self, over: NDArray[np.bool_]) -> None:
         """Start a new episode where ``over`` [E] is true, and require that it has an agent."""
-        super().begin_next(over)
+        super().start_episodes(over)
         self._require_agents(over)
 
     def _require_agents(self, begun: NDArray[np.bool_]) -> None:
@@ -76,15 +77,18 @@ class _FirstVessels(NumpyWorlds):
             )
 
     def step(self, actions: Tensor) -> Results:
-        """Make a control step with the agents' actions [E, ...], and return the agents' NumpyWorlds.result."""
+        """Make a control step with the agents' actions, [E, 2] or [E], and return the agents' results.
+
+        They are observation, reward, terminated, truncated and ``info``, with arrays [E, ...].
+        """
         env, others = self.env, self._others
         joint = others(self.now) if callable(others) else write_actions(self.now, env, others)
         policy_actions: Any = None if joint is None else joint.get((GROUP, "action"), None)
-        check_form(policy_actions, env.state.active.shape, env.continuous)
+        check_shape_and_dtype(policy_actions, env.state.active.shape, env.continuous)
         # The policy's actions may have an integer type.
         all_actions = policy_actions.to(env.dtype if env.continuous else torch.int64, copy=True)
         all_actions[:, 0] = actions
-        self.act(all_actions)
+        self.step_all(all_actions)
         return self.result(0)
 
 
@@ -119,9 +123,9 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
         continuous: bool = True,
         flat: bool = False,
         render_mode: str | None = None,
-        render_fps: float | None = FPS,
+        render_fps: float | None = DEFAULT_FPS,
     ) -> None:
-        self._worlds = _FirstVessels(others, config, scenarios, continuous, flat, render_mode, render_fps)
+        self._worlds = _FirstVesselWorlds(others, config, scenarios, continuous, flat, render_mode, render_fps)
         self.observation_space = self._worlds.observation_space()
         self.action_space = self._worlds.action_space()
         self.render_mode = render_mode
@@ -131,11 +135,11 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
         seed = None if seed is None else as_seed(seed)
         super().reset(seed=seed)
         self._worlds.reset(seed)
-        return self._worlds.only(self._worlds.observation(0)), {}
+        return self._worlds.remove_batch_dimension(self._worlds.observation(0)), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Make a control step; return observation, reward, terminated, truncated and ``info`` of the agent."""
-        return self._worlds.only(self._worlds.step(self._worlds.actions(action, unbatched=True)))
+        return self._worlds.remove_batch_dimension(self._worlds.step(self._worlds.actions(action, unbatched=True)))
 
     def render(self) -> Any:
         """Return pixels [height, width, 3] if ``render_mode`` is rgb_array, else None."""
@@ -157,7 +161,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         num_envs: number of worlds E.
         config: configuration of the worlds; by default the published one.
         scenarios: scenarios of the episodes, as in MarineNavEnv; by default drawn from all levels.
-        others: policy of the other vessels, or the name of a scripted policy.
+        others: policy of the other vessels, ``straight`` or ``idle``, as in MarineNavGymEnv.
         continuous: True for continuous actions, False for indices of thrust-change pairs.
         flat: True for observations as one vector, False for a dictionary.
         render_mode: ``rgb_array``, ``human`` or None; the first world is drawn.
@@ -183,7 +187,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         continuous: bool = True,
         flat: bool = False,
         render_mode: str | None = None,
-        render_fps: float | None = FPS,
+        render_fps: float | None = DEFAULT_FPS,
         device: torch.device | str = "cpu",
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
@@ -197,7 +201,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         require(is_positive, "num_envs", num_envs, "a whole number, at least 1")
         config = _limit_steps(config or WorldConfig(), max_episode_steps)
         settings = config, scenarios, continuous, flat, render_mode, render_fps, num_envs, device
-        self._worlds = _FirstVessels(others, *settings)
+        self._worlds = _FirstVesselWorlds(others, *settings)
         self._mode = modes[mode_name]
         self.metadata = METADATA | {"autoreset_mode": self._mode}
         self._over = np.zeros(num_envs, np.bool_)
@@ -233,7 +237,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
                 mask,
                 f"an array of {self.num_envs} truth values, without a seed",
             )
-            self._worlds.begin_next(mask)
+            self._worlds.start_episodes(mask)
             self._over &= ~mask
         return self._worlds.observation(0), {}
 
@@ -245,7 +249,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         action[torch.from_numpy(begin)] = 0
         last, reward, terminated, truncated, info = self._worlds.step(action)
         if begin.any():
-            self._worlds.begin_next(begin)
+            self._worlds.start_episodes(begin)
             last = self._worlds.observation(0)
             reward, terminated, truncated = (
                 np.where(begin, np.zeros_like(values), values) for values in (reward, terminated, truncated)
@@ -257,12 +261,12 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
             self._over = over
         elif over.any():
             info |= self._final(last, info, over)
-            self._worlds.begin_next(over)
+            self._worlds.start_episodes(over)
             last = self._worlds.observation(0)
         return last, reward, terminated, truncated, info
 
     def _final(self, last: Any, info: dict[str, Any], over: NDArray[np.bool_]) -> dict[str, Any]:
-        """Return the last observation and ``info`` of the episodes that are over, under Gymnasium's keys."""
+        """Return Gymnasium's final_obs and final_info, with masks, of the worlds whose episode is ``over`` [E]."""
         final: NDArray[Any] = np.full(self.num_envs, None, object)
         for row in np.flatnonzero(over):
             is_flat = isinstance(last, np.ndarray)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import MarineNavEnv, Scenarios
-from marinenav_env.pictures.rendering import FPS, MODES
+from marinenav_env.pictures.rendering import DEFAULT_FPS, RENDER_MODES
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flatten_observation
 from marinenav_env.specs import GROUP
@@ -23,7 +23,7 @@ from marinenav_env.support.seeds import joint_seed
 from marinenav_env.support.validation import ConfigError, require
 
 Results = tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]
-METADATA = {"render_modes": list(MODES), "render_fps": FPS}
+METADATA = {"render_modes": list(RENDER_MODES), "render_fps": DEFAULT_FPS}
 
 
 class NumpyWorlds:
@@ -54,11 +54,11 @@ class NumpyWorlds:
         continuous: bool,
         flat: bool,
         render_mode: str | None,
-        render_fps: float | None = FPS,
+        render_fps: float | None = DEFAULT_FPS,
         num_envs: int = 1,
         device: torch.device | str = "cpu",
     ) -> None:
-        require(render_mode in (None, *MODES), "render_mode", render_mode, " or ".join(MODES))
+        require(render_mode in (None, *RENDER_MODES), "render_mode", render_mode, " or ".join(RENDER_MODES))
         source = as_scenarios(scenarios)
         if isinstance(source, Curriculum) and num_envs == 1:
             # Except on a CPU, complete scenarios of a batch replace incomplete ones, so a batch must have several.
@@ -77,18 +77,18 @@ class NumpyWorlds:
         if seed is not None:
             self.env.set_seed(joint_seed(seed, self.env.num_envs))
         if seed is None and self._begun:
-            self.begin_next(np.ones(self.env.num_envs, np.bool_))
+            self.start_episodes(np.ones(self.env.num_envs, np.bool_))
         else:
             self.now = self.env.reset()
         self._begun = True
         self._show()
 
-    def begin_next(self, over: NDArray[np.bool_]) -> None:
+    def start_episodes(self, over: NDArray[np.bool_]) -> None:
         """Start a new episode where ``over`` [E] is true."""
         done = torch.from_numpy(over).to(self.env.device)[:, None]
         self.now = self.env.maybe_reset(TensorDict({"done": done}, [len(over)]))
 
-    def require_begun(self) -> None:
+    def require_reset(self) -> None:
         """Raise ConfigError if no episode has begun yet.
 
         Raises:
@@ -98,7 +98,7 @@ class NumpyWorlds:
             raise ConfigError("step: must come after reset")
 
     def actions(self, values: Any, key: str = "action", unbatched: bool = False) -> Tensor:
-        """Convert the actions of one robot per world to a tensor [E, ...]; ``act`` checks their values.
+        """Convert the actions of one robot per world to a tensor [E, ...]; ``step_all`` checks their values.
 
         Args:
             values: array of actions, or a value that converts to one.
@@ -108,7 +108,7 @@ class NumpyWorlds:
         Raises:
             ConfigError: when the actions have another shape or type, or no episode has begun.
         """
-        self.require_begun()
+        self.require_reset()
         continuous, array = self.env.continuous, _to_array(values)
         shape = [1 if unbatched else self.env.num_envs, 2][unbatched : 2 if continuous else 1]
         require(list(array.shape) == shape, f"{key}.shape", list(array.shape), f"{shape}")
@@ -117,12 +117,12 @@ class NumpyWorlds:
             array.dtype.kind in ("iuf" if continuous else "iu"), f"{key}.dtype", array.dtype, f"a type of {allowed}"
         )
         if array.dtype.kind == "f":
-            # Clipped before conversion to a smaller type makes values infinite; ``act`` raises an error for those.
+            # Clipped before conversion to a smaller type makes values infinite; ``step_all`` raises an error for those.
             array = np.where(np.isfinite(array), array.clip(-1.0, 1.0), array)
         tensor = torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else np.int64))
         return tensor[None] if unbatched else tensor
 
-    def act(self, actions: Tensor) -> None:
+    def step_all(self, actions: Tensor) -> None:
         """Make a control step with the actions [E, R, ...] of all robots, and store its output in ``now``.
 
         Raises:
@@ -143,12 +143,12 @@ class NumpyWorlds:
         self.env.close()
 
     @staticmethod
-    def only(batched: Any) -> Any:
+    def remove_batch_dimension(batched: Any) -> Any:
         """Remove the batch dimension from arrays [1, ...] in nested tuples and dictionaries."""
         if isinstance(batched, tuple):
-            return tuple(map(NumpyWorlds.only, batched))
+            return tuple(map(NumpyWorlds.remove_batch_dimension, batched))
         if isinstance(batched, dict):
-            return {name: NumpyWorlds.only(values) for name, values in batched.items()}
+            return {name: NumpyWorlds.remove_batch_dimension(values) for name, values in batched.items()}
         return batched[0] if batched.ndim > 1 else batched[0].item()
 
     def _show(self) -> None:
@@ -180,7 +180,7 @@ class NumpyWorlds:
 
     def observation_space(self) -> spaces.Space[Any]:
         """Return the space of one robot's observations, which has the entries of MarineNavEnv.entries."""
-        parts = {name: _space(entry) for name, entry in self.env.entries.items()}
+        parts = {name: _space_of_entry(entry) for name, entry in self.env.entries.items()}
         if not self.flat:
             return spaces.Dict(parts)
         boxes = [spaces.flatten_space(part) for part in parts.values()]
@@ -204,7 +204,7 @@ def _to_array(values: Any) -> NDArray[Any]:
         return np.array(None)
 
 
-def _space(entry: Entry) -> spaces.Space[Any]:
+def _space_of_entry(entry: Entry) -> spaces.Space[Any]:
     """Return the space of an entry for one robot, with finite bounds for numbers, as many libraries require."""
     if entry.kind == "mask":
         return spaces.MultiBinary(entry.shape[0] if len(entry.shape) == 1 else entry.shape)

@@ -8,7 +8,7 @@ from typing import Any
 from marinenav_env.config import WorldConfig
 from marinenav_env.env import Scenarios
 from marinenav_env.interfaces.numpy_worlds import METADATA, NumpyWorlds
-from marinenav_env.pictures.rendering import FPS
+from marinenav_env.pictures.rendering import DEFAULT_FPS
 from marinenav_env.specs import GROUP
 from marinenav_env.support.validation import require
 
@@ -48,7 +48,7 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         continuous: bool = True,
         flat: bool = False,
         render_mode: str | None = None,
-        render_fps: float | None = FPS,
+        render_fps: float | None = DEFAULT_FPS,
     ) -> None:
         self._world = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps)
         self._index = {f"robot_{robot}": robot for robot in range(self._world.env.num_robots)}
@@ -73,7 +73,9 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         self._world.reset(seed)
         active = self._world.now.get((GROUP, "mask"))[0].tolist()
         self.agents = [name for name, robot in self._index.items() if active[robot]]
-        observations = {name: self._world.only(self._world.observation(self._index[name])) for name in self.agents}
+        observations = {
+            name: self._world.remove_batch_dimension(self._world.observation(self._index[name])) for name in self.agents
+        }
         return observations, {name: {} for name in self.agents}
 
     def step(
@@ -81,7 +83,7 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Any]]:
         """Make a control step and return its results by agent; all agents must act, other actions have no effect."""
         world, acting = self._world, self.agents
-        world.require_begun()
+        world.require_reset()
         names = ", ".join(self.possible_agents)
         has_agents = isinstance(actions, Mapping) and actions.keys() <= self._index.keys()
         require(has_agents, "actions", actions, f"a dictionary of actions by agent, of {names}")
@@ -90,8 +92,8 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         joint: Any = world.env.action_spec.zero().get((GROUP, "action"))
         for name in acting:
             joint[:, self._index[name]] = world.actions(actions[name], f"actions[{name!r}]", unbatched=True)
-        world.act(joint)
-        results = {name: world.only(world.result(self._index[name])) for name in acting}
+        world.step_all(joint)
+        results = {name: world.remove_batch_dimension(world.result(self._index[name])) for name in acting}
         columns: Any = ({name: row[column] for name, row in results.items()} for column in range(5))
         observations, rewards, terminated, truncated, infos = columns
         self.agents = [name for name in acting if not (terminated[name] or truncated[name])]

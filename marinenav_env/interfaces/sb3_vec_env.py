@@ -22,6 +22,7 @@ except ImportError as error:
     ) from error
 
 Indices = int | Iterable[int] | None
+"""Indices of worlds; None: all."""
 
 
 class MarineNavVecEnv(VecEnv):

@@ -16,29 +16,29 @@ from marinenav_env.env import MarineNavEnv
 from marinenav_env.physics.thrust import ThrustController, velocity_to_goal
 from marinenav_env.specs import GROUP
 
-SPEED = 2.5
-"""Desired speed over ground of published vessels that go straight to their goal (m/s); scaled for other vessels."""
+CRUISE_SPEED = 2.5
+"""Desired speed over ground of default vessels that go straight to their goal (m/s); scaled for other vessels."""
 
 
-def idle(self_state: Tensor, env: MarineNavEnv) -> Tensor:
-    """Return actions [E, R, 2] that do not change the thrust; ``self_state`` is [E, R, 7]."""
+def idle_actions(self_state: Tensor, env: MarineNavEnv) -> Tensor:
+    """Return actions [E, R, 2] of zero, which do not change the thrust; ``self_state`` is [E, R, 7]."""
     return torch.zeros_like(self_state[..., :2])
 
 
-def straight(self_state: Tensor, env: MarineNavEnv) -> Tensor:
+def straight_actions(self_state: Tensor, env: MarineNavEnv) -> Tensor:
     """Return actions [E, R, 2] that steer straight to the goal, without avoidance; ``self_state`` is [E, R, 7]."""
     seconds, scale = env.config.dt * env.config.substeps, env.config.scenario
     vessel, extras = env.constants.vessel, env.constants.extras
     vessel = vessel if extras is None else vessel.replace(width=extras.spacing)
     controller = ThrustController(vessel, seconds, time_scale=scale.time_scale)
-    return controller(self_state, velocity_to_goal(self_state, SPEED * scale.speed_scale))
+    return controller(self_state, velocity_to_goal(self_state, CRUISE_SPEED * scale.speed_scale))
 
 
-SCRIPTED: dict[str, Callable[[Tensor, MarineNavEnv], Tensor]] = {
-    "idle": idle,
-    "straight": straight,
+SCRIPTED_POLICIES: dict[str, Callable[[Tensor, MarineNavEnv], Tensor]] = {
+    "idle": idle_actions,
+    "straight": straight_actions,
 }
-"""Scripted policies by name."""
+"""Scripted policies by name; each takes ``self_state`` [E, R, 7] and the environment, and returns actions [E, R, 2]."""
 
 
 def write_actions(step: TensorDictBase, env: MarineNavEnv, name: str) -> TensorDictBase:
@@ -47,13 +47,13 @@ def write_actions(step: TensorDictBase, env: MarineNavEnv, name: str) -> TensorD
     Args:
         step: output of the environment, with observations; it is changed in place.
         env: environment that the actions are for.
-        name: name of the policy in SCRIPTED.
+        name: name of the policy in SCRIPTED_POLICIES.
     """
-    action = SCRIPTED[name](step.get((GROUP, "observation", "self_state")), env)
-    return step.set((GROUP, "action"), action if env.continuous else _nearest_pair(action, env))
+    action = SCRIPTED_POLICIES[name](step.get((GROUP, "observation", "self_state")), env)
+    return step.set((GROUP, "action"), action if env.continuous else _nearest_discrete_actions(action, env))
 
 
-def _nearest_pair(action: Tensor, env: MarineNavEnv) -> Tensor:
+def _nearest_discrete_actions(action: Tensor, env: MarineNavEnv) -> Tensor:
     """Return the discrete actions [E, R] whose left and right thrust rates are closest to continuous ones [E, R, 2]."""
     vessel = env.constants.vessel
     rates = action * vessel.max_thrust_rate[..., None]

@@ -29,12 +29,14 @@ Flags = NDArray[np.bool_]
 Limits = tuple[float, float, float, float]
 """Limits of a map: lowest and highest x, lowest and highest y (m)."""
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
-STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
-MARGIN = 4.0
+VESSEL_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+"""Colours of vessels by index, in the order of their use."""
+TRACK_STYLES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
+"""Line styles of matplotlib for the tracks of vessels, by index of the vessel."""
+MAP_MARGIN = 4.0
 """Margin around everything that is drawn on a map (m)."""
-STRONG_CURRENT = 1.0
-"""Speed of the water from which on maps show the darkest colour (m/s)."""
+MAX_COLOUR_SPEED = 1.0
+"""Speed of the water (m/s) that the darkest colour of a map shows."""
 THRUST_SCALE = 0.0025
 """Length of a thrust arrow per newton (m/N)."""
 LABEL_DISTANCE = 11.0
@@ -94,12 +96,12 @@ def pixels(figure: Figure) -> NDArray[np.uint8]:
 
 
 def colour(vessel: int) -> str:
-    """Return the colour of a vessel, given its index."""
-    return COLOURS[vessel % len(COLOURS)]
+    """Return the colour of a vessel as a hexadecimal string, given its index."""
+    return VESSEL_COLOURS[vessel % len(VESSEL_COLOURS)]
 
 
-def on_page(points: Floats) -> Floats:
-    """Convert points [..., 2] from x north, y east to page coordinates, right and up."""
+def to_page(points: Floats) -> Floats:
+    """Convert points [..., 2] from x north, y east (m) to page coordinates x right, y up (m)."""
     return points[..., ::-1]
 
 
@@ -111,18 +113,18 @@ def hull_outline(pose: Floats, size: Floats) -> Floats:
         size: [2] length and width (m).
     """
     outline = np.array([[0.5, 0.0], [0.2, 0.5], [-0.5, 0.5], [-0.5, -0.5], [0.2, -0.5]])
-    return from_body(pose, outline * size)
+    return body_to_world(pose, outline * size)
 
 
-def from_body(pose: Floats, points: NDArray[Any]) -> Floats:
-    """Convert points [N, 2] (m) from a body frame to the world."""
+def body_to_world(pose: Floats, points: NDArray[Any]) -> Floats:
+    """Convert points [N, 2] (m) from the body frame of a vessel with the pose [3] (x, y, yaw) to the world frame."""
     cos, sin = math.cos(pose[2]), math.sin(pose[2])
     turned = points @ np.array([[cos, sin], [-sin, cos]])
     return np.asarray(turned + pose[:2], np.float32)
 
 
 def map_limits(*views: VesselTracks) -> Limits:
-    """Return limits (m) that contain the maps, tracks and goals of all views, with a margin of MARGIN."""
+    """Return limits (m) that contain the maps, tracks and goals of all views, with a margin of MAP_MARGIN."""
     points = np.concatenate(
         [
             part
@@ -130,12 +132,12 @@ def map_limits(*views: VesselTracks) -> Limits:
             for part in (np.zeros((1, 2)), np.array([view.map_size]), view.poses[..., :2].reshape(-1, 2), view.goals)
         ]
     )
-    (x_low, y_low), (x_high, y_high) = points.min(0) - MARGIN, points.max(0) + MARGIN
+    (x_low, y_low), (x_high, y_high) = points.min(0) - MAP_MARGIN, points.max(0) + MAP_MARGIN
     return float(x_low), float(x_high), float(y_low), float(y_high)
 
 
 def current_field(view: VesselTracks, x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the velocity of the water (m/s) along x and y at points of any shape."""
+    """Return the velocity of the water (m/s) along x (north) and y (east) at points of any shape."""
     cores = torch.as_tensor(view.cores)
     if len(cores) == 0:
         return np.zeros_like(x), np.zeros_like(x)
@@ -155,7 +157,7 @@ def draw_current(axes: Axes, view: VesselTracks, limits: Limits) -> AxesImage | 
         cmap="Blues",
         alpha=0.6,
         vmin=0.0,
-        vmax=STRONG_CURRENT,
+        vmax=MAX_COLOUR_SPEED,
         origin="lower",
         extent=(y_low, y_high, x_low, x_high),
         zorder=0,
@@ -191,7 +193,7 @@ def label_places(view: VesselTracks, distance: float) -> list[NDArray[Any]]:
     taken = [*view.goals, *ends, *view.obstacles[:, :2]]
     places: list[NDArray[Any]] = []
     for goal in view.goals:
-        places.append(_clearest(goal + _ring(distance), [*taken, *places]))
+        places.append(_farthest_place(goal + _label_offsets(distance), [*taken, *places]))
     return places
 
 
@@ -202,18 +204,18 @@ def start_places(view: VesselTracks, distance: float) -> list[NDArray[Any]]:
     for vessel, start in enumerate(starts):
         others = [*taken, *starts[:vessel], *starts[vessel + 1 :]]
         if np.linalg.norm(np.stack(others) - start, axis=-1).min() < distance:
-            starts[vessel] = _clearest(start + _ring(distance), others)
+            starts[vessel] = _farthest_place(start + _label_offsets(distance), others)
     return starts
 
 
-def _ring(distance: float) -> NDArray[Any]:
+def _label_offsets(distance: float) -> NDArray[Any]:
     """Return offsets [16, 2] of candidate positions for a number around its mark (m)."""
     angles = np.linspace(0.0, 2.0 * math.pi, 16, endpoint=False) + math.pi / 4
     return distance * np.stack((np.cos(angles), np.sin(angles)), -1)
 
 
-def _clearest(places: NDArray[Any], taken: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the candidate position of [N, 2] that is farthest from all taken ones."""
+def _farthest_place(places: NDArray[Any], taken: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the candidate position of ``places`` [N, 2] whose nearest position of ``taken`` is farthest away."""
     gaps = np.linalg.norm(places[:, None] - np.stack(taken), axis=-1)
     return np.asarray(places[gaps.min(-1).argmax()])
 
@@ -262,7 +264,7 @@ def draw_track(axes: Axes, view: VesselTracks, vessel: int, last: int) -> list[A
     """Draw the track of a vessel up to a frame; -1: the last one."""
     track = view.poses[: last % view.frames + 1, vessel]
     # Colour and style together distinguish 42 vessels.
-    style = STYLES[vessel % len(STYLES)]
+    style = TRACK_STYLES[vessel % len(TRACK_STYLES)]
     return list(axes.plot(track[:, 1], track[:, 0], color=colour(vessel), linestyle=style, linewidth=1.3, zorder=4))
 
 
@@ -270,7 +272,7 @@ def draw_hull(axes: Axes, view: VesselTracks, vessel: int, frame: int, alpha: fl
     """Draw a vessel's hull in a frame, to scale, with the opacity ``alpha`` from 0 to 1."""
     from matplotlib.patches import Polygon
 
-    outline = on_page(hull_outline(view.poses[frame, vessel], view.hulls[vessel]))
+    outline = to_page(hull_outline(view.poses[frame, vessel], view.hulls[vessel]))
     edge = "black" if alpha == 1.0 else colour(vessel)
     patch = Polygon(outline, facecolor=colour(vessel), edgecolor=edge, alpha=alpha, zorder=5)
     return axes.add_artist(patch)
@@ -293,7 +295,7 @@ def draw_thrust(axes: Axes, view: VesselTracks, vessel: int, frame: int) -> list
     side = 0.5 * view.hulls[vessel, 1] + 0.5
     lengths = THRUST_SCALE * view.thrust[frame, vessel]
     body = np.array([[0.0, -side], [lengths[0], -side], [0.0, side], [lengths[1], side]])
-    ends = on_page(from_body(view.poses[frame, vessel], body))
+    ends = to_page(body_to_world(view.poses[frame, vessel], body))
     return [draw_arrow(axes, ends[row], ends[row + 1], head="-|>") for row in (0, 2)]
 
 
@@ -315,8 +317,8 @@ def draw_arrow(axes: Axes, start: NDArray[Any], end: NDArray[Any], linestyle: An
     return axes.add_artist(patch)
 
 
-class Stage:
-    """Figure in which only a few artists change from picture to picture; the rest is drawn once.
+class PartialRedraw:
+    """Drawing of a matplotlib figure in which few artists change from picture to picture; the rest is drawn once.
 
     Args:
         figure: figure that is drawn in memory, see new_figure.

@@ -15,7 +15,7 @@ from torch import Tensor
 from marinenav_env.config import WorldConfig
 from marinenav_env.levels import Level
 from marinenav_env.pictures.drawing import (
-    Stage,
+    PartialRedraw,
     VesselTracks,
     draw_map,
     draw_vessel,
@@ -26,16 +26,16 @@ from marinenav_env.state import WorldState
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import require
 
-MODES = ("rgb_array", "human")
+RENDER_MODES = ("rgb_array", "human")
 """Render modes: ``rgb_array`` for pixels, ``human`` for a window."""
-FPS = 10.0
+DEFAULT_FPS = 10.0
 """Default frames per second of a window: five times real time in the published world."""
-MOST_FPS = 20.0
-"""Largest number of frames per second of a window that never waits."""
-REST = 3.0
-"""Pause between pictures of a window that never waits, as a multiple of the time that the last picture took."""
-SIZE = 6.4
-"""Width and height of a picture (hundreds of pixels)."""
+MAX_FPS = 20.0
+"""Largest number of frames per second of a window that is opened without fps."""
+MIN_PAUSE_RATIO = 3.0
+"""Least pause between pictures of a window without fps, as a multiple of the time that the last picture took."""
+PICTURE_SIZE = 6.4
+"""Width and height of a picture (inches, at 100 pixels per inch)."""
 
 
 class Renderer:
@@ -56,13 +56,13 @@ class Renderer:
         self._sides = {number: level.map_size for number, level in enumerate(levels)}
         self._poses: list[Tensor] = []
         self._steps, self._places = -1, torch.empty(0)
-        self._stage: Stage | None = None
+        self._redraw: PartialRedraw | None = None
         self._window: Window | None = None
         import_optional("matplotlib", "plot")
 
     def image(self, world: WorldState) -> NDArray[np.uint8]:
         """Return the current state of the world as pixels [height, width, 3]."""
-        self._follow(world)
+        self._append_poses(world)
         return self._draw(world)
 
     def show(self, world: WorldState, fps: float | None) -> None:
@@ -73,7 +73,7 @@ class Renderer:
             fps: pictures per second, as in Window; only the value of the first call counts.
         """
         self._window = self._window or Window(fps)
-        self._follow(world)
+        self._append_poses(world)
         if self._window.due():
             self._window.show(self._draw(world))
 
@@ -83,7 +83,7 @@ class Renderer:
             self._window.close()
         self._window = None
 
-    def _follow(self, world: WorldState) -> None:
+    def _append_poses(self, world: WorldState) -> None:
         """Append the current poses to the tracks, or start new tracks in a new episode."""
         state, scenario = world.now.state[0], world.now.scenario[0]
         pose, steps = state.pose.float().cpu(), int(state.steps)
@@ -93,23 +93,23 @@ class Renderer:
         if same and steps == self._steps and torch.equal(pose, self._poses[-1]):
             return
         if not same or steps <= self._steps:
-            self._poses, self._stage = [], None
+            self._poses, self._redraw = [], None
         self._steps, self._places = steps, places
         self._poses.append(pose)
 
     def _draw(self, world: WorldState) -> NDArray[np.uint8]:
-        voyage = self._voyage(world)
-        if self._stage is None:
-            figure = new_figure(SIZE, SIZE)
-            self._axes, self._stage = figure.add_axes((0.08, 0.07, 0.9, 0.91)), Stage(figure)
-            draw_map(self._axes, voyage, map_limits(voyage))
-        moving = [artist for vessel in range(voyage.vessels) for artist in draw_vessel(self._axes, voyage, vessel, -1)]
-        pixels = self._stage.image(moving)
+        tracks = self._tracks(world)
+        if self._redraw is None:
+            figure = new_figure(PICTURE_SIZE, PICTURE_SIZE)
+            self._axes, self._redraw = figure.add_axes((0.08, 0.07, 0.9, 0.91)), PartialRedraw(figure)
+            draw_map(self._axes, tracks, map_limits(tracks))
+        moving = [artist for vessel in range(tracks.vessels) for artist in draw_vessel(self._axes, tracks, vessel, -1)]
+        pixels = self._redraw.image(moving)
         for artist in moving:
             artist.remove()
         return pixels
 
-    def _voyage(self, world: WorldState) -> VesselTracks:
+    def _tracks(self, world: WorldState) -> VesselTracks:
         """Return the tracks of the first environment up to now, with its current thrust and flags."""
         now, constants = world.now[0].cpu(), world.parameters[0].cpu()
         state, scenario, exists = now.state, now.scenario, now.scenario.robot_mask
@@ -152,7 +152,7 @@ class Window:
     def __init__(self, fps: float | None) -> None:
         require(fps is None or fps > 0.0, "render_fps", fps, "above 0, or None")
         self._pyplot, self._fps = import_optional("matplotlib.pyplot", "plot"), fps
-        self._figure = self._pyplot.figure("marinenav", figsize=(SIZE, SIZE), dpi=100)
+        self._figure = self._pyplot.figure("marinenav", figsize=(PICTURE_SIZE, PICTURE_SIZE), dpi=100)
         self._picture: Any = None
         self._next = self._began = time.monotonic()
 
@@ -175,7 +175,7 @@ class Window:
         # This also lets the window react to the mouse.
         self._figure.canvas.flush_events()
         now = time.monotonic()
-        rest = max(1.0 / MOST_FPS, REST * (now - self._began))
+        rest = max(1.0 / MAX_FPS, MIN_PAUSE_RATIO * (now - self._began))
         self._next = now + (1.0 / self._fps if self._fps else rest)
 
     def close(self) -> None:

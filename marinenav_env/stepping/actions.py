@@ -16,12 +16,12 @@ from marinenav_env.config import VesselConfig
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.support.validation import ConfigError, brief, require
 
-BETWEEN = 1000
-"""Number of vector steps after which the flag is read at the next call of ``read_now_and_then``."""
-_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+STEPS_BETWEEN_READS = 1000
+"""Number of steps of the batch between two reads of ``ActionChecks.flag`` by ``read_flag_periodically``."""
+_INTEGER_DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
-def check_form(action: Any, robots: Sequence[int], continuous: bool) -> None:
+def check_shape_and_dtype(action: Any, robots: Sequence[int], continuous: bool) -> None:
     """Raise ConfigError unless actions have the required shape and type; values are not read.
 
     Args:
@@ -38,12 +38,12 @@ def check_form(action: Any, robots: Sequence[int], continuous: bool) -> None:
         raise ConfigError(f"action={brief(action)}: must be a tensor under (robots, action)")
     if action.shape != shape:
         raise ConfigError(f"action.shape={list(action.shape)}: must be {list(shape)}")
-    if action.dtype not in _WHOLE and not (continuous and action.dtype.is_floating_point):
+    if action.dtype not in _INTEGER_DTYPES and not (continuous and action.dtype.is_floating_point):
         allowed = "a floating-point type" if continuous else "an integer type"
         raise ConfigError(f"action.dtype={action.dtype}: must be {allowed}")
 
 
-def invalid_actions(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor:
+def find_invalid_actions(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor:
     """Return which actions are invalid: continuous ones that are not finite, or indices out of range.
 
     Args:
@@ -59,8 +59,8 @@ def invalid_actions(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor
     return acting & ((action < 0) | (action >= pairs))
 
 
-def command_pairs(vessel: VesselConfig) -> Tensor:
-    """Return the continuous actions [A, 2] in [-1, 1] that correspond to the A discrete actions."""
+def commands_of_discrete_actions(vessel: VesselConfig) -> Tensor:
+    """Return the continuous actions [A, 2] in [-1, 1] (left, right) that command the same as the A discrete actions."""
     sides = (vessel.left_thrust_change, vessel.right_thrust_change)
     most = vessel.max_thrust_rate
     rates = torch.cartesian_prod(*map(torch.tensor, sides))
@@ -82,32 +82,32 @@ class ActionChecks:
     def __init__(self, pairs: int | None, device: torch.device, values: bool = True) -> None:
         self._pairs, self._reads = pairs, values and host_reads_are_free(device)
         self.flag: Tensor | None = None
-        """[] bool, True if there was an invalid action since the last ``read``; None if no flag is used."""
+        """[] bool, True if there was an invalid action since the last ``read_flag``; None if no flag is used."""
         self._stepped, self._read_at = False, 0
         if values and not self._reads:
             self.flag = torch.zeros((), dtype=torch.bool, device=device)
 
-    def before(self, action: Any, acting: Tensor) -> None:
+    def check_before_step(self, action: Any, acting: Tensor) -> None:
         """Check shape and type of actions before a step and, where host reads are free, their values.
 
         Raises:
             ConfigError: for another shape or type, or for the first invalid value, with its environment and robot.
         """
-        check_form(action, acting.shape, self._pairs is None)
+        check_shape_and_dtype(action, acting.shape, self._pairs is None)
         self._stepped = self.flag is not None
         if self._reads:
-            refused = invalid_actions(action, acting, self._pairs)
+            refused = find_invalid_actions(action, acting, self._pairs)
             if refused.any():  # host: free
                 env, robot = refused.nonzero()[0].tolist()  # host: free
                 value = action[env, robot].tolist()  # host: free
                 require(False, f"action[{env}, {robot}]", value, self._allowed)
 
-    def within(self, action: Tensor, acting: Tensor) -> None:
+    def flag_invalid(self, action: Tensor, acting: Tensor) -> None:
         """Set the flag, if there is one, when an action of a step is invalid; this can be captured in a CUDA graph."""
         if self.flag is not None:
-            self.flag.logical_or_(invalid_actions(action, acting, self._pairs).any())
+            self.flag.logical_or_(find_invalid_actions(action, acting, self._pairs).any())
 
-    def read(self) -> None:
+    def read_flag(self) -> None:
         """Read the flag on the host and clear it, if there were steps since it was last read.
 
         Raises:
@@ -120,8 +120,8 @@ class ActionChecks:
             if was_set:
                 raise ConfigError(f"an action since the last check: must be {self._allowed}")
 
-    def read_now_and_then(self, step: int) -> None:
-        """Read the flag if at least BETWEEN vector steps have passed since the last read by this method.
+    def read_flag_periodically(self, step: int) -> None:
+        """Read the flag if at least STEPS_BETWEEN_READS vector steps have passed since the last read by this method.
 
         Args:
             step: number of vector steps so far; it may jump when a state is restored.
@@ -129,9 +129,9 @@ class ActionChecks:
         Raises:
             ConfigError: when the flag was set.
         """
-        if self.flag is not None and abs(step - self._read_at) >= BETWEEN:
+        if self.flag is not None and abs(step - self._read_at) >= STEPS_BETWEEN_READS:
             self._read_at = step
-            self.read()
+            self.read_flag()
 
     @property
     def _allowed(self) -> str:

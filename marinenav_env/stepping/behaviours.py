@@ -3,7 +3,7 @@
 A behaviour has a code, the index of its name in ``levels.BEHAVIOURS``. A vessel keeps course and speed until the onset
 of its behaviour, and always with the behaviour ``keep``. From the onset on, a vessel with
 
-- ``act_late`` steers TURN to starboard of its initial course for TURN_SECONDS, then for its goal;
+- ``act_late`` steers TURN_ANGLE to starboard of its initial course for TURN_DURATION, then for its goal;
 - ``turn_wrong`` does the same to port;
 - ``stop`` goes full astern until it is slow, and then holds a speed of zero;
 - ``speed_up`` goes full ahead on its initial course;
@@ -30,12 +30,14 @@ from marinenav_env.support.validation import require
 
 KEEP, ACT_LATE, TURN_WRONG, STOP, SPEED_UP, LOSE_LEFT, LOSE_RIGHT, SEE_NOTHING = range(len(BEHAVIOURS))
 """Codes of the behaviours, which are their indices in levels.BEHAVIOURS."""
-TURN, TURN_SECONDS = math.radians(60.0), 8.0
-"""Change of course of the behaviours act_late and turn_wrong (rad), and how long it lasts (s). This time and the speeds
-below are for published vessels; behaviour_rates scales them for others."""
-SPEED, FULL = 2.0, 10.0
-"""Desired speed of vessels that steer but started at rest, and a desired speed that requires full thrust (m/s)."""
-SLOW = 0.6
+TURN_ANGLE, TURN_DURATION = math.radians(60.0), 8.0
+"""Change of course of the behaviours act_late and turn_wrong (rad), and its duration (s). This time and the speeds
+below are for the default vessel; behaviour_rates scales them for others."""
+DEFAULT_SPEED = 2.0
+"""Desired speed of vessels that steer but started at rest (m/s)."""
+FULL_THRUST_SPEED = 10.0
+"""Desired speed of the behaviour speed_up (m/s), so high that it requires full thrust."""
+STOPPING_SPEED = 0.6
 """Surge speed below which a vessel with the behaviour stop no longer goes full astern (m/s)."""
 
 
@@ -57,7 +59,7 @@ def require_thrusters(scenario: Scenario, extras: ActuatorParameters | None) -> 
 
 
 def behaviour_rates(
-    state: State, scenario: Scenario, vessel: Vessel, seconds: float, time_scale: float = 1.0, pace: float = 1.0
+    state: State, scenario: Scenario, vessel: Vessel, seconds: float, time_scale: float = 1.0, speed_scale: float = 1.0
 ) -> Tensor:
     """Return the thrust rates of robots that follow the behaviours of their scenario.
 
@@ -67,7 +69,7 @@ def behaviour_rates(
         vessel: vessel parameters, batch [E or 1].
         seconds: length of a control step (s).
         time_scale: factor on the times of behaviours, as ScenarioConfig.time_scale; 1 for published vessels.
-        pace: factor on the speeds of behaviours, as ScenarioConfig.speed_scale; 1 for published vessels.
+        speed_scale: factor on the speeds of behaviours, as ScenarioConfig.speed_scale; 1 for published vessels.
 
     Returns:
         [E, R, 2] left and right thrust rate (N/s), zero for robots that keep course and speed.
@@ -76,7 +78,7 @@ def behaviour_rates(
     assert code is not None and onset is not None
     elapsed = (state.steps.to(onset.dtype) * seconds)[:, None] - onset
     controller = ThrustController(vessel, seconds, time_scale=time_scale)
-    rates = thrust_rates_of_commands(_steered_commands(state, scenario, controller, code, elapsed, pace), vessel)
+    rates = thrust_rates_of_commands(_steered_commands(state, scenario, controller, code, elapsed, speed_scale), vessel)
     is_lost = torch.stack((code == LOSE_LEFT, code == LOSE_RIGHT), -1)
     failing = torch.where(is_lost, -state.thrust / seconds, 0.0)
     rates = torch.where(is_lost.any(-1, keepdim=True), failing, rates)
@@ -85,18 +87,27 @@ def behaviour_rates(
 
 
 def _steered_commands(
-    state: State, scenario: Scenario, controller: ThrustController, code: Tensor, elapsed: Tensor, pace: float
+    state: State, scenario: Scenario, controller: ThrustController, code: Tensor, elapsed: Tensor, speed_scale: float
 ) -> Tensor:
-    """Return the commands [E, R, 2] in [-1, 1] of behaviours that steer, ``elapsed`` [E, R] seconds after onset."""
+    """Return the commands (left, right) in [-1, 1] of the behaviours that steer, [E, R, 2].
+
+    Args:
+        state: state before the step, batch [E].
+        scenario: scenarios with behaviours and onsets, batch [E].
+        controller: controller that converts a desired velocity to commands.
+        code: [E, R] int64 codes of the behaviours.
+        elapsed: [E, R] time since the onset of the behaviour (s).
+        speed_scale: factor on the speeds of behaviours (1).
+    """
     own = own_state(state, scenario.goal)
     first_speed = torch.linalg.vector_norm(scenario.velocity[..., :2], dim=-1)
-    speed = torch.where(first_speed > 0.0, first_speed, SPEED * pace)
-    speed = torch.where(code == SPEED_UP, FULL * pace, torch.where(code == STOP, 0.0, speed))
+    speed = torch.where(first_speed > 0.0, first_speed, DEFAULT_SPEED * speed_scale)
+    speed = torch.where(code == SPEED_UP, FULL_THRUST_SPEED * speed_scale, torch.where(code == STOP, 0.0, speed))
     side = (code == ACT_LATE).to(own.dtype) - (code == TURN_WRONG).to(own.dtype)
-    turn = scenario.heading + TURN * side - state.pose[..., 2]
+    turn = scenario.heading + TURN_ANGLE * side - state.pose[..., 2]
     on_course = torch.stack((turn.cos(), turn.sin()), -1)
-    turns = (side != 0.0) & (elapsed < TURN_SECONDS * controller.time_scale)
+    turns = (side != 0.0) & (elapsed < TURN_DURATION * controller.time_scale)
     direction = torch.where((turns | (code == SPEED_UP))[..., None], on_course, velocity_to_goal(own, 1.0))
     commands = controller(own, speed[..., None] * direction)
-    is_fast = (code == STOP) & (own[..., 2] > SLOW * pace)
+    is_fast = (code == STOP) & (own[..., 2] > STOPPING_SPEED * speed_scale)
     return torch.where(is_fast[..., None], -1.0, commands)

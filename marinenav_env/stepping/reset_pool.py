@@ -34,15 +34,19 @@ from marinenav_env.support.validation import (
     require,
 )
 
-_SAMPLER = "curriculum.sampler"
-_POOL = 2**31
+_SAMPLER_KEY = "curriculum.sampler"
+"""Name of the setting of a user-defined sampler, for messages."""
+_FIRST_POOL_NUMBER = 2**31
 """Environment number from which the random numbers of pool entries start."""
-MOST, LEAST, PAIRS = 2048, 8, 2**22
-"""Largest and smallest default size of a reset pool, and largest number of pairs of a robot and an object in a pool of
-the default size; the initial observations of so many pairs take a few seconds."""
-REFRESH, PARTS = 256, 8
-"""Default number of entries that a refresh replaces; if the size of the pool is not a multiple of it, a refresh
-replaces at most 1 / PARTS of the pool."""
+MAX_POOL_SIZE, MIN_POOL_SIZE = 2048, 8
+"""Largest and smallest default size of a reset pool (entries)."""
+MAX_POOL_PAIRS = 2**22
+"""Largest number of pairs of a robot and an object in all entries of a pool of the default size, whose initial
+observations take a few seconds."""
+DEFAULT_REFRESH_SIZE = 256
+"""Default number of entries that a refresh replaces, if the size of the pool is a multiple of it."""
+MIN_REFRESHES = 8
+"""Smallest number of default refreshes that replace a whole pool whose size is not such a multiple, if possible."""
 
 
 class Sampler(Protocol):
@@ -64,10 +68,10 @@ class Sampler(Protocol):
         """
 
 
-MakeSampler = Callable[[ScenarioConfig, tuple[Level, ...], torch.device, torch.dtype], Sampler]
+SamplerFactory = Callable[[ScenarioConfig, tuple[Level, ...], torch.device, torch.dtype], Sampler]
 """Factory of a sampler from the constraints on scenarios, the levels, a device and a floating-point type."""
 
-MakeResetState = Callable[[Scenario, Tensor, RandomSource | None], ResetState]
+ResetStateFactory = Callable[[Scenario, Tensor, RandomSource | None], ResetState]
 """Function that returns reset states [P], with state and observation, for scenarios [P]. It also takes the indices [P]
 of the scenarios in the pool and, if the scenarios were drawn, their random source (else None)."""
 
@@ -92,7 +96,7 @@ class Curriculum:
     refresh_interval: PositiveInt = 64
     """Number of vector steps between refreshes; of resets in loops that call ``step`` and ``reset`` instead of
     ``step_and_maybe_reset`` or ``maybe_reset``."""
-    sampler: str | MakeSampler | Sampler = ""
+    sampler: str | SamplerFactory | Sampler = ""
     """User-defined sampler (``package.module:Class``, a class, or an object); CompleteSampler if empty."""
 
     def __post_init__(self) -> None:
@@ -117,10 +121,10 @@ class Curriculum:
         require(is_multiple, "curriculum.pool_size", self.pool_size, "a multiple of refresh_size")
 
     def _default_refresh(self, pool_is_given: bool) -> int:
-        """Return the default number of entries that a refresh replaces, a divisor of the pool's size."""
-        if pool_is_given and self.pool_size % REFRESH == 0:
-            return REFRESH
-        most = max(1, min(REFRESH, self.pool_size // PARTS))
+        """Return the default of ``refresh_size``, a divisor of ``pool_size``, given or a default itself."""
+        if pool_is_given and self.pool_size % DEFAULT_REFRESH_SIZE == 0:
+            return DEFAULT_REFRESH_SIZE
+        most = max(1, min(DEFAULT_REFRESH_SIZE, self.pool_size // MIN_REFRESHES))
         return next(part for part in range(most, 0, -1) if self.pool_size % part == 0)
 
     def _default_size(self) -> int:
@@ -128,8 +132,8 @@ class Curriculum:
         robots, obstacles = (
             max(getattr(level, name) for level in self.levels) for name in ("num_robots", "num_obstacles")
         )
-        affordable = max(1, PAIRS // (robots * (robots + obstacles)))
-        return max(LEAST, min(MOST, 1 << (affordable.bit_length() - 1)))
+        affordable = max(1, MAX_POOL_PAIRS // (robots * (robots + obstacles)))
+        return max(MIN_POOL_SIZE, min(MAX_POOL_SIZE, 1 << (affordable.bit_length() - 1)))
 
     def level_at(self, env_steps: int) -> int:
         """Return the index of the level that is scheduled at an env-step; -1 for a mixture of levels."""
@@ -137,7 +141,7 @@ class Curriculum:
 
 
 def as_scenarios(scenarios: Any) -> Any:
-    """Return the scenarios for MarineNavEnv: a Curriculum for None or a sampler, else the argument itself."""
+    """Return the source of scenarios of MarineNavEnv: a Curriculum for None or for a sampler, else the argument."""
     if scenarios is None:
         return Curriculum()
     return Curriculum(sampler=scenarios) if hasattr(scenarios, "sample") else scenarios
@@ -162,7 +166,7 @@ def make_sampler(curriculum: Curriculum, config: ScenarioConfig, device: torch.d
     return sampler
 
 
-def first_entry(scenarios: Any, source: RandomSource) -> Tensor:
+def first_entry_number(scenarios: Any, source: RandomSource) -> Tensor:
     """Return the environment number of the first entry of a reset pool, for its random source, [] int64.
 
     Pools of the built-in sampler have the same numbers for all batches of environments. Pools of other scenarios
@@ -173,7 +177,7 @@ def first_entry(scenarios: Any, source: RandomSource) -> Tensor:
         source: random source of E environments.
     """
     entries = (scenarios.pool_size if scenarios.sampler else 0) if isinstance(scenarios, Curriculum) else len(scenarios)
-    return source.environment[0] // len(source.environment) * entries + _POOL
+    return source.environment[0] // len(source.environment) * entries + _FIRST_POOL_NUMBER
 
 
 class ResetPool(ABC):
@@ -184,8 +188,8 @@ class ResetPool(ABC):
     counter: Tensor
     """Counter of episodes or steps, the only tensor that ``advance`` changes, in place."""
     kept: Tensor | None = None
-    """[] int64, number of entries that refreshes failed to replace so far, see
-    CompleteSampler.replace_if_complete; None where this cannot happen."""
+    """[] int64, number of entries that refreshes kept so far, because the new scenario was incomplete; None where this
+    cannot happen."""
 
     @abstractmethod
     def next_index(self) -> Tensor | RandomSource:
@@ -231,7 +235,7 @@ class ResetPool(ABC):
         raise NotImplementedError
 
     def refresh(self, env_steps: int) -> None:
-        """Replace all entries that are due; called per vector step or reset, instead of ``due`` and ``replace``."""
+        """Replace all entries that are due at this number of env-steps; called once per step of the batch or reset."""
         for begin in self.due(env_steps):
             self.replace(begin)
 
@@ -244,19 +248,19 @@ class ResetPool(ABC):
         """Restore the pool from the result of ``state_dict``."""
 
 
-def require_robots(scenarios: Scenario, source: str, waits: bool = True) -> None:
+def require_robots(scenarios: Scenario, source: str, may_wait: bool = True) -> None:
     """Raise ConfigError if a scenario has no robot.
 
     Args:
         scenarios: scenarios, batch [P].
         source: source of the scenarios, for the error message.
-        waits: True to check even on devices where a host read waits for earlier work.
+        may_wait: True to check even on devices where a host read waits for earlier work.
 
     Raises:
         ConfigError: when a scenario has no robot.
     """
     none = ~scenarios.robot_mask.any(-1)
-    rows = none.nonzero() if waits else true_indices(none)  # host: at the start
+    rows = none.nonzero() if may_wait else true_indices(none)  # host: at the start
     empty = 0 if rows is None else len(rows)
     if empty:
         raise ConfigError(f"{source}: {empty:,} of {len(scenarios):,} scenarios have no robot")
@@ -281,14 +285,14 @@ class SampledPool(ResetPool):
         self,
         sampler: Sampler,
         curriculum: Curriculum,
-        make_reset_state: MakeResetState,
+        make_reset_state: ResetStateFactory,
         source: RandomSource,
         generator: torch.Generator,
     ) -> None:
         self._sampler, self._curriculum = sampler, curriculum
         self._make_reset_state = make_reset_state
         self._source = source._replace(step=source.step.clone())
-        self._first, self._generator = first_entry(curriculum, source), generator
+        self._first, self._generator = first_entry_number(curriculum, source), generator
         device, size = generator.device, curriculum.refresh_size
         shares = torch.tensor(curriculum.weights or (1.0,) * len(curriculum.levels))
         self._cumulative = (shares.cumsum(0) / shares.sum()).to(device)
@@ -301,9 +305,9 @@ class SampledPool(ResetPool):
         self._complete = sampler if type(sampler) is CompleteSampler else None
         if self._complete is not None and not self._complete.redraws_on_host:
             self.kept = torch.zeros((), dtype=torch.int64, device=device)
-        self.states = _arrange(ResetState.cat([self._draw(begin) for begin in self._begins]))
+        self.states = _arrange_memory(ResetState.cat([self._draw(begin) for begin in self._begins]))
         if curriculum.sampler:
-            require_robots(self.states.scenario, _SAMPLER)
+            require_robots(self.states.scenario, _SAMPLER_KEY)
         self.counter = self._source.step
 
     def next_index(self) -> RandomSource:
@@ -342,7 +346,7 @@ class SampledPool(ResetPool):
         """Replace ``refresh_size`` entries from ``begin`` on by new ones, drawn from the current level or mixture."""
         rows, drawn = begin + self._rows, self._draw(begin, refresh=True)
         if self._curriculum.sampler:
-            require_robots(drawn.scenario, _SAMPLER, waits=False)
+            require_robots(drawn.scenario, _SAMPLER_KEY, may_wait=False)
         for name in drawn.keys(include_nested=True, leaves_only=True):
             self.states.get(name).index_copy_(0, rows, drawn.get(name))
 
@@ -355,7 +359,7 @@ class SampledPool(ResetPool):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the reset states, the current level and the counters."""
-        restore(self.states, state["states"])
+        restore_tensors(self.states, state["states"])
         level, cursor, ticks = (state[name] for name in ("level", "cursor", "ticks"))
         size, curriculum = self._curriculum.refresh_size, self._curriculum
         require(level in range(-1, len(curriculum.levels)), "saved level", level, "one that there is")
@@ -364,9 +368,9 @@ class SampledPool(ResetPool):
         require(is_nonnegative_int(ticks), "saved ticks", ticks, "a whole number, at least 0")
         self._set_level(level)
         self._cursor, self._ticks = cursor, ticks
-        restore({"step": self._source.step}, {"step": state["step"]})
+        restore_tensors({"step": self._source.step}, {"step": state["step"]})
         if self.kept is not None:
-            restore({"kept": self.kept}, {"kept": state["kept"]})
+            restore_tensors({"kept": self.kept}, {"kept": state["kept"]})
 
     def _set_level(self, level: int) -> None:
         """Set the level that scenarios are drawn from, also for a captured ``replace``, which reads its tensor."""
@@ -393,7 +397,7 @@ class SampledPool(ResetPool):
                 scenario = self._complete.redraw_incomplete(scenario, level, numbers)
         expected = [size, self._sampler.max_robots]
         shape = list(scenario.robot_mask.shape)
-        require(shape == expected, f"{_SAMPLER}: robot_mask.shape", shape, f"{expected}")
+        require(shape == expected, f"{_SAMPLER_KEY}: robot_mask.shape", shape, f"{expected}")
         return self._make_reset_state(scenario, rows, source)
 
 
@@ -410,9 +414,9 @@ class FixedPool(ResetPool):
         num_envs: number of environments E.
     """
 
-    def __init__(self, scenario: Scenario, make_reset_state: MakeResetState, num_envs: int) -> None:
+    def __init__(self, scenario: Scenario, make_reset_state: ResetStateFactory, num_envs: int) -> None:
         size, device = scenario.batch_size[0], scenario.goal.device
-        self.states = _arrange(make_reset_state(scenario, torch.arange(size, device=device), None))
+        self.states = _arrange_memory(make_reset_state(scenario, torch.arange(size, device=device), None))
         self._first = torch.arange(num_envs, device=device)
         self.counter = self._first.clone()
         self._round = math.lcm(size, num_envs)
@@ -439,12 +443,12 @@ class FixedPool(ResetPool):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the reset states and the counters of the environments' next episodes."""
-        restore(self.states, state["states"])
+        restore_tensors(self.states, state["states"])
         self.counter.copy_(state["next"])
 
 
-def _arrange(states: ResetState) -> ResetState:
-    """Return the states in the memory layout in which the device gathers them fastest.
+def _arrange_memory(states: ResetState) -> ResetState:
+    """Return reset states in the memory layout in which their device gathers entries fastest.
 
     Where kernel launches dominate the run time, the entries become adjacent in memory. On a CPU the states keep their
     layout, because only the few entries that episodes start from are gathered, one after another.
@@ -454,7 +458,7 @@ def _arrange(states: ResetState) -> ResetState:
     return states.apply(environments_innermost)
 
 
-def restore(target: Any, values: dict[Any, Any]) -> None:
+def restore_tensors(target: Any, values: dict[Any, Any]) -> None:
     """Copy a nested dict of tensors, in place, into a tensorclass, tensordict or dict of the same structure.
 
     Raises:
@@ -467,7 +471,7 @@ def restore(target: Any, values: dict[Any, Any]) -> None:
     for name, value in values.items():
         tensor = target.get(name)
         if isinstance(value, dict):
-            restore(tensor, value)
+            restore_tensors(tensor, value)
             continue
         if tensor.shape != value.shape:
             raise RuntimeError(f"{name} is {list(value.shape)}, here {list(tensor.shape)}")

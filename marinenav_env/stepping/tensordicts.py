@@ -12,19 +12,19 @@ from marinenav_env.specs import GROUP, STATISTICS
 from marinenav_env.state import Outcome
 
 
-def as_tensordict(
+def make_tensordict(
     observation: TensorDictBase | Tensor,
     active: Tensor,
     outcome: Outcome | None,
     device: torch.device,
     statistics: Tensor | None = None,
 ) -> TensorDictBase:
-    """Return the result of a step, or the observation before a step, under the keys of MarineNavEnv, batch [E].
+    """Return a tensordict with the keys of MarineNavEnv, batch [E], of the result of a step or of a reset.
 
     Args:
         observation: observations of all robots, batch [E, R], or flat as a tensor [E, R, D].
         active: [E, R] bool, robots that are active and controlled by actions.
-        outcome: outcome of the step; None for the observation before a step.
+        outcome: outcome of the step, with rewards and done flags; None after a reset.
         device: device of all tensors.
         statistics: [E, S] statistics of the episodes so far; None: not requested.
     """
@@ -55,11 +55,11 @@ def as_tensordict(
     return TensorDict({GROUP: robots, **root}, active.shape[:1], device)
 
 
-def carry_over(before: TensorDictBase, after: TensorDictBase) -> None:
-    """Add the entries of ``before`` that ``after`` lacks to ``after``, at any depth."""
+def add_missing_entries(before: TensorDictBase, after: TensorDictBase) -> None:
+    """Add to the tensordict ``after`` the entries of ``before`` that it lacks, also in nested tensordicts."""
     for name, value in before.items():
         nested = is_tensor_collection(value)
         if name not in after.keys():  # noqa: SIM118
             after.set(name, value.copy() if nested else value)
         elif nested:
-            carry_over(value, after.get(name))
+            add_missing_entries(value, after.get(name))

@@ -50,13 +50,13 @@ from marinenav_env.state import (
     Vessel,
     WorldState,
 )
-from marinenav_env.stepping.actions import check_form
+from marinenav_env.stepping.actions import check_shape_and_dtype
 from marinenav_env.stepping.behaviours import behaviour_rates
 from marinenav_env.support.validation import require
 
-_MISSED, _ENTRIES = 1, 2
-"""Purposes of the random numbers for missed detections and for the first further sensor, from which the other further
-sensors count up; perception has the purpose 0."""
+_MISSED_PURPOSE, _FIRST_SENSOR_PURPOSE = 1, 2
+"""RandomSource.purpose of missed detections and of the first additional sensor, from which the other sensors count up;
+perception has the purpose 0."""
 
 
 def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
@@ -84,7 +84,7 @@ def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
     )
 
 
-def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tensor, config: WorldConfig) -> State:
+def _move_robots(state: State, scenario: Scenario, parameters: Parameters, rates: Tensor, config: WorldConfig) -> State:
     """Return the state after the motion of a control step, with flags of collision and arrival not yet updated."""
     weather, pending, force = parameters.weather, state.pending, None
     if weather is not None and pending is not None:
@@ -120,12 +120,12 @@ def _move(state: State, scenario: Scenario, parameters: Parameters, rates: Tenso
 
 
 class StepNoise(NamedTuple):
-    """Random numbers of one observation of every robot, for perception and the further sensors."""
+    """Random numbers of one observation of every robot, for perception and the additional sensors (EntrySensor)."""
 
     perception: PerceptionNoise
     """Noise of the measured objects."""
     entries: tuple[Tensor | None, ...]
-    """Noise of every further sensor; None for a sensor without noise."""
+    """Noise of every additional sensor, as its method ``noise`` returns it; None for a sensor without noise."""
     missed: Tensor | None = None
     """[E, R, M] numbers uniform on [0, 1), for missed detections; None without weather."""
 
@@ -206,10 +206,10 @@ class World:
             ConfigError: when actions have another shape or type; values are not checked.
         """
         now, parameters = world
-        check_form(action, now.state.active.shape, self.continuous)
+        check_shape_and_dtype(action, now.state.active.shape, self.continuous)
         if self.statistics and now.statistics is None:
             now = now.clone(recurse=False)
-            now.statistics = self._no_statistics(now.scenario)
+            now.statistics = self._zero_statistics(now.scenario)
         # Actions always have the same memory layout, because every layout needs its own compiled code.
         action = environments_innermost(action)
         if episodes is None:
@@ -251,10 +251,10 @@ class World:
         state, scenario = now.state, now.scenario
         if isinstance(noise, RandomSource):
             noise = self.draw_noise(noise, scenario, scenario.goal.dtype)
-        rates, scripted = self._rates(action, parameters.vessel), scenario.scripted
+        rates, scripted = self._thrust_rates(action, parameters.vessel), scenario.scripted
         if scripted is not None:
             rates = torch.where((scenario.robot_mask & ~scripted)[..., None], rates, 0.0)
-        moved = _move(state, scenario, parameters, rates, self.config)
+        moved = _move_robots(state, scenario, parameters, rates, self.config)
         entries, seen = self.observe(moved, scenario, parameters, noise)
         outcome = self._find_outcome(now, parameters, moved, entries, seen)
         batch = state.batch_size
@@ -355,7 +355,7 @@ class World:
         kept: Outcome = outcome.apply(to_fast_storage)
         return kept
 
-    def _no_statistics(self, scenario: Scenario) -> Tensor:
+    def _zero_statistics(self, scenario: Scenario) -> Tensor:
         """Return the statistics at the start of episodes, zeros [E, S]."""
         size = *scenario.batch_size, len(self.statistics)
         return environments_innermost(scenario.goal.new_zeros(size))
@@ -372,7 +372,7 @@ class World:
         return WorldState(now, pool.parameters if shared else pool.parameters[index])
 
     def check(self, world: WorldState, action: Tensor) -> None:
-        """Make one step without compilation, to check the sensors and the reward that the user supplies.
+        """Make one step without compilation, to check the results of user-defined sensors and rewards.
 
         Args:
             world: any state of the world.
@@ -406,18 +406,18 @@ class World:
         perception = draw_perception_noise(source, robots, objects, dtype)
         missed = None
         if self.weather:
-            missed = source.with_purpose(_MISSED).uniform((environments, robots, objects), dtype)
+            missed = source.with_purpose(_MISSED_PURPOSE).uniform((environments, robots, objects), dtype)
         shape = environments, robots
         entries = (
             sensor.noise((*shape, *sensor.shape(self.config)), source.with_purpose(purpose), dtype)
-            for purpose, sensor in enumerate(self.sensors, _ENTRIES)
+            for purpose, sensor in enumerate(self.sensors, _FIRST_SENSOR_PURPOSE)
         )
         return StepNoise(perception, tuple(entries), missed)
 
     def observe(
         self, state: State, scenario: Scenario, parameters: Parameters, noise: StepNoise
     ) -> tuple[dict[str, Tensor], Observation]:
-        """Return every entry of the observation, measured by perception and the further sensors.
+        """Return every entry of the observation, measured by perception and the additional sensors.
 
         Args:
             state: state of the robots, batch [E]; active robots observe and are observed.
@@ -450,7 +450,7 @@ class World:
         return entries, seen
 
     def first(self, scenario: Scenario, parameters: Parameters, source: RandomSource) -> ResetState:
-        """Return the initial state and observation of a batch of episodes.
+        """Return the initial scenario, state and observation of a batch of episodes.
 
         Args:
             scenario: scenarios, batch [P].
@@ -476,7 +476,7 @@ class World:
         entries, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)
         batch = scenario.batch_size
-        statistics = self._no_statistics(scenario) if self.statistics else None
+        statistics = self._zero_statistics(scenario) if self.statistics else None
         return ResetState(
             scenario=scenario,
             state=state,
@@ -485,8 +485,8 @@ class World:
             batch_size=batch,
         )
 
-    def _rates(self, action: Tensor, vessel: Vessel) -> Tensor:
-        """Convert actions to commanded thrust rates [E, R, 2] (N/s)."""
+    def _thrust_rates(self, action: Tensor, vessel: Vessel) -> Tensor:
+        """Convert actions, continuous [E, R, 2] or discrete [E, R], to left and right thrust rates [E, R, 2] (N/s)."""
         if self.continuous:
             return thrust_rates_of_commands(action.to(vessel.max_thrust_rate.dtype), vessel)
         return thrust_rates_of_indices(action.to(torch.int64), vessel)

@@ -192,7 +192,7 @@ def test_entries_of_pools_are_numbered_by_batch() -> None:
     """They take the upper half of the numbers, so they meet environments only far beyond use."""
     scenario, last = drawn_scenarios(), 2**29
     noises = [RandomSource.from_seed(3, 2, CPU, first) for first in (0, 2, last)]
-    begins = [MarineNavEnv(SHORT, 2, scenarios=scenario, noise=noise)._pool_begin for noise in noises]
+    begins = [MarineNavEnv(SHORT, 2, scenarios=scenario, noise=noise)._first_entry_number for noise in noises]
     entries = len(scenario)
     assert begins == [2**31, 2**31 + entries, 2**31 + last // 2 * entries]
     assert begins[-1] + entries <= 2**32

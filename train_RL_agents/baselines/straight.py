@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from marinenav_env.interfaces.scripted import SPEED
+from marinenav_env.interfaces.scripted import CRUISE_SPEED
 from marinenav_env.physics.thrust import velocity_to_goal
 from train_RL_agents.baselines.base import Baseline
 from train_RL_agents.networks.observation import Observation
@@ -14,5 +14,5 @@ class Straight(Baseline):
     """Controller that steers straight to the goal."""
 
     def desired_velocity(self, observation: Observation) -> Tensor:
-        """Return the velocity straight towards the goal, with the magnitude SPEED."""
-        return velocity_to_goal(observation["self_state"], SPEED)
+        """Return the velocity straight towards the goal, with the magnitude CRUISE_SPEED."""
+        return velocity_to_goal(observation["self_state"], CRUISE_SPEED)

@@ -18,7 +18,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import required_draws
 from marinenav_env.scenarios.scenario_file import Episode
 from marinenav_env.sensing.perception import perception_entries
-from marinenav_env.stepping.actions import command_pairs
+from marinenav_env.stepping.actions import commands_of_discrete_actions
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.trainer_configs import TrainerConfig
@@ -156,7 +156,7 @@ class BuiltInEnvironment:
 
     def action_table(self) -> Tensor:
         """Return the continuous equivalents [A, D] of the discrete actions; None in an external environment."""
-        return command_pairs(self.config.world.vessel)
+        return commands_of_discrete_actions(self.config.world.vessel)
 
     def device_scalars(self, env: Any) -> dict[str, Tensor]:
         """Return the scalar ``scenarios_kept`` on the device, the number of scenarios that refreshes of the pool kept.

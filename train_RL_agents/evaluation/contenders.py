@@ -13,7 +13,7 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, WorldConfig, observation_entries
 from marinenav_env.state import Scenario
-from marinenav_env.stepping.actions import command_pairs
+from marinenav_env.stepping.actions import commands_of_discrete_actions
 from marinenav_env.support.validation import is_number, require
 from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.quantile import nearness_risk
@@ -276,7 +276,7 @@ def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> 
         loaded: trained policy with the agent and its settings.
         world: world whose vessels the policy controls.
     """
-    agent, scale, pairs = loaded.agent, returns_scale(loaded), command_pairs(world.vessel)
+    agent, scale, pairs = loaded.agent, returns_scale(loaded), commands_of_discrete_actions(world.vessel)
 
     def act(step: Any) -> Any:
         acted = policy(step)
@@ -368,7 +368,7 @@ def combine_with_others(policy: Policy, others: Contender, world: WorldConfig) -
         require(is_measured, "--others", others.name, f"a policy that observes {', '.join(observation_entries(world))}")
         theirs = with_object_slots(theirs, sensor.slots)
         if not others.continuous:
-            theirs = with_continuous_actions(theirs, command_pairs(others.trained.config.world.vessel))
+            theirs = with_continuous_actions(theirs, commands_of_discrete_actions(others.trained.config.world.vessel))
     return with_others(policy, theirs)
 
 
@@ -378,7 +378,7 @@ def _policy_for_part(
     """Return a policy for all robots of a part, shielded if requested, and whether its actions are continuous."""
     others, pairs = (
         steering_contender(part, acting, device),
-        None if contender.continuous else command_pairs(world.vessel),
+        None if contender.continuous else commands_of_discrete_actions(world.vessel),
     )
     if acting.shield is not None:
         policy = Shield(policy, world, part, contender.continuous, acting.shield)

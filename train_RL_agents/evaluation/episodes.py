@@ -117,7 +117,7 @@ def evaluate(
     if not can_shrink_batch(env):
         return RepeatedEvaluation(policy, env, seed).run(on_step, progress)
     step, now = env.reset(), env.world_state
-    tally, rows, source = Tally(env), torch.arange(env.num_envs, device=device), env.next_source()
+    tally, rows, source = Tally(env), torch.arange(env.num_envs, device=device), env.next_noise_source()
     for number in range(world.max_steps):
         running = controlled_robots(now.now).any(-1)
         if progress is not None and number % CHECK_INTERVAL == 0:

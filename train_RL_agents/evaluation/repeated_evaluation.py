@@ -65,7 +65,7 @@ class RepeatedEvaluation:
         self._count = min(env.num_envs, self._stepper.num_envs)
         self._source = RandomSource.from_seed(seed, self._stepper.num_envs, device)
         # The compiled code of a training is reused only for calls with the same types of arguments.
-        self._episodes = None if stepper is None else stepper.no_episodes(self._source)
+        self._episodes = None if stepper is None else stepper.placeholder_episodes(self._source)
         self._has_callback = False
         self.loop = execution.make_loop(self._step, self._begin(), device, name="an evaluation step")
         """Loop that makes a control step of B environments at every call."""

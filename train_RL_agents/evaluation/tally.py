@@ -12,7 +12,7 @@ from torch import Tensor
 from marinenav_env import MarineNavEnv
 from marinenav_env.scenarios.reset import controlled_robots
 from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
-from marinenav_env.stepping.actions import invalid_actions
+from marinenav_env.stepping.actions import find_invalid_actions
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.results.rows import Episodes
 
@@ -134,7 +134,7 @@ class Tally:
         counting = sums["counting"]
         active = controlled_robots(before) & counting[:, None]
         collided = outcome.collided.any(-1)
-        wrong = invalid_actions(action, controlled_robots(before), self._pairs)
+        wrong = find_invalid_actions(action, controlled_robots(before), self._pairs)
         discount = (DISCOUNT ** before.state.steps.double())[:, None].to(outcome.reward)
         return {
             "counting": counting & ~collided & ~outcome.episode_done,

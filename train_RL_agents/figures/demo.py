@@ -10,7 +10,7 @@ import torch
 
 from marinenav_env import Episode, WorldConfig
 from marinenav_env.physics.weather import build_weather
-from marinenav_env.pictures.drawing import COLOURS
+from marinenav_env.pictures.drawing import VESSEL_COLOURS
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
@@ -86,7 +86,7 @@ def make_page(
         "scores": "returns" if are_returns else "logits",
         "scenarios": entries,
         "first": first,
-        "colours": COLOURS,
+        "colours": VESSEL_COLOURS,
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
     }
     return assemble_page("demo", SCRIPTS, data)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marinenav_env.pictures.drawing import (
-    COLOURS,
+    VESSEL_COLOURS,
     Limits,
-    Stage,
+    PartialRedraw,
     colour,
     draw_arrow,
     draw_disc,
@@ -28,8 +28,8 @@ from marinenav_env.pictures.drawing import (
     label_distance,
     map_limits,
     new_figure,
-    on_page,
     start_places,
+    to_page,
 )
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import require
@@ -101,12 +101,12 @@ def draw_zone(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Ar
     if len(outline) == 0:
         return []
     patch = Polygon(
-        on_page(outline), facecolor="#F0E442", edgecolor="black", alpha=0.35, hatch="//", linewidth=1.0, zorder=1.5
+        to_page(outline), facecolor="#F0E442", edgecolor="black", alpha=0.35, hatch="//", linewidth=1.0, zorder=1.5
     )
     velocity, position = view.velocities[frame, vessel], view.poses[frame, vessel, :2]
     course = math.atan2(velocity[1], velocity[0]) + float(view.turn[frame, vessel])
     target = position + 7.0 * np.array([math.cos(course), math.sin(course)], np.float32)
-    arrow = draw_arrow(axes, on_page(position), on_page(target), linestyle=(0, (3, 2)))
+    arrow = draw_arrow(axes, to_page(position), to_page(target), linestyle=(0, (3, 2)))
     return [axes.add_artist(patch), arrow]
 
 
@@ -169,7 +169,7 @@ class EpisodeScene:
             self.figure.colorbar(image, bar, extend="max", label="speed of the water (m/s)")
         self._draw_panels()
         self._moving: list[Artist] = []
-        self._stage = Stage(self.figure)
+        self._stage = PartialRedraw(self.figure)
 
     def _draw_panels(self) -> None:
         """Draw the plots of the chosen vessel over time, in which only a cursor moves, and the legend."""
@@ -180,11 +180,11 @@ class EpisodeScene:
         height, panels = 0.15, (0.66, 0.45)
         thrust, speed = (self.figure.add_axes((left, low, width, height)) for low in panels)
         distance = speed.twinx()
-        thrust.plot(time, view.thrust[:, vessel, 0], color=COLOURS[0], label="left")
-        thrust.plot(time, view.thrust[:, vessel, 1], "--", color=COLOURS[1], label="right")
+        thrust.plot(time, view.thrust[:, vessel, 0], color=VESSEL_COLOURS[0], label="left")
+        thrust.plot(time, view.thrust[:, vessel, 1], "--", color=VESSEL_COLOURS[1], label="right")
         thrust.set(ylabel="thrust (N)", xlim=(0.0, time[-1]))
-        lines = speed.plot(time, view.speed[:, vessel], color=COLOURS[0], label="speed")
-        lines += distance.plot(time, view.distance[:, vessel], "--", color=COLOURS[1], label="to the goal")
+        lines = speed.plot(time, view.speed[:, vessel], color=VESSEL_COLOURS[0], label="speed")
+        lines += distance.plot(time, view.distance[:, vessel], "--", color=VESSEL_COLOURS[1], label="to the goal")
         speed.set(ylabel="speed (m/s)", xlim=(0.0, time[-1]), ylim=(0.0, None), xlabel="time (s)")
         distance.set(ylabel="distance (m)", ylim=(0.0, None))
         legend_options: dict[str, Any] = {
@@ -254,9 +254,9 @@ class EpisodeScene:
             return []
         values = np.sort(quantiles[frame, self.vessel])
         share = (np.arange(len(values)) + 0.5) / len(values)
-        artists: list[Artist] = list(axes.plot(values, share, color=COLOURS[0], marker=".", markersize=4))
+        artists: list[Artist] = list(axes.plot(values, share, color=VESSEL_COLOURS[0], marker=".", markersize=4))
         mean = float(values.mean())
-        artists.append(axes.axvline(mean, color=COLOURS[1], linestyle="--"))
+        artists.append(axes.axvline(mean, color=VESSEL_COLOURS[1], linestyle="--"))
         artists.append(
             axes.text(1.0, 1.03, f"dashed: mean {mean:.2f}", fontsize=9, ha="right", transform=axes.transAxes)
         )
@@ -353,7 +353,7 @@ def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:
         x, y = starts[vessel]
         draw_number(axes, x, y, str(vessel + 1), fontweight="bold")
         if view.collided[-1, vessel]:
-            y, x = on_page(view.poses[last, vessel, :2])
+            y, x = to_page(view.poses[last, vessel, :2])
             axes.plot(y, x, "X", color="white", markeredgecolor="black", markersize=8, zorder=8)
     axes.set_title(view.title, fontsize=10)
 

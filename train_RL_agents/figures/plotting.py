@@ -19,7 +19,7 @@ from train_RL_agents.results.table import Table
 from train_RL_agents.utils.files import make_folder, write_atomically
 
 # Without yellow, which is hard to see on white. Line styles, markers and hatches distinguish groups in grey, too.
-COLOURS = (*drawing.COLOURS[:-1], "#000000")
+COLOURS = (*drawing.VESSEL_COLOURS[:-1], "#000000")
 """Colours of groups, in order."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 """Markers of groups, in order."""
@@ -37,7 +37,7 @@ _NARROW_WIDTH = 4.2
 
 def group_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return ``color``, ``linestyle``, ``marker`` and ``hatch`` of each group; up to seven differ in grey, too."""
-    styles = zip(cycle(COLOURS), cycle(drawing.STYLES), cycle(MARKERS), cycle(HATCHES))
+    styles = zip(cycle(COLOURS), cycle(drawing.TRACK_STYLES), cycle(MARKERS), cycle(HATCHES))
     return {
         name: {"color": colour, "linestyle": line, "marker": marker, "hatch": hatch}
         for name, (colour, line, marker, hatch) in zip(names, styles, strict=False)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marinenav_env.pictures.drawing import COLOURS
+from marinenav_env.pictures.drawing import VESSEL_COLOURS
 from marinenav_env.support.validation import require
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULE_NAMES, EpisodeView, zone_outline
 from train_RL_agents.figures.page import assemble_page
@@ -69,7 +69,7 @@ def make_page(policy_episodes: Sequence[Sequence[EpisodeView]]) -> str:
     require(1 <= len(policy_episodes) <= MAX_POLICIES, "policies", len(policy_episodes), f"from 1 to {MAX_POLICIES}")
     _check_same_scenarios(policy_episodes)
     data = {
-        "colours": COLOURS,
+        "colours": VESSEL_COLOURS,
         "rules": RULE_NAMES,
         "near": NEAR_MISS_CLEARANCE,
         "sides": [_policy_data(views) for views in policy_episodes],

@@ -13,7 +13,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from marinenav_env.stepping.actions import invalid_actions
+from marinenav_env.stepping.actions import find_invalid_actions
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import LossFunction
 from train_RL_agents.agents.trainer_configs import TrainerConfig
@@ -144,7 +144,7 @@ class Algorithm(ABC):
         if self._num_actions is None:
             summed = torch.where(mask[..., None], action, 0.0)
         else:
-            summed = torch.where(invalid_actions(action, mask, self._num_actions), math.nan, 0.0)
+            summed = torch.where(find_invalid_actions(action, mask, self._num_actions), math.nan, 0.0)
         self._action_sum.add_(summed.sum(1))
         for name in self._checked_entries:
             entry = steps.get((GROUP, "observation", name)).flatten(mask.ndim).sum(-1)

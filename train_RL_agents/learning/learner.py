@@ -14,7 +14,7 @@ from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
 from marinenav_env.runtime.loop import Loop, as_stateless_step
-from marinenav_env.stepping.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore_tensors
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
@@ -395,10 +395,10 @@ class Learner:
         """Restore the result of ``state_dict``; of the optimiser's options, only the learning rate is restored."""
         current = self.agent.state_dict()
         scales = {name: value.clone() for name, value in current.items() if is_scale_buffer(name)}
-        restore(current, state["agent"])
+        restore_tensors(current, state["agent"])
         if not all(torch.allclose(current[name], value) for name, value in scales.items()):
             raise ValueError("scales of observations that are not those of this boat")
-        restore(self.ema.state_dict(), state["ema"])
+        restore_tensors(self.ema.state_dict(), state["ema"])
         self.updates, saved = state["updates"], state["optimizer"]
         parts, rate = state["micro_batch"], saved["param_groups"][0]["lr"]
         rate = float(rate) if isinstance(rate, Tensor) else rate  # host: loading a checkpoint
@@ -408,7 +408,7 @@ class Learner:
         if self.updates or saved["state"]:  # before the first update, the saved state may be empty
             whole = self.optimizer.state_dict()
             per_parameter = self._flat.split_optimizer_state(whole)
-            restore(per_parameter["state"], saved["state"])
+            restore_tensors(per_parameter["state"], saved["state"])
             self.optimizer.load_state_dict(whole | {"state": self._flat.join_optimizer_state(per_parameter)["state"]})
         self._set_rate(rate)
         if self._scale:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from marinenav_env.stepping.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore_tensors
 
 _MAX_FACTOR = 2.0**24
 """Upper bound of the factor that losses are multiplied by, up to which float32 can represent the gradients."""
@@ -55,4 +55,4 @@ class LossScale:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore the result of ``state_dict``."""
-        restore(self.state_dict(), state)
+        restore_tensors(self.state_dict(), state)

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env.specs import GROUP, STATISTICS
-from marinenav_env.stepping.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore_tensors
 from marinenav_env.support.validation import is_nonnegative_int
 
 _LOG_NAMES = {
@@ -130,4 +130,4 @@ class EpisodeMeter:
         Raises:
             RuntimeError: when the state has other statistics.
         """
-        restore({"count": self._count, "sums": self._sums}, state)
+        restore_tensors({"count": self._count, "sums": self._sums}, state)

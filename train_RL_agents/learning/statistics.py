@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.stepping.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore_tensors
 from train_RL_agents.networks.normalization import RunningNorm
 
 
@@ -65,7 +65,7 @@ class ReturnScale:
         Raises:
             RuntimeError: when a shape or dtype differs, or a number is not finite.
         """
-        restore(dict(enumerate(self.moments)), dict(enumerate(state["moments"])))
+        restore_tensors(dict(enumerate(self.moments)), dict(enumerate(state["moments"])))
         self._return = None if state["return"] is None else blank
         if self._return is not None:
-            restore({"return": blank}, {"return": state["return"]})
+            restore_tensors({"return": blank}, {"return": state["return"]})

@@ -19,7 +19,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marinenav_env.stepping.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore_tensors
 from marinenav_env.support.validation import require
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.memory.column_layout import STORED_MASK, PackedTransitions
@@ -212,7 +212,7 @@ class HostReplay:
             batch = self._ring.transitions_at(slots)
             if self._ring.sampler is not None:
                 batch.set(WEIGHTS_KEY, torch.zeros(slots.shape))
-            restore(batch, rows)
+            restore_tensors(batch, rows)
             self._prefetched.append(self._worker.submit(self._copier.fetch, batch))
 
 

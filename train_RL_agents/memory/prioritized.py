@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.stepping.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore_tensors
 
 _BLOCK_SIZE = 32
 """Number of priorities per block: sampling sums over one block per slot, and over the sums of all blocks once per
@@ -159,7 +159,7 @@ class PrioritizedSampler:
         """
         priorities = torch.zeros_like(self.priorities.values[:filled])
         numbers = {"highest": self.max_priority, "beta": self.beta}
-        restore({"priorities": priorities, **numbers}, state)
+        restore_tensors({"priorities": priorities, **numbers}, state)
         if bool((priorities < 0.0).any()):  # host: loading a checkpoint
             raise RuntimeError("priorities below 0")
         self.priorities.clear()

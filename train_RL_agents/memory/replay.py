@@ -15,7 +15,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env.stepping.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore_tensors
 from marinenav_env.support.validation import require
 from train_RL_agents.memory.column_layout import ColumnLayout, PackedTransitions
 from train_RL_agents.memory.prioritized import SPARE_SLOTS, BlockSums, PrioritizedSampler
@@ -171,7 +171,7 @@ class Replay:
         capacity = self.capacity
         require(state["capacity"] == capacity, "replay capacity", state["capacity"], str(capacity))
         counters = {name: torch.zeros_like(self.num_stored) for name in ("cursor", "filled")}
-        restore(counters, {name: state[name] for name in counters})
+        restore_tensors(counters, {name: state[name] for name in counters})
         for name, most in (("filled", capacity), ("cursor", capacity - 1)):
             value = int(counters[name])  # host: loading a checkpoint
             require(0 <= value <= most, f"replay {name}", value, f"from 0 to {most}")
@@ -182,7 +182,7 @@ class Replay:
             kind: matrix if matrix.device.type == "cpu" else torch.empty_like(matrix, device="cpu")
             for kind, matrix in filled_rows.items()
         }
-        restore(self.layout.unpack(host_rows), state["rows"])
+        restore_tensors(self.layout.unpack(host_rows), state["rows"])
         for kind, matrix in filled_rows.items():
             if matrix is not host_rows[kind]:
                 matrix.copy_(host_rows[kind])

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 from marinenav_env import GROUP
 from marinenav_env.runtime.host_reads import true_indices
-from marinenav_env.stepping.reset_pool import restore
+from marinenav_env.stepping.reset_pool import restore_tensors
 from train_RL_agents.agents.base import Batch
 from train_RL_agents.memory.column_layout import STORED_MASK, ColumnLayout, PackedTensors, PackedTransitions, dtype_name
 from train_RL_agents.memory.replay import WEIGHTS_KEY
@@ -156,7 +156,7 @@ class MultiStep:
             return self.closed_windows()
         row = self._example.exclude("next_observation").set(STORED_MASK, torch.tensor(False))
         blank = row.expand(*self._shape).clone()
-        restore(blank, saved)
+        restore_tensors(blank, saved)
         numbers = (blank.get(name) for name in ("reward", "discount", STORED_MASK))
         first = self._first.pack(blank)
         return NStepWindows({kind: matrix.contiguous() for kind, matrix in first.items()}, *numbers)

@@ -36,7 +36,7 @@ def test_results_of_steps_and_the_episode_that_follows() -> None:
     several = worlds(num_envs=3)
     several.reset(seed=0)
     for over in (False, True):
-        several.act(torch.zeros(3, 2, 2))
+        several.step_all(torch.zeros(3, 2, 2))
         observation, reward, terminated, truncated, info = several.result(1)
         assert observation in spaces.Dict(
             {
@@ -46,13 +46,13 @@ def test_results_of_steps_and_the_episode_that_follows() -> None:
         )
         assert [reward.shape, info["energy"].shape] == [(3,), (3,)]
         assert (truncated | terminated).tolist() == [over] * 3
-    several.begin_next(np.array([True, False, True]))
+    several.start_episodes(np.array([True, False, True]))
     assert several.env.state.steps.tolist() == [0, 2, 0]
 
 
 def test_the_only_world_is_taken_out_of_its_batch() -> None:
     batch = ({"a": np.ones((1, 2)), "b": np.array([True])}, np.array([0.5]))
-    observation, reward = NumpyWorlds.only(batch)
+    observation, reward = NumpyWorlds.remove_batch_dimension(batch)
     assert observation["a"].tolist() == [1.0, 1.0]
     assert (observation["b"], reward) == (True, 0.5)
 
@@ -123,7 +123,7 @@ def test_pictures_are_drawn_as_the_mode_says(mode: str | None, monkeypatch: pyte
 
     monkeypatch.setattr(one.env, "render", render)
     one.reset(seed=0)
-    one.act(torch.zeros(1, 2, 2))
+    one.step_all(torch.zeros(1, 2, 2))
     assert calls == ([("human", 12.0)] * 2 if mode == "human" else [])
     picture = one.render()
     assert (picture is not None) == (mode == "rgb_array")
@@ -134,7 +134,7 @@ def test_a_robot_that_collides_says_so() -> None:
     given = simple_episode([(20.0, 20.0, 0.0), (5.0, 5.0, 0.0)], [(50.0, 50.0), (6.0, 5.0)], [(21.0, 20.0, 1.0)])
     one = NumpyWorlds(None, [given], True, True, None)
     one.reset(seed=0)
-    one.act(torch.ones(1, 2, 2))
+    one.step_all(torch.ones(1, 2, 2))
     infos = [one.result(robot)[4] for robot in range(2)]
     assert [info["is_collision"].tolist() for info in infos] == [[True], [False]]
     assert [info["is_success"].tolist() for info in infos] == [[False], [True]]

@@ -3,7 +3,7 @@ import torch
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
-from marinenav_env.interfaces.scripted import SCRIPTED, straight, write_actions
+from marinenav_env.interfaces.scripted import SCRIPTED_POLICIES, straight_actions, write_actions
 from marinenav_env.physics.thrust import ThrustController
 from marinenav_env.vessels import scaled_level, scaled_world
 from tests.marinenav_env.helpers import simple_episode
@@ -62,11 +62,11 @@ def test_discrete_actions_are_the_nearest_pairs():
     step = env.reset()
     wanted = torch.tensor([0.8, -0.3])
     # 800 and -300 N/s are closest to the pair (1000, -500), whose indices are 4 and 1.
-    SCRIPTED["pair"] = lambda state, env: wanted.expand(*state.shape[:-1], 2)
+    SCRIPTED_POLICIES["pair"] = lambda state, env: wanted.expand(*state.shape[:-1], 2)
     try:
         step = write_actions(step, env, "pair")
     finally:
-        del SCRIPTED["pair"]
+        del SCRIPTED_POLICIES["pair"]
     assert (step.get((GROUP, "action")) == 4 * 5 + 1).all()
 
 
@@ -74,7 +74,7 @@ def test_straight_is_steered_by_the_controller_of_the_world():
     env = make_env()
     own = torch.randn(8, 1, 7, generator=torch.Generator().manual_seed(0))
     wanted = 2.5 * own[..., :2] / own[..., :2].norm(dim=-1, keepdim=True)
-    torch.testing.assert_close(straight(own, env), ThrustController.from_world(WorldConfig())(own, wanted))
+    torch.testing.assert_close(straight_actions(own, env), ThrustController.from_world(WorldConfig())(own, wanted))
 
 
 def test_straight_makes_its_speed_towards_the_goal():
@@ -93,9 +93,9 @@ def test_sides_may_have_other_commands():
     alone = Curriculum((Level(1, 0, 0, 30.0),), **QUICK)
     env = MarineNavEnv(WorldConfig(vessel=vessel), scenarios=alone, continuous=False, seed=0)
     step = env.reset()
-    SCRIPTED["pair"] = lambda state, env: torch.tensor([[[0.9, 0.2]]])  # 720 and 160 N/s
+    SCRIPTED_POLICIES["pair"] = lambda state, env: torch.tensor([[[0.9, 0.2]]])  # 720 and 160 N/s
     try:
         action = write_actions(step, env, "pair").get((GROUP, "action"))
     finally:
-        del SCRIPTED["pair"]
+        del SCRIPTED_POLICIES["pair"]
     assert action.tolist() == [[2 * 2]]

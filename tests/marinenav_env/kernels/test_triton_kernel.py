@@ -50,9 +50,9 @@ def test_registers_hold_everything(settings: dict[str, Any], monkeypatch: pytest
     monkeypatch.setattr(triton_world.triton.knobs.runtime, "interpret", False)
     now, parameters = env.world_state
     with simulate_h200():
-        world.advance(now, parameters, action, env.next_source())
+        world.advance(now, parameters, action, env.next_noise_source())
         world.advance(
-            now, parameters, action, env.next_source(), env.reset_pool.states, None, env.reset_pool.next_index()
+            now, parameters, action, env.next_noise_source(), env.reset_pool.states, None, env.reset_pool.next_index()
         )
     assert len(binaries) == 2
     for used in map(ptx_resources, binaries):

@@ -27,7 +27,7 @@ def calls() -> list[Any]:
     for curriculum in (TRAFFIC, SEA):
         env = MarineNavEnv(SHORT, 3, scenarios=curriculum, seed=0, kernel="triton")
         action = torch.zeros(3, env.num_robots, 2)
-        env.world.step(env.world_state, action, env.next_source())
+        env.world.step(env.world_state, action, env.next_noise_source())
         env.make_step(env.world_state, action)
     return made
 

@@ -271,7 +271,7 @@ def compiled_whole() -> dict[str, Any]:
     same = []
     for setting in ({}, {"weather": ROUGH, "reward": BY_ROLE}):
         env = MarineNavEnv(WorldConfig(max_steps=1, **setting), 8, kernel="triton", scenarios=curriculum, seed=0)
-        given = env.world_state, torch.ones(8, 2, 2), env.next_source()
+        given = env.world_state, torch.ones(8, 2, 2), env.next_noise_source()
         starts = WorldState(env.reset_pool.states, env.constants)
         for arguments in (given, (*given, NewEpisodes(starts, torch.arange(8)))):
             torch.compiler.reset()

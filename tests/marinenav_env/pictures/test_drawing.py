@@ -58,7 +58,7 @@ def test_hull_has_the_size_and_heading_of_the_vessel():
 
 def test_starboard_is_to_the_right_of_the_bow():
     pose = np.array([0.0, 0.0, 0.0])
-    ahead, starboard = drawing.on_page(drawing.from_body(pose, np.array([[1.0, 0], [0, 1.0]])))
+    ahead, starboard = drawing.to_page(drawing.body_to_world(pose, np.array([[1.0, 0], [0, 1.0]])))
     assert ahead == pytest.approx([0.0, 1.0])  # north is up
     assert starboard == pytest.approx([1.0, 0.0])  # east is right
 
@@ -148,7 +148,7 @@ def test_vessel_is_drawn_at_its_pose_and_pale_after_its_end():
     axes = axes_of(view)
     artists = drawing.draw_vessel(axes, view, 0, 3)
     hull = patches(artists, "Polygon")[0]
-    expected = drawing.on_page(drawing.hull_outline(view.poses[3, 0], view.hulls[0]))
+    expected = drawing.to_page(drawing.hull_outline(view.poses[3, 0], view.hulls[0]))
     assert hull.get_xy()[:5] == pytest.approx(expected)
     assert hull.get_alpha() == 1.0
     track = patches(artists, "Line2D")[0].get_xydata()

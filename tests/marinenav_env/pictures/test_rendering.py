@@ -8,8 +8,8 @@ import pytest
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.pictures import rendering
-from marinenav_env.pictures.drawing import COLOURS
-from marinenav_env.pictures.rendering import SIZE, Renderer, Window
+from marinenav_env.pictures.drawing import VESSEL_COLOURS
+from marinenav_env.pictures.rendering import PICTURE_SIZE, Renderer, Window
 
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="needs the extra plot")
 
@@ -60,7 +60,7 @@ def advance(env, step):
 
 
 def share_of(pixels, vessel):
-    colour = np.frombuffer(bytes.fromhex(COLOURS[vessel][1:]), np.uint8)
+    colour = np.frombuffer(bytes.fromhex(VESSEL_COLOURS[vessel][1:]), np.uint8)
     return (np.abs(pixels.astype(int) - colour).max(-1) <= 1).mean()
 
 
@@ -69,7 +69,7 @@ def test_pixels_show_every_vessel_of_the_first_environment(cores):
     env = world(cores)
     step = env.reset()
     first = env.render()
-    assert (first.shape, first.dtype) == ((100 * SIZE, 100 * SIZE, 3), np.uint8)
+    assert (first.shape, first.dtype) == ((100 * PICTURE_SIZE, 100 * PICTURE_SIZE, 3), np.uint8)
     assert all(share_of(first, vessel) > 2e-4 for vessel in range(3))
     assert np.array_equal(env.render(), first), "the same state gives the same picture"
     advance(env, step)

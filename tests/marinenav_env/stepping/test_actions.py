@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv
 from marinenav_env.scenarios.reset import controlled_robots
-from marinenav_env.stepping.actions import invalid_actions
+from marinenav_env.stepping.actions import find_invalid_actions
 from tests.marinenav_env.env_helpers import ACTION, equal, make
 
 STEPS: dict[str, Callable[[MarineNavEnv, Any], Any]] = {
@@ -70,7 +70,7 @@ def test_an_action_that_is_none_is_refused_and_nothing_is_lost(what: str, step: 
 def test_a_scalar_does_not_drive_both_thrusters() -> None:
     env = make(seed=1)
     with pytest.raises(ConfigError, match=r"^action\.shape=\[\]: must be \[4, 3, 2\]$"):
-        env.world.step(env.world_state, torch.ones(()), env.next_source())
+        env.world.step(env.world_state, torch.ones(()), env.next_noise_source())
 
 
 @pytest.mark.parametrize("step", ["step", "step_and_maybe_reset"])
@@ -165,7 +165,7 @@ def test_where_reading_costs_time_a_loop_without_an_end_is_told_now_and_then(
     reset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
-    monkeypatch.setattr("marinenav_env.stepping.actions.BETWEEN", 5)
+    monkeypatch.setattr("marinenav_env.stepping.actions.STEPS_BETWEEN_READS", 5)
     env, done = make(seed=1), torch.tensor([[True], [False], [False], [False]])
     stepped(env, wrong=True, count=4)
     ends: dict[str, Callable[[Any], Any]] = {
@@ -192,6 +192,6 @@ def test_checks_of_values_can_be_left_out() -> None:
 
 def test_only_acting_robots_count() -> None:
     acting = torch.tensor([[True, False]])
-    assert invalid_actions(torch.full((1, 2, 2), math.nan), acting, None).tolist() == [[True, False]]
-    assert invalid_actions(torch.tensor([[24, 25]]), acting, 25).tolist() == [[False, False]]
-    assert invalid_actions(torch.tensor([[25, 0]]), acting, 25).tolist() == [[True, False]]
+    assert find_invalid_actions(torch.full((1, 2, 2), math.nan), acting, None).tolist() == [[True, False]]
+    assert find_invalid_actions(torch.tensor([[24, 25]]), acting, 25).tolist() == [[False, False]]
+    assert find_invalid_actions(torch.tensor([[25, 0]]), acting, 25).tolist() == [[True, False]]

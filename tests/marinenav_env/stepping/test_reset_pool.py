@@ -17,7 +17,7 @@ from marinenav_env.runtime.layout import env_last
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario import ScenarioSampler, blank_scenarios
 from marinenav_env.state import Observation, ResetState, Scenario
-from marinenav_env.stepping.reset_pool import Curriculum, FixedPool, SampledPool, restore
+from marinenav_env.stepping.reset_pool import Curriculum, FixedPool, SampledPool, restore_tensors
 from marinenav_env.stepping.world import initial_state
 from marinenav_env.support import plugins
 from tests.marinenav_env.env_helpers import equal
@@ -311,9 +311,9 @@ def test_levels_without_weight_are_never_drawn(
 def test_restoring_other_values_is_refused(given: Tensor, message: str) -> None:
     target = TensorDict({"inner": TensorDict({"value": torch.ones(2)})})
     with pytest.raises(RuntimeError, match=f"^{message}$"):
-        restore(target, {"inner": {"value": given}})
+        restore_tensors(target, {"inner": {"value": given}})
     assert target["inner", "value"].tolist() == [1.0, 1.0]
-    restore(target, {"inner": {"value": torch.tensor([2.0, 3.0])}})
+    restore_tensors(target, {"inner": {"value": torch.tensor([2.0, 3.0])}})
     assert target["inner", "value"].tolist() == [2.0, 3.0]
 
 
@@ -323,10 +323,10 @@ def test_restoring_another_shape_is_refused() -> None:
     values = target.clone().to_tensordict().to_dict()
     values["self_state"] = torch.ones(1, 2, 7)  # would broadcast
     with pytest.raises(RuntimeError, match=r"self_state is \[1, 2, 7\], here \[3, 2, 7\]"):
-        restore(target, values)
+        restore_tensors(target, values)
     del values["self_state"]
     with pytest.raises(RuntimeError, match="other, self_state: missing or unknown"):
-        restore(target, values | {"other": torch.zeros(3)})
+        restore_tensors(target, values | {"other": torch.zeros(3)})
 
 
 class Empty(ScenarioSampler):

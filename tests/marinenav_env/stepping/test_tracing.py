@@ -40,7 +40,7 @@ def test_a_step_is_traced_into_one_graph(name: str) -> None:
     config, levels = WORLDS[name]
     env = MarineNavEnv(config, 4, scenarios=Curriculum(levels=levels, pool_size=8, refresh_size=8), seed=0)
     starts = NewEpisodes(WorldState(env.reset_pool.states, env.constants), torch.arange(4))
-    given = env.world_state, torch.ones(4, 3, 2), env.next_source(), starts
+    given = env.world_state, torch.ones(4, 3, 2), env.next_noise_source(), starts
     torch.compiler.reset()
     traced = torch.compile(env.world.step, backend="eager", fullgraph=True, dynamic=False)
     found, expected = (step(*given).world.now.to_tensordict() for step in (traced, env.world.step))

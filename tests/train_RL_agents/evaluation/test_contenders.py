@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
-from marinenav_env.stepping.actions import command_pairs
+from marinenav_env.stepping.actions import commands_of_discrete_actions
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.base import average_critics
 from train_RL_agents.config.building import make_observation_spec
@@ -267,7 +267,7 @@ def test_scores_that_critics_differ_on_are_doubtful():
     loaded = replace(untrained("DDPG", "trainer.reward_scale=0.5"), agent=Divided())
     step = of_robots(observation=TensorDict({}, [1, 3]), action=torch.full((1, 3, 2), 0.25))
     acted = with_estimates(lambda step: step, loaded, WORLD)(step)
-    pairs = command_pairs(WORLD.vessel)
+    pairs = commands_of_discrete_actions(WORLD.vessel)
     assert acted.get(DOUBTFUL_KEY).tolist() == [[(pairs[:, 1] == -1.0).tolist()] * 3]
     assert acted.get(SCORES)[..., 7].tolist() == [[(-1.5 + 1.0 + 4.0) / 0.5] * 3]
 

@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
-from marinenav_env.stepping.actions import command_pairs
+from marinenav_env.stepping.actions import commands_of_discrete_actions
 from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, VESSEL, random_scenes
 from tests.train_RL_agents.evaluation.test_contenders import CPU
 from train_RL_agents.boat.shield import BoatShield
@@ -79,7 +79,7 @@ def test_it_computes_the_same_without_host_reads(monkeypatch):
 def test_discrete_actions_become_indices_of_the_safe_commands():
     step, _ = step_of()
     index = torch.arange(ENVS * ROBOTS).view(ENVS, ROBOTS) % 25
-    pairs = command_pairs(EXACT.vessel)
+    pairs = commands_of_discrete_actions(EXACT.vessel)
     found = Shield(acting(index), EXACT, DRAWN, False, StepShare())(step.clone()).get(ACTION_KEY)
     commands = Shield(acting(pairs[index].double()), EXACT, DRAWN, True, StepShare())(step).get(ACTION_KEY)
     assert pairs[found].double().equal(commands)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
-from marinenav_env.pictures.drawing import draw_map, map_limits, new_figure, on_page
+from marinenav_env.pictures.drawing import draw_map, map_limits, new_figure, to_page
 from tests.train_RL_agents.recorded import (
     CROSSING_PAIR,
     small_recording,
@@ -46,7 +46,7 @@ def test_perception_and_zone_of_the_chosen_vessel():
     assert (*seen.center, seen.radius) == pytest.approx((py, px, radius))
     assert len(patches(perceived, "FancyArrowPatch")) == int(math.hypot(vx, vy) > 0.3)
     zone = drawing.draw_zone(axes, view, vessel, frame)
-    outline = on_page(zone_in_world(view, vessel, frame))
+    outline = to_page(zone_in_world(view, vessel, frame))
     assert patches(zone, "Polygon")[0].get_xy()[:-1] == pytest.approx(outline)
     assert drawing.draw_zone(axes, view, 1 - vessel, view.frames - 1) == []
     text = drawing.status_text(view, vessel, frame)

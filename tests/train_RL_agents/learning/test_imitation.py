@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
-from marinenav_env.stepping.actions import command_pairs
+from marinenav_env.stepping.actions import commands_of_discrete_actions
 from tests.train_RL_agents.helpers import make_rollout
 from tests.train_RL_agents.learners import KNOWN, agent_of, all_equal, values_of
 from tests.train_RL_agents.observed import observations
@@ -24,7 +24,7 @@ from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 WORLD = WorldConfig()
-PAIRS = command_pairs(WORLD.vessel)
+PAIRS = commands_of_discrete_actions(WORLD.vessel)
 
 
 def teacher_of(name="PPO", world=WORLD, seed=5):
