@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from train_RL_agents.run.checkpoint import STATE
+from train_RL_agents.run.checkpoint import STATE_FILE
 from train_RL_agents.speed.setting import describe_machine, describe_software
 
 ROOT = Path(__file__).parents[1]
@@ -61,7 +61,7 @@ def measure_rate(ranks: int, args: argparse.Namespace) -> float:
             *fixed,
         ]
         subprocess.run(command, cwd=ROOT, check=True)
-        (file,) = Path(folder).glob(f"*/seed_*/checkpoints/{STATE}")
+        (file,) = Path(folder).glob(f"*/seed_*/checkpoints/{STATE_FILE}")
         clock = torch.load(file)["clock"]
     idle = sum(clock["seconds"].get(name, 0.0) for name in ("evaluate", "save", "compile"))
     return float(args.steps / (clock["total"] - idle))

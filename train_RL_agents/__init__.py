@@ -22,7 +22,7 @@ __all__ = [
     "train",
 ]
 
-_HOMES = {
+_EXPORTING_MODULES = {
     "AGENTS": "train_RL_agents.agents",
     "Policy": "train_RL_agents.api",
     "PolicyWrapper": "train_RL_agents.policy_wrapper",
@@ -33,6 +33,7 @@ _HOMES = {
     "load": "train_RL_agents.api",
     "train": "train_RL_agents.api",
 }
+"""Module that defines each exported name, by the name."""
 
 
 def __getattr__(name: str) -> Any:
@@ -41,6 +42,6 @@ def __getattr__(name: str) -> Any:
     Raises:
         AttributeError: for a name that is not exported.
     """
-    if name not in _HOMES:
+    if name not in _EXPORTING_MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_EXPORTING_MODULES[name]), name)

@@ -34,7 +34,7 @@ from train_RL_agents.experiments.seeds import new_runs, resumed_runs
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.table import Table
 from train_RL_agents.run.checkpoint import (
-    STOPPED,
+    STOPPED_POLICY_FILE,
     LoadedPolicy,
     find_run,
     load_policy,
@@ -45,11 +45,11 @@ from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.compiling import silence_compiler_logs
 from train_RL_agents.utils.device import resolve_device
 
-_LARGEST = 1e15
+_MAX_OBSERVED_VALUE = 1e15
 """Largest accepted magnitude of an observed number; squares of much larger ones are infinite in single precision."""
 
 
-class Choice(TypedDict, total=False):
+class EvaluationOptions(TypedDict, total=False):
     """Options of an evaluation: scenarios, and how policies act; see ``marinenav evaluate``."""
 
     levels: Sequence[int]
@@ -79,13 +79,13 @@ class Choice(TypedDict, total=False):
     """True to replace commands after which no escape manoeuvre would be left; see docs/evaluation.md."""
 
 
-_ALTERNATIVES = {"levels", "suite", "scenarios"}, {"seed", "fresh"}, {"risk", "stochastic"}
-"""Groups of options of a Choice that exclude each other."""
+_EXCLUSIVE_OPTIONS = {"levels", "suite", "scenarios"}, {"seed", "fresh"}, {"risk", "stochastic"}
+"""Groups of evaluation options that exclude each other."""
 
 
 @dataclass(frozen=True)
-class _CheckedChoice:
-    """Values of a Choice, which are checked when an instance is created."""
+class _CheckedOptions:
+    """Values of EvaluationOptions, whose types and ranges are checked when an instance is created."""
 
     levels: tuple[int, ...] = ()
     suite: str = ""
@@ -158,7 +158,7 @@ class Policy:
         inputs: dict[str, Tensor] = {}
         batch: tuple[int, ...] | None = None
         for name, entry in entries.items():
-            key, array = f"observation[{name!r}]", _numbers(name, observation[name])
+            key, array = f"observation[{name!r}]", _to_numeric_array(name, observation[name])
             inner = array.ndim - len(entry.shape)
             matches = inner >= 0 and array.shape[inner:] == entry.shape
             require(matches, key, array.shape, f"[..., {entry.shape}]")
@@ -173,17 +173,17 @@ class Policy:
             action = agent.act(inputs, level)
         return action.reshape((*batch, *action.shape[1:])).cpu().numpy()
 
-    def evaluate(self, device: str = "cpu", **choice: Unpack[Choice]) -> Result:
-        """Return the metrics of an evaluation by level and overall.
+    def evaluate(self, device: str = "cpu", **options: Unpack[EvaluationOptions]) -> Result:
+        """Evaluate the policy, and return its metrics by level and overall.
 
         Args:
             device: auto, cpu, cuda or cuda:N.
-            choice: scenarios and how the policy acts; see Choice.
+            options: scenarios, and how the policy acts; see EvaluationOptions.
 
         Raises:
             ConfigError: if an option cannot be used.
         """
-        return compare(self, device=device, **choice).results[0]
+        return compare(self, device=device, **options).results[0]
 
 
 def load(path: str | Path, which: str = "best", device: str = "cpu") -> Policy:
@@ -201,14 +201,14 @@ def load(path: str | Path, which: str = "best", device: str = "cpu") -> Policy:
     return Policy(str(path), load_policy(path, which, resolve_device(device)))
 
 
-def compare(*policies: str | Path | Policy, device: str = "cpu", **choice: Unpack[Choice]) -> Evaluation:
+def compare(*policies: str | Path | Policy, device: str = "cpu", **options: Unpack[EvaluationOptions]) -> Evaluation:
     """Evaluate policies and baselines on the same scenarios, and compare the others to the first.
 
     Args:
         policies: names of shipped policies or baselines (straight, apf, orca, mppi), run folders, policy files, or
             results of ``load``.
         device: auto, cpu, cuda or cuda:N; loaded policies are moved there.
-        choice: scenarios and how policies act; see Choice.
+        options: scenarios, and how policies act; see EvaluationOptions.
 
     Returns:
         The results, which are printed as a table; ``rows`` can be made into a data frame.
@@ -220,14 +220,16 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **choice: Unpac
     for policy in policies:
         is_policy = isinstance(policy, str | Path | Policy)
         require(is_policy, "policies", policy, "names, paths or loaded policies, one after another")
-    options = Choice.__annotations__
-    for name, value in choice.items():
-        allowed = f"left out; there are {', '.join(options)}{did_you_mean(name, options)}"
-        require(name in options, name, value, allowed)
-    stated: dict[str, Any] = {name: value for name, value in choice.items() if value is not None and value is not False}
-    checked = _CheckedChoice(**stated)
+    allowed_options = EvaluationOptions.__annotations__
+    for name, value in options.items():
+        allowed = f"left out; there are {', '.join(allowed_options)}{did_you_mean(name, allowed_options)}"
+        require(name in allowed_options, name, value, allowed)
+    stated: dict[str, Any] = {
+        name: value for name, value in options.items() if value is not None and value is not False
+    }
+    checked = _CheckedOptions(**stated)
     stated = {name: getattr(checked, name) for name in stated}
-    for group in _ALTERNATIVES:
+    for group in _EXCLUSIVE_OPTIONS:
         both = sorted(stated.keys() & group)
         require(len(both) <= 1, " and ".join(both), "...", "given one at a time")
     require(stated.get("levels") != (), "levels", [], "numbers from 1, or left out")
@@ -255,9 +257,9 @@ class TrainedRun:
     finished: bool
     """True if the run reached its end; false if a signal or a callback stopped it, and it can be resumed."""
     evaluations: list[dict[str, Any]]
-    """Metrics of the evaluations, with their ``env_steps``."""
+    """Metrics of each evaluation by name, with its ``env_steps``."""
     best: dict[str, Any]
-    """Metrics of the best policy, such as ``success_rate``; empty without an evaluation."""
+    """Metrics of the best policy by name, such as ``success_rate``; empty without an evaluation."""
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "stopped"
@@ -266,7 +268,7 @@ class TrainedRun:
         return f"<TrainedRun {self.folder}: {state}, {len(self.evaluations)} evaluations{shown}>"
 
     def _repr_html_(self) -> str:
-        rows = [{name: _cell(value) for name, value in metrics.items()} for metrics in self.evaluations]
+        rows = [{name: _format_metric(value) for name, value in metrics.items()} for metrics in self.evaluations]
         return Table.from_rows(rows).html(f"Evaluations of {self.folder}") or escape(repr(self))
 
     def load(self, which: str = "best") -> Policy:
@@ -330,12 +332,12 @@ def train(
     evaluations = {
         entry["file"]: {"env_steps": entry["env_steps"], **entry["metrics"]} for entry in manifest["policies"]
     }
-    evaluations.pop(STOPPED, None)  # this policy was not evaluated
+    evaluations.pop(STOPPED_POLICY_FILE, None)  # this policy was not evaluated
     best = evaluations.get(manifest.get("best", ""), {})
     return TrainedRun(folder.path, result.finished, list(evaluations.values()), best)
 
 
-def _numbers(name: str, value: Any) -> NDArray[Any]:
+def _to_numeric_array(name: str, value: Any) -> NDArray[Any]:
     """Return an entry of an observation as an array of numbers that a network can process.
 
     Raises:
@@ -351,8 +353,8 @@ def _numbers(name: str, value: Any) -> NDArray[Any]:
         array = np.array(None)
     require(array.dtype.kind in "biuf", f"{key}.dtype", array.dtype, "a type of numbers")
     require(bool(np.isfinite(array).all()), key, array, "finite")
-    in_range = array.dtype.kind == "b" or bool((np.abs(array.astype(np.float64)) <= _LARGEST).all())
-    require(in_range, key, array, f"at most {_LARGEST:g} in size")
+    in_range = array.dtype.kind == "b" or bool((np.abs(array.astype(np.float64)) <= _MAX_OBSERVED_VALUE).all())
+    require(in_range, key, array, f"at most {_MAX_OBSERVED_VALUE:g} in size")
     return array
 
 
@@ -365,6 +367,6 @@ def _require_path(name: str, value: Any, allowed: str) -> None:
     require(value is None or isinstance(value, str | Path), name, value, allowed)
 
 
-def _cell(value: Any) -> str:
-    """Return a metric as text, with four significant digits if it is a float."""
+def _format_metric(value: Any) -> str:
+    """Return a value as text, with four significant digits if it is a float."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -16,22 +16,25 @@ from marinenav_env.runtime.compiling import compile_function
 from train_RL_agents.agents import Agent
 from train_RL_agents.networks.observation import ACTIVE_KEY, OBSERVATION_KEY, Observation, to_observation
 
-RISK = (GROUP, "risk")
-QUANTILES, SCORES = (GROUP, "quantiles"), (GROUP, "scores")
-"""Keys of optional outputs of a policy: quantiles of the return of its actions [E, R, N], and scores of all pairs of
-thrust changes [E, R, A]; see Recording."""
+RISK_KEY = (GROUP, "risk")
+"""Key of the risk levels [E, R] that a policy acts on: shares of the worst outcomes (CVaR levels), in (0, 1]."""
+QUANTILES_KEY = (GROUP, "quantiles")
+"""Key of the quantiles [E, R, N] of the return of its actions, an optional output of a policy in evaluations."""
+SCORES_KEY = (GROUP, "scores")
+"""Key of the scores [E, R, A] of all discrete actions, an optional output of a policy in evaluations."""
 
 
-Explored = tuple[Tensor, dict[str, Tensor]]
+ExploreResult = tuple[Tensor, dict[str, Tensor]]
+"""Result of ``Agent.explore``: actions, and other tensors by name."""
 
 
 @cache
-def compiled_explore(kind: type[Agent[Any]], device: torch.device) -> Callable[..., Explored]:
+def compiled_explore(kind: type[Agent[Any]], device: torch.device) -> Callable[..., ExploreResult]:
     """Return the compiled method ``explore`` of a class of agents, for a device.
 
     The function is cached here and not in a policy, which can thus be copied and sent to other processes.
     """
-    explore: Callable[..., Explored] = compile_function(kind.explore, device)
+    explore: Callable[..., ExploreResult] = compile_function(kind.explore, device)
     return explore
 
 
@@ -90,11 +93,12 @@ class PolicyWrapper(TensorDictModuleBase):
             for name, extra in extras.items():
                 tensordict.set((GROUP, name), extra)
         else:
-            action = self.agent.act(observation, tensordict.get(RISK, None))
+            action = self.agent.act(observation, tensordict.get(RISK_KEY, None))
         mask = active if action.ndim == active.ndim else active[..., None]
         return tensordict.set((GROUP, "action"), torch.where(mask, action, 0))
 
-    def _explore(self, observation: Observation, noise: Any) -> Explored:
+    def _explore(self, observation: Observation, noise: Any) -> ExploreResult:
+        """Call ``Agent.explore``, compiled if so configured."""
         kind = type(self.agent)
         explore = kind.explore
         if self.compile and not torch.compiler.is_compiling():
@@ -102,7 +106,7 @@ class PolicyWrapper(TensorDictModuleBase):
         return explore(self.agent, observation, noise)
 
     def draw_noise(self, batch: torch.Size) -> tuple[Any, tuple[Tensor, ...]]:
-        """Return the random numbers of one step: those of ``Agent.exploration_noise``, and those of added exploration.
+        """Sample the random numbers of one step: those of ``Agent.exploration_noise``, and those of ``_perturb``.
 
         Args:
             batch: shape [E, R] of the robots.

@@ -1,4 +1,4 @@
-"""Trainer: world, collector, algorithm and log on one device."""
+"""Trainer: environments, collector, algorithm, evaluations and log of a run on one device."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from train_RL_agents.environments import make_environment
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
 from train_RL_agents.learning.learner import NotEnoughMemoryError, is_out_of_memory
 from train_RL_agents.run.checkpoint import (
-    STATE,
-    TEACHER,
-    TRAINING,
-    VERSION,
+    FORMAT_VERSION,
+    STATE_FILE,
+    TEACHER_FILE,
+    TRAINING_FORMAT,
     find_policy,
     load_policy,
     load_weights,
     saved_settings,
 )
-from train_RL_agents.run.finding import CONFIG
+from train_RL_agents.run.finding import CONFIG_FILE
 from train_RL_agents.run.monitor import Monitor
 from train_RL_agents.run.ranks import Ranks
-from train_RL_agents.run.resuming import changes
+from train_RL_agents.run.resuming import list_changes
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.run.tags import training_results
+from train_RL_agents.run.tags import training_scalars
 from train_RL_agents.utils.compiling import (
     CompilationStoppedError,
     compile_problem,
@@ -51,7 +51,7 @@ from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 from train_RL_agents.utils.signals import call_on_first_signal
 from train_RL_agents.utils.slowdown import SlowdownDetector
 
-_REWINDS = 3
+_MAX_REWINDS = 3
 """Largest number of rewinds of a run to its last saved state; see ``on_divergence``."""
 Callback = Callable[["TorchRLTrainer"], None]
 """Function that is called with the trainer after every iteration of the training loop."""
@@ -88,11 +88,11 @@ class TorchRLTrainer:
         self.callbacks: list[Callback] = [*DEFAULT_CALLBACKS, *callbacks]
         with ranks.barrier():
             # The configuration with this process's share of the totals; a single process has all of them.
-            self.device, self._rank_config = ranks.device(config.execution.device), ranks.share(config)
+            self.device, self._rank_config = ranks.rank_device(config.execution.device), ranks.rank_config(config)
             if ranks.is_main:
                 run.begin()
         execution = config.execution
-        threads = ranks.threads(execution.threads)
+        threads = ranks.num_threads(execution.threads)
         set_up_process(self.device, threads, execution.precision, execution.tf32)
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
         self._checked_at, self._rewinds = 0, 0
@@ -104,9 +104,11 @@ class TorchRLTrainer:
         self.clock = PhaseTimer(self._on_first_pass)
         quiet = quiet or not ranks.is_main
         json_lines = json_lines and ranks.is_main
-        self.display = ProgressDisplay(config.total_timesteps, quiet, bar, run.record, json_lines, config.eval_freq)
-        self.monitor = Monitor.of(self.device) if config.monitor else Monitor({})
-        with run.written(ends=False):
+        self.display = ProgressDisplay(
+            config.total_timesteps, quiet, bar, run.write_log_line, json_lines, config.eval_freq
+        )
+        self.monitor = Monitor.for_device(self.device) if config.monitor else Monitor({})
+        with run.writing(ends=False):
             self._set_up()
             if config.on_divergence == "rewind" and self._saved_at is None:
                 self.save()
@@ -116,12 +118,12 @@ class TorchRLTrainer:
     def _set_up(self) -> None:
         """Create generators, collector, algorithm and evaluations, and restore the saved state if there is one."""
         run, ranks = self.run, self.ranks
-        self._generators = self._make_generators(ranks.seed(run.seed))
+        self._generators = self._make_generators(ranks.rank_seed(run.seed))
         with torch.random.fork_rng(devices=[]):
             # Weights are drawn on the CPU, so that a GPU's global generator is not used.
             torch.default_generator.manual_seed(run.seed)
-            self._build(ranks.seed(run.seed))
-            if ranks.broadcast((run.checkpoints / STATE).exists):
+            self._build(ranks.rank_seed(run.seed))
+            if ranks.broadcast_result((run.checkpoints / STATE_FILE).exists):
                 state = ranks.read_state(run.checkpoints, self.device)
                 # For a damaged state, torch may warn of an invalid index before it raises an error.
                 with ranks.barrier(), warnings.catch_warnings(action="ignore"):
@@ -132,7 +134,7 @@ class TorchRLTrainer:
         self.algorithm.learner.learning_rate_factor = 0.5**self._rewinds
 
     def _make_generators(self, seed: int) -> dict[str, torch.Generator]:
-        """Return separate random generators, so that learning does not depend on the policy's draws."""
+        """Return the random generators ``policy``, ``learner`` and ``replay``, whose draws do not affect each other."""
         settings = self.config.trainer
         on_host = isinstance(settings, OffPolicyConfig) and settings.replay_storage == "host"
         devices = {"replay": torch.device("cpu")} if on_host else {}
@@ -153,7 +155,7 @@ class TorchRLTrainer:
             environment, agent, device, seed, noise, self._generators["policy"], self.clock, self.display
         )
         with self.ranks.barrier():
-            teacher = load_policy(self.run.path / TEACHER, device=device) if config.imitation_learning else None
+            teacher = load_policy(self.run.path / TEACHER_FILE, device=device) if config.imitation_learning else None
         self.algorithm = ALGORITHMS[type(config.trainer)](
             AlgorithmContext(
                 config,
@@ -171,7 +173,7 @@ class TorchRLTrainer:
         )
         self.collector.on_worlds_replaced = self.algorithm.drop_unfinished_returns
         # Ranks stop together, at the end of an iteration.
-        self.collector.stopping = lambda: self.stopped and self.ranks.size == 1
+        self.collector.is_stopping = lambda: self.stopped and self.ranks.size == 1
         self.history = environment.make_evaluator(self.run, device, self.collector.env)
 
     def _start(self) -> None:
@@ -194,16 +196,16 @@ class TorchRLTrainer:
         """Return advice for a user whose run has become slow, as part of a sentence."""
         if self.device.type != "cpu" or threads == 1:
             return "other programs may be using this machine"
-        command = shlex.join([*self.ranks.command(), "train", "--resume", str(self.run.path)])
+        command = shlex.join([*self.ranks.launch_command(), "train", "--resume", str(self.run.path)])
         return f"if other programs use its cores, stop it and go on with {command} --threads 1"
 
     # The loop -----------------------------------------------------------------------------------
 
     def train(self) -> None:
         """Train to the end, or until a signal asks to stop; then save and return."""
-        with self.run.written(ends=True):
+        with self.run.writing(ends=True):
             with self._running():
-                while not (self.finished or self.ranks.any(self.stopped)):
+                while not (self.finished or self.ranks.any_rank(self.stopped)):
                     try:
                         self.iterate()
                     except DivergedError as error:
@@ -277,7 +279,7 @@ class TorchRLTrainer:
         Raises:
             DivergedError: when a value is infinite, NaN or, of discrete actions, not a valid index.
         """
-        invalid = not_finite(self.ranks.mean(self._health()))
+        invalid = non_finite_names(self.ranks.average_scalars(self._health()))
         if invalid:
             saved, since = self._saved_at, self._checked_at
             kept = "" if saved is None else f"the state of {saved:,} env-steps is kept; "
@@ -312,7 +314,7 @@ class TorchRLTrainer:
         Raises:
             DivergedError: when rewinding is not configured, or was done too often.
         """
-        if self.config.on_divergence == "stop" or self._rewinds >= _REWINDS:
+        if self.config.on_divergence == "stop" or self._rewinds >= _MAX_REWINDS:
             with self.ranks.barrier():
                 raise error
         self._rewinds += 1
@@ -326,7 +328,7 @@ class TorchRLTrainer:
         rate = self.algorithm.learner.learning_rate_factor * self.config.trainer.learning_rate
         self.display.log(
             f"{str(error).partition(';')[0]}; back at {self.env_steps:,} env-steps "
-            f"with a rate of {rate:g} ({self._rewinds} of {_REWINDS})"
+            f"with a rate of {rate:g} ({self._rewinds} of {_MAX_REWINDS})"
         )
 
     # Evaluation and log -------------------------------------------------------------------------
@@ -349,20 +351,20 @@ class TorchRLTrainer:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Return the results of the evaluations so far, a row of metrics for each."""
+        """Return the metrics of the evaluations so far by name, a dict for each evaluation."""
         return self.history.rows
 
     def log(self) -> None:
         """Write one entry of the log, with one transfer from the device, and move the progress bar."""
         episodes = self.algorithm.episodes
         on_device = {
-            "active": self.collector.active,
+            "active": self.collector.mean_active_robots,
             "exploration": self.collector.policy.exploration.max(),
             **self.algorithm.device_scalars(),
             **episodes.sums(),
         }
         on_device |= self._environment.device_scalars(self.collector.env)
-        values = self.ranks.mean(self.algorithm.meter.read(on_device))
+        values = self.ranks.average_scalars(self.algorithm.meter.read(on_device))
         if not values.get("scenarios_kept", True):
             del values["scenarios_kept"]
         ended = episodes.read(values, self.ranks.size)
@@ -385,7 +387,7 @@ class TorchRLTrainer:
             scalars["gpu/memory_gb"] = torch.cuda.max_memory_allocated(self.device) / 1e9
         with self.ranks.barrier():
             if self.ranks.is_main:
-                self.run.log(scalars | training_results(scalars), self.env_steps)
+                self.run.log(scalars | training_scalars(scalars), self.env_steps)
         if self._learned_before:  # before the first updates a run is much faster
             slower = self._slowdown.add_rate(rate)
             if slower:
@@ -414,8 +416,8 @@ class TorchRLTrainer:
 
     def _state(self) -> dict[str, Any]:
         return {
-            "format": TRAINING,
-            "version": VERSION,
+            "format": TRAINING_FORMAT,
+            "version": FORMAT_VERSION,
             "config": json.dumps(to_dict(self.config)),
             "ranks": self.ranks.size,
             "env_steps": self.env_steps,
@@ -433,11 +435,11 @@ class TorchRLTrainer:
         Raises:
             ConfigError: when the state is incomplete or belongs to another configuration.
         """
-        path = self.run.checkpoints / STATE
+        path = self.run.checkpoints / STATE_FILE
         before = saved_settings(state, path)
-        if changed := changes(before, flatten(to_dict(self.config))):
+        if changed := list_changes(before, flatten(to_dict(self.config))):
             raise ConfigError(
-                f"{path}: was made with other settings than {self.run.path / CONFIG} has: {'; '.join(changed)}"
+                f"{path}: was made with other settings than {self.run.path / CONFIG_FILE} has: {'; '.join(changed)}"
             )
         saved_steps, total = state.get("env_steps"), self.config.total_timesteps
         fewer = is_nonnegative_int(saved_steps) and total < saved_steps and total != before["total_timesteps"]
@@ -465,7 +467,7 @@ class TorchRLTrainer:
             reason = lines[:2][-1].strip()
             raise ConfigError(f"{path}: does not fit the run's configuration ({reason})") from error
         self._saved_at = self._checked_at = self.env_steps
-        invalid = not_finite(self._health())
+        invalid = non_finite_names(self._health())
         if invalid:
             raise ConfigError(f"{path}: infinite or NaN ({', '.join(invalid)}); start a new run")
 
@@ -497,7 +499,7 @@ class TorchRLTrainer:
         with self.ranks.barrier():
             if self.ranks.is_main:
                 # No update is made while code is compiled, so the weights are those of the saved state.
-                self.run.keep_stopped(self.algorithm.learner.ema, self._saved_at or 0)
+                self.run.save_stopped_policy(self.algorithm.learner.ema, self._saved_at or 0)
 
     def _save_without_memory(self) -> str:
         """Save when memory is short; return whether the state was saved or the last checkpoint is kept, as text."""
@@ -511,7 +513,7 @@ class TorchRLTrainer:
 
     def _close(self) -> None:
         """Close the run and print where its results are."""
-        self.stopped = self.ranks.any(self.stopped)
+        self.stopped = self.ranks.any_rank(self.stopped)
         self.run.close()
         best = find_policy(self.run.path) if self.ranks.is_main else None
         self.display.finish(
@@ -519,17 +521,17 @@ class TorchRLTrainer:
             best,
             self.finished,
             self.config.save_replay,
-            self.ranks.command(),
+            self.ranks.launch_command(),
             None if not self._unsaved else self._saved_at or 0,
         )
 
 
-def not_finite(values: dict[str, float]) -> list[str]:
-    """Return the names of the values that are infinite or NaN."""
+def non_finite_names(values: dict[str, float]) -> list[str]:
+    """Return the names of those values that are infinite or NaN."""
     return [name for name, value in values.items() if not math.isfinite(value)]
 
 
-def log(trainer: TorchRLTrainer) -> None:
+def check_and_log(trainer: TorchRLTrainer) -> None:
     """Check for infinite values or NaN, and write a log entry, every ``log_freq`` env-steps."""
     if trainer.crossed(trainer.config.log_freq):
         trainer.check()
@@ -546,13 +548,13 @@ def evaluate_and_save(trainer: TorchRLTrainer) -> None:
 
 def save_if_asked(trainer: TorchRLTrainer) -> None:
     """Save when a user's signal has requested it, and continue."""
-    if trainer.config.on_user_signal == "save" and trainer.ranks.any(trainer.asked_to_save):
+    if trainer.config.on_user_signal == "save" and trainer.ranks.any_rank(trainer.asked_to_save):
         trainer.asked_to_save = False
         trainer.save()
         trainer.display.log(f"saved at {trainer.env_steps:,} env-steps, as a signal asked")
 
 
-DEFAULT_CALLBACKS: tuple[Callback, ...] = (log, evaluate_and_save, save_if_asked)
+DEFAULT_CALLBACKS: tuple[Callback, ...] = (check_and_log, evaluate_and_save, save_if_asked)
 """Callbacks of every training run after each iteration of the loop."""
 
 

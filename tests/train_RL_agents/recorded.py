@@ -11,7 +11,7 @@ from marinenav_env.scenarios.scenario_file import Episode
 from tests.train_RL_agents.evaluation.test_episodes import EPISODES, episode, to_the_goal
 from train_RL_agents.evaluation.recording import Recording, record
 from train_RL_agents.figures.episode_view import EpisodeView
-from train_RL_agents.policy_wrapper import QUANTILES
+from train_RL_agents.policy_wrapper import QUANTILES_KEY
 
 HEAD_ON_PAIR = 1
 """Index of the episode in which the first two of three vessels meet head-on, and collide."""
@@ -28,7 +28,7 @@ def _with_core() -> Episode:
 def with_quantiles(step):
     acted = to_the_goal(step)
     mask = acted["robots", "mask"]
-    return acted.set(QUANTILES, torch.linspace(-1.0, 2.0, 8).expand(*mask.shape, 8))
+    return acted.set(QUANTILES_KEY, torch.linspace(-1.0, 2.0, 8).expand(*mask.shape, 8))
 
 
 @cache

@@ -27,7 +27,7 @@ from tests.train_RL_agents.tiny_runs import (
 from train_RL_agents.__main__ import main
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.run.checkpoint import STATE
+from train_RL_agents.run.checkpoint import STATE_FILE
 from train_RL_agents.run.run_folder import RunFolder
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("surroundings")]
@@ -160,7 +160,7 @@ def test_a_signal_at_a_random_moment_saves_or_gives_a_sentence(tmp_path, command
         status, text = end(process, said)
         if "stopped and saved" in text:
             assert status == 130
-            assert list(tmp_path.glob(f"runs/*/seed_0/checkpoints/{STATE}"))
+            assert list(tmp_path.glob(f"runs/*/seed_0/checkpoints/{STATE_FILE}"))
         else:
             assert "interrupted" in text or "nothing had begun" in text or status == -number
 

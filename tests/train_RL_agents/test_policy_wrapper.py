@@ -15,7 +15,7 @@ from tests.train_RL_agents.helpers import make_inputs, seeded
 from train_RL_agents.agents import AGENTS, Agent, AgentConfig
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.policy_wrapper import (
-    RISK,
+    RISK_KEY,
     PolicyWrapper,
     compiled_explore,
 )
@@ -349,10 +349,10 @@ def test_risk_reaches_the_agent_as_it_is_but_for_training():
     agent, step = Discrete(7), world_like(2, 2)
     wrapper = PolicyWrapper(agent)
     wrapper(step.clone())
-    step.set(RISK, torch.tensor([[0.1, 0.2], [0.3, 0.4]]))
+    step.set(RISK_KEY, torch.tensor([[0.1, 0.2], [0.3, 0.4]]))
     wrapper(step)
     assert agent.risks[0] is None
-    assert torch.equal(agent.risks[1], step[RISK])
+    assert torch.equal(agent.risks[1], step[RISK_KEY])
     exploring(agent, [0.0] * 2)(step)
     assert agent.risks[2] is None  # training does not take risk into account
 

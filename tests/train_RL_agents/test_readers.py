@@ -55,10 +55,10 @@ from train_RL_agents.figures.curves import curve_table, read_runs
 from train_RL_agents.figures.episode_view import view_episode
 from train_RL_agents.figures.replay_page import make_page
 from train_RL_agents.run.checkpoint import (
-    POLICY,
-    STATE,
+    POLICY_FORMAT,
+    STATE_FILE,
     load_policy,
-    read_checked,
+    read_checkpoint,
     read_manifest,
     save_policy,
 )
@@ -172,7 +172,7 @@ def test_bytes_of_every_kind(folder, data):
 @given(st.data())
 def test_policies(folder, data):
     path, other = folder / "policy.pt", folder / "other.pt"
-    content = read_checked(path, POLICY, CPU)
+    content = read_checkpoint(path, POLICY_FORMAT, CPU)
     if data.draw(st.booleans()):
         config = data.draw(damaged_trees(json.loads(content["config"]), SCALARS))
         content["config"] = json.dumps(config)
@@ -379,7 +379,7 @@ def test_training_states(capsys, tmp_path, tiny):
     """Nothing that a training state may hold leads to anything but a sentence, or a run."""
     run = new_run(tmp_path)
     train(run, stop_at=88)
-    path, good = run.checkpoints / STATE, tmp_path / "good"
+    path, good = run.checkpoints / STATE_FILE, tmp_path / "good"
     content = torch.load(path, weights_only=True)
     shutil.copytree(run.path, good)
     with small_pool():

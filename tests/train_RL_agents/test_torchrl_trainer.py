@@ -23,7 +23,14 @@ from tests.train_RL_agents.tiny_runs import (
     train,
 )
 from train_RL_agents.cli import main
-from train_RL_agents.run.checkpoint import POLICY, STATE, load_policy, read_checked, read_manifest, save_policy
+from train_RL_agents.run.checkpoint import (
+    POLICY_FORMAT,
+    STATE_FILE,
+    load_policy,
+    read_checkpoint,
+    read_manifest,
+    save_policy,
+)
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -390,7 +397,7 @@ def test_weights_of_another_architecture_are_refused(tmp_path, trained, words):
 def test_the_averaged_weights_are_evaluated_and_saved(tmp_path):
     run = new_run(tmp_path, "trainer.ema_decay=0.9")
     trainer = train(run)
-    policy = read_checked(run.checkpoints / "policy_000000000160.pt", POLICY, CPU)["weights"]
+    policy = read_checkpoint(run.checkpoints / "policy_000000000160.pt", POLICY_FORMAT, CPU)["weights"]
     learner = trainer.algorithm.learner
     assert differences(dict(policy), dict(learner.ema.networks.state_dict())) == []
     assert differences(dict(policy), dict(learner.agent.networks.state_dict()))
@@ -402,7 +409,7 @@ def test_the_training_state_holds_only_what_is_filled(tmp_path):
         run = new_run(tmp_path / str(slots), f"trainer.buffer_size={slots}")
         train(run, stop_at=40)
         assert int(saved(run)["replay"]["filled"]) < 200
-        sizes[slots] = (run.checkpoints / STATE).stat().st_size
+        sizes[slots] = (run.checkpoints / STATE_FILE).stat().st_size
     assert sizes[1_000_000] < sizes[1_000] + 2_000
     assert sizes[1_000_000] < 5_000_000
 

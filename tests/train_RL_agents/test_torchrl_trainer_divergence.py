@@ -22,7 +22,7 @@ from tests.train_RL_agents.tiny_runs import (
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import apply_overrides
-from train_RL_agents.run.checkpoint import STATE, load_policy
+from train_RL_agents.run.checkpoint import STATE_FILE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
 
@@ -190,7 +190,7 @@ def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command,
         r"trainer\.learning_rate=5e\+29 trainer\.learning_rate_final=5e\+29\n",
         said,
     )
-    assert not (run.checkpoints / STATE).exists()
+    assert not (run.checkpoints / STATE_FILE).exists()
     rates = ["trainer.learning_rate=1e-3", "trainer.learning_rate_final=1e-4"]
     assert main([*resume, *rates]) == 0
     assert saved(run)["env_steps"] == 160

@@ -32,7 +32,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
-from train_RL_agents.run.checkpoint import NOT_EVALUATED, STATE, load_policy, read_manifest
+from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE, STATE_FILE, load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.signals import STOP_SIGNALS, USER_SIGNALS
@@ -257,11 +257,11 @@ def test_a_run_that_is_stopped_leaves_a_policy(tmp_path, capsys, words):
     run = new_run(tmp_path / "runs", *words)
     trainer = train(run, stop_at=48)
     policy = load_policy(run.path)
-    assert (policy.env_steps, policy.metrics) == (48, {"note": NOT_EVALUATED})
+    assert (policy.env_steps, policy.metrics) == (48, {"note": NOT_EVALUATED_NOTE})
     ema = trainer.algorithm.learner.ema.networks.state_dict()
     assert differences(dict(policy.agent.networks.state_dict()), dict(ema)) == []
     assert main(["evaluate", str(run.path), "--episodes", "1"]) == 0
-    assert f"{run.path}: {NOT_EVALUATED}, at 48 env-steps\n" in capsys.readouterr().out
+    assert f"{run.path}: {NOT_EVALUATED_NOTE}, at 48 env-steps\n" in capsys.readouterr().out
     # Once policies are evaluated it has gone.
     train(RunFolder.open(run.path), stop_at=112)
     assert (load_policy(run.path).env_steps, load_policy(run.path, "latest").env_steps) == (80, 112)
@@ -347,7 +347,7 @@ def wait_for(process, tmp_path, name):
 @pytest.mark.parametrize("number", STOP_SIGNALS + USER_SIGNALS)
 def test_a_signalled_command_can_be_resumed(tmp_path, command, start, number):
     process = start(*command, "total_timesteps=1000000000", "eval_freq=800")
-    wait_for(process, tmp_path, f"checkpoints/{STATE}")
+    wait_for(process, tmp_path, f"checkpoints/{STATE_FILE}")
     process.send_signal(number)
     output, errors = process.communicate(timeout=30)
     run = only_run(tmp_path)
@@ -366,7 +366,7 @@ def test_a_signalled_command_can_be_resumed(tmp_path, command, start, number):
 @pytest.mark.parametrize("number", USER_SIGNALS)
 def test_a_signalled_command_goes_on_if_asked_for(tmp_path, command, start, number):
     process = start(*command, "on_user_signal=save", "total_timesteps=1000000000", "eval_freq=800")
-    wait_for(process, tmp_path, f"checkpoints/{STATE}")
+    wait_for(process, tmp_path, f"checkpoints/{STATE_FILE}")
     for each in (number, signal.SIGTERM):
         process.send_signal(each)
         time.sleep(2.0)
@@ -394,7 +394,7 @@ def test_a_run_whose_terminal_is_gone_is_saved(tmp_path, command):
         stderr=theirs,
     ) as process:
         os.close(theirs)
-        wait_for(process, tmp_path, f"checkpoints/{STATE}")
+        wait_for(process, tmp_path, f"checkpoints/{STATE_FILE}")
         os.close(terminal)
         assert process.wait(timeout=30) == 130
     run = only_run(tmp_path)
@@ -407,7 +407,7 @@ def test_a_run_whose_terminal_is_gone_is_saved(tmp_path, command):
 def test_a_run_whose_reader_is_gone_is_saved(tmp_path, command, start, lines):
     """So are jobs whose parent was killed."""
     process = start(*command, *lines, "total_timesteps=1000000000", "eval_freq=800")
-    wait_for(process, tmp_path, f"checkpoints/{STATE}")
+    wait_for(process, tmp_path, f"checkpoints/{STATE_FILE}")
     process.stdout.close()
     assert process.wait(timeout=30) == 130
     run = only_run(tmp_path)
@@ -427,4 +427,4 @@ def test_a_second_ctrl_c_ends_a_command_at_once(tmp_path, command, start):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (130, "marinenav: interrupted\n")
-    assert not (only_run(tmp_path).checkpoints / STATE).exists()
+    assert not (only_run(tmp_path).checkpoints / STATE_FILE).exists()

@@ -34,7 +34,7 @@ from tests.train_RL_agents.tiny_runs import (
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation import history
-from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
+from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 from train_RL_agents.utils.progress import PhaseTimer
@@ -176,7 +176,7 @@ def test_kill_9_at_any_moment_changes_nothing(tmp_path, uninterrupted):
         if reached:
             assert saved(run)["env_steps"] == reached, moment
         else:
-            assert not (run.checkpoints / STATE).exists(), moment
+            assert not (run.checkpoints / STATE_FILE).exists(), moment
     generator, reached = torch.Generator().manual_seed(0), [80]
     for _ in range(8):
         child("never", seconds=0.2 + float(torch.rand((), generator=generator)))
@@ -194,7 +194,7 @@ def test_kill_9_in_the_middle_of_an_epoch_changes_nothing(tmp_path, uninterrupte
     child = partial(train_in_a_child, run)
     for moment, count, reached in (("update", 7, 0), ("update", 70, 64), ("update", 3, 64)):
         assert child(moment, count) == -signal.SIGKILL
-        assert (run.checkpoints / STATE).exists() == (reached > 0)
+        assert (run.checkpoints / STATE_FILE).exists() == (reached > 0)
         if reached:
             assert saved(run)["env_steps"] == reached
     assert child("never") == 0
@@ -269,7 +269,7 @@ def test_speed_is_that_since_the_resume(tmp_path, monkeypatch):
 def test_times_leave_the_interruption_out(tmp_path):
     run = new_run(tmp_path)
     train(run, stop_at=104)
-    clock = read_checked(run.checkpoints / STATE, TRAINING, CPU)["clock"]
+    clock = read_checkpoint(run.checkpoints / STATE_FILE, TRAINING_FORMAT, CPU)["clock"]
     began = time.perf_counter()
     time.sleep(0.5)
     train(RunFolder.open(run.path))
@@ -283,7 +283,7 @@ def test_times_leave_the_interruption_out(tmp_path):
 def test_a_run_without_checkpoint_starts_anew(tmp_path, uninterrupted):
     run = new_run(tmp_path)
     train(run, stop_at=24)
-    (run.checkpoints / STATE).unlink()
+    (run.checkpoints / STATE_FILE).unlink()
     resume(RunFolder.open(run.path), quiet=True).train()
     assert differences(uninterrupted(), results(run)) == []
 

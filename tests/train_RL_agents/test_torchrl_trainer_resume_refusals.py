@@ -18,7 +18,7 @@ from tests.train_RL_agents.tiny_runs import (
     small_pool,
     train,
 )
-from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
+from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
@@ -48,7 +48,7 @@ def test_a_run_without_replay_buffer_is_not_resumed(tmp_path, capsys):
 def test_damaged_states_are_refused(tmp_path):
     run = new_run(tmp_path)
     train(run, stop_at=24)
-    file = run.checkpoints / STATE
+    file = run.checkpoints / STATE_FILE
     whole = file.read_bytes()
     middle = len(whole) // 2
     for damaged in (
@@ -67,7 +67,7 @@ def test_damaged_states_are_refused(tmp_path):
 def test_files_of_another_kind_or_version_are_refused(tmp_path):
     run = new_run(tmp_path)
     train(run, stop_at=88)
-    file = run.checkpoints / STATE
+    file = run.checkpoints / STATE_FILE
     state = torch.load(file)
     policy = (run.checkpoints / "policy_000000000080.pt").read_bytes()
     file.write_bytes(policy)
@@ -98,8 +98,8 @@ def test_files_of_another_kind_or_version_are_refused(tmp_path):
 )
 def test_a_state_of_another_configuration_is_refused(tmp_path, trained, words):
     other = new_run(tmp_path, *words)
-    (other.checkpoints / STATE).write_bytes((trained.checkpoints / STATE).read_bytes())
-    message = refused(other, f"{other.checkpoints / STATE}: was made with other settings than ")
+    (other.checkpoints / STATE_FILE).write_bytes((trained.checkpoints / STATE_FILE).read_bytes())
+    message = refused(other, f"{other.checkpoints / STATE_FILE}: was made with other settings than ")
     for word in words:
         key = word.partition("=")[0]
         key = key.replace("_schedule.num_robots", "_schedule.levels: level 2: num_robots")
@@ -134,7 +134,7 @@ def test_a_configuration_changed_by_hand_is_refused(tmp_path):
 def test_some_settings_may_change(tmp_path, trained, change):
     run = RunFolder(tmp_path, replace(trained.config, **change), trained.seed)
     run.checkpoints.mkdir()
-    (run.checkpoints / STATE).write_bytes((trained.checkpoints / STATE).read_bytes())
+    (run.checkpoints / STATE_FILE).write_bytes((trained.checkpoints / STATE_FILE).read_bytes())
     assert resume(run, quiet=True).env_steps == 160
 
 
@@ -147,7 +147,7 @@ def prioritised(tmp_path_factory):
         train(run, stop_at=96)
         trainer = begin(run)
     run.release()
-    return trainer, read_checked(run.checkpoints / STATE, TRAINING, CPU)
+    return trainer, read_checkpoint(run.checkpoints / STATE_FILE, TRAINING_FORMAT, CPU)
 
 
 GONE = object()
@@ -206,14 +206,14 @@ def test_a_state_of_another_form_is_refused(prioritised, place, value):
 
 def test_a_state_that_does_not_fit_is_refused(tmp_path, trained):
     other = new_run(tmp_path)
-    state = torch.load(trained.checkpoints / STATE)
-    torch.save({key: state[key] for key in state if key != "config"}, other.checkpoints / STATE)
-    refused(other, f"{other.checkpoints / STATE}: does not say which settings it was made with")
+    state = torch.load(trained.checkpoints / STATE_FILE)
+    torch.save({key: state[key] for key in state if key != "config"}, other.checkpoints / STATE_FILE)
+    refused(other, f"{other.checkpoints / STATE_FILE}: does not say which settings it was made with")
     for name in ("env_steps", "ranks"):
-        torch.save(state | {name: "x"}, other.checkpoints / STATE)
-        refused(other, f"{other.checkpoints / STATE}: {name}='x': must be a whole number")
+        torch.save(state | {name: "x"}, other.checkpoints / STATE_FILE)
+        refused(other, f"{other.checkpoints / STATE_FILE}: {name}='x': must be a whole number")
     without = dict(state)
     del without["replay"], state["learner"]["agent"]
     for broken in (without, state, state | {"clock": torch.zeros(3)}):
-        torch.save(broken, other.checkpoints / STATE)
-        refused(other, f"{other.checkpoints / STATE}: does not fit the run's configuration (")
+        torch.save(broken, other.checkpoints / STATE_FILE)
+        refused(other, f"{other.checkpoints / STATE_FILE}: does not fit the run's configuration (")

@@ -24,8 +24,8 @@ from marinenav_env import Curriculum
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.run.checkpoint import POLICY, STATE, TRAINING, read_checked, read_manifest
-from train_RL_agents.run.run_folder import LOCK, LOG, RunFolder
+from train_RL_agents.run.checkpoint import POLICY_FORMAT, STATE_FILE, TRAINING_FORMAT, read_checkpoint, read_manifest
+from train_RL_agents.run.run_folder import LOCK_FILE, LOG_FILE, RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
 CPU = torch.device("cpu")
@@ -142,7 +142,7 @@ def new_run(parent: Path, *overrides: str, seed: int = 0) -> RunFolder:
 
 def begin(run: RunFolder) -> TorchRLTrainer:
     """A trainer that starts a run, or goes on from its checkpoint."""
-    return (resume if (run.checkpoints / STATE).exists() else TorchRLTrainer)(run, quiet=True)
+    return (resume if (run.checkpoints / STATE_FILE).exists() else TorchRLTrainer)(run, quiet=True)
 
 
 def begin_in_graphs(run: RunFolder) -> TorchRLTrainer:
@@ -184,7 +184,7 @@ def at(trainer: TorchRLTrainer, env_steps: int, act: Callable[[], None]) -> None
 
 def saved(run: RunFolder) -> dict[str, Any]:
     """The training state on disk, but for wall times."""
-    return without_times(read_checked(run.checkpoints / STATE, TRAINING, CPU))
+    return without_times(read_checkpoint(run.checkpoints / STATE_FILE, TRAINING_FORMAT, CPU))
 
 
 def without_times(state: dict[str, Any]) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def results(run: RunFolder) -> dict[str, Any]:
         for tag, values in scalars(run).items()
         if not tag.startswith(("time/", "charts/", "system/", "gpu/"))
     }
-    policies = {file.name: read_checked(file, POLICY, CPU) for file in run.checkpoints.glob("policy_*.pt")}
+    policies = {file.name: read_checkpoint(file, POLICY_FORMAT, CPU) for file in run.checkpoints.glob("policy_*.pt")}
     return {
         "state": saved(run),
         "policies": policies,
@@ -272,7 +272,7 @@ def files(path: Path) -> dict[str, bytes]:
     return {
         str(file.relative_to(path)): file.read_bytes()
         for file in sorted(path.rglob("*"))
-        if file.is_file() and file.name not in (LOCK, LOG)
+        if file.is_file() and file.name not in (LOCK_FILE, LOG_FILE)
     }
 
 

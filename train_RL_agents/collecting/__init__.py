@@ -1,1 +1,1 @@
-"""Collectors of steps of the world."""
+"""Collectors of steps of the environments with an exploring policy."""

@@ -73,32 +73,32 @@ class StepCollector:
         """Env-steps of this process so far."""
         self.on_worlds_replaced: Callable[[], None] = lambda: None
         """Callback after the worlds are replaced, which drops unfinished n-step windows."""
-        self.stopping: Callable[[], bool] = lambda: False
+        self.is_stopping: Callable[[], bool] = lambda: False
         """Function that returns whether the run was asked to stop; workers are then not waited for."""
-        self._restored = self._restarts = False
+        self._has_restored_state = self._restarts_episodes = False
         self._workers: Workers | None = None
         self._graphs: GraphCollector | None = None
-        self._next: Callable[[], TensorDictBase] | None = None
+        self._collect_next: Callable[[], TensorDictBase] | None = None
 
     def collect(self) -> TensorDictBase:
-        """Return the next steps [E, T] of all environments, with TorchRL's keys."""
-        if self._next is None:
-            self._next = self._start()
+        """Return the next steps [E, T] of all E environments, T per batch, with TorchRL's keys."""
+        if self._collect_next is None:
+            self._collect_next = self._start_collecting()
         try:
-            steps = self._next()
+            steps = self._collect_next()
         except (StoppedWaitingError, ConfigError):
             raise
         except Exception as error:  # of any type, because the run can continue without workers
             if self._workers is None:
                 raise
-            self._restored = False
-            self._next = self._without_workers(error)
-            steps = self._next()
+            self._has_restored_state = False
+            self._collect_next = self._without_workers(error)
+            steps = self._collect_next()
         self.env_steps += steps.shape[0] * steps.shape[1]
         return steps
 
-    def _start(self) -> Callable[[], TensorDictBase]:
-        """Start collecting, after the state of a resumed run was restored; return the function that collects."""
+    def _start_collecting(self) -> Callable[[], TensorDictBase]:
+        """Start collecting, after the state of a resumed run was restored; return a function that collects a batch."""
         if self.uses_cuda_graphs:
             self._graphs = GraphCollector(
                 self.env,
@@ -111,23 +111,23 @@ class StepCollector:
             return self._graphs.collect
         if self._config.trainer.collector != "local":
             try:
-                return partial(next, self._from_workers())
+                return partial(next, self._start_workers())
             except StoppedWaitingError:
                 raise
             except Exception as error:
                 return self._without_workers(error)
-        return self._local()
+        return self._start_local()
 
-    def _local(self) -> Callable[[], TensorDictBase]:
-        """Return the function that collects in this process, without graphs."""
-        if self._restarts:
+    def _start_local(self) -> Callable[[], TensorDictBase]:
+        """Return the function that collects a batch in this process, without CUDA graphs."""
+        if self._restarts_episodes:
             self._display.log("the environment has no state to save: its episodes restart")
             self.on_worlds_replaced()
         steps = self._config.trainer.vector_steps
         return LocalCollector(self.env, self.policy, steps).collect
 
     def _without_workers(self, error: Exception) -> Callable[[], TensorDictBase]:
-        """Return the function that collects in this process, because workers cannot be started or are lost."""
+        """Return the function that collects a batch in this process, because workers failed with ``error``."""
         if self._workers is not None:
             self._workers.close()
             self._workers = None
@@ -135,11 +135,11 @@ class StepCollector:
             f"no workers by {self._config.trainer.collector} ({first_line(error)}); collecting in this process"
         )
         self.env.env_steps = self.env_steps  # the env-steps that workers made
-        if not self._restored:
+        if not self._has_restored_state:
             self.on_worlds_replaced()
-        return self._local()
+        return self._start_local()
 
-    def _from_workers(self) -> Iterator[TensorDictBase]:
+    def _start_workers(self) -> Iterator[TensorDictBase]:
         """Start workers, and return an iterator over their batches."""
         with self._clock.phase("compile"):  # so that it does not count as training time
             self._workers = Workers(
@@ -149,16 +149,16 @@ class StepCollector:
                 self._seed,
                 self._noise,
                 self.env_steps,
-                self.stopping,
+                self.is_stopping,
             )
         self.on_worlds_replaced()
         return self._workers.batches()
 
     @property
-    def active(self) -> Tensor:
-        """Return the mean number of active controlled robots per environment, a scalar on the device."""
+    def mean_active_robots(self) -> Tensor:
+        """Return the mean number of active robots per environment, a scalar on the device."""
         if self._workers is not None:
-            return self._workers.active
+            return self._workers.mean_active_robots
         active: Tensor = self.env.active
         return active.float().mean() * active.shape[-1]
 
@@ -169,7 +169,7 @@ class StepCollector:
         self.env.close(raise_if_closed=False)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the world as the entry ``world``; None if workers have the worlds or these save none."""
+        """Return the state of the environments under the key ``world``: None if workers have them or they save none."""
         # Workers keep their worlds; a resumed run starts new ones with new random numbers.
         if self._workers is not None:
             return {"world": None}
@@ -178,9 +178,9 @@ class StepCollector:
     def load_state_dict(self, state: dict[str, Any], env_steps: int) -> None:
         """Restore a ``state_dict`` of this process after ``env_steps`` env-steps; without a world, episodes restart."""
         self.env_steps = env_steps
-        self._restored = state["world"] is not None
-        if self._restored:
+        self._has_restored_state = state["world"] is not None
+        if self._has_restored_state:
             self.env.load_state_dict(state["world"])
         elif self._config.trainer.collector == "local":
-            self._restarts = True
+            self._restarts_episodes = True
             self.env.set_seed((self._seed + env_steps) % 2**31)

@@ -64,7 +64,7 @@ class GraphCollector(LocalCollector):
             log=log,
             name="a step of the world",
         )
-        """Loop that makes vector steps."""
+        """Loop that makes vector steps, as a CUDA graph where it can."""
         self.refresh = execution.make_loop(
             as_stateless_step(lambda begin: env.reset_pool.replace(begin)),
             (),
@@ -74,10 +74,11 @@ class GraphCollector(LocalCollector):
             log=log,
             name="a refresh of scenarios",
         )
-        """Loop that draws new entries of the reset pool, from an index on."""
+        """Loop that replaces entries of the reset pool by new ones, from a given index on."""
         self._latest: TensorDictBase | None = None
-        """The latest step, of which ``_batch`` is another view."""
+        """Latest step [E] of a captured graph, whose tensors the next step overwrites."""
         self._batch: TensorDictBase
+        """View [E, 1] of the latest step, kept so that it is made only once."""
 
     @torch.no_grad()
     def collect(self) -> TensorDictBase:
@@ -106,7 +107,7 @@ class GraphCollector(LocalCollector):
         return next_seed
 
     def _step(self, world: Any, *noise: Any) -> tuple[Any, TensorDictBase]:
-        """Act and step the world; return the next state, and the step with TorchRL's keys."""
+        """Act and step the world once; return its next state, and the step [E] with TorchRL's keys."""
         env = self.env
         # Collected steps must share no memory with the state.
         step = self.policy(env.to_tensordict(world).apply(Tensor.clone), *noise)

@@ -22,19 +22,20 @@ Result = TypeVar("Result")
 
 _CHECK_INTERVAL = 1.0
 """Time between checks of the workers while waiting for them (s)."""
-_IDLE_CHECKS, _LEAST_WORK = 5, 0.02
-"""Number of successive checks in which a worker is observed, and the processor time (s) over all of them below which it
-counts as idle."""
+_IDLE_CHECK_COUNT = 5
+"""Number of successive checks over which the processor time of workers is compared."""
+_MIN_PROCESSOR_TIME = 0.02
+"""Processor time (s) over these checks below which a worker counts as idle."""
 _STOP_SECONDS = 3.0
 """Time to wait for workers after the run was asked to stop (s)."""
 
 
 class WorkersError(Exception):
-    """Raised when workers ended or are idle."""
+    """Raised when worker processes ended, or all of them are idle, so that no answer can come."""
 
 
 class WorkersTimeoutError(WorkersError):
-    """Raised when workers did not answer in time."""
+    """Raised when worker processes did not answer within the time limit."""
 
 
 class StoppedWaitingError(Exception):
@@ -68,8 +69,8 @@ class Watchdog:
             StoppedWaitingError: when the run was asked to stop.
         """
         answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-        Thread(target=_answer, args=(function, answer), daemon=True).start()
-        times: deque[dict[psutil.Process, float]] = deque(maxlen=_IDLE_CHECKS + 1)
+        Thread(target=_put_result, args=(function, answer), daemon=True).start()
+        times: deque[dict[psutil.Process, float]] = deque(maxlen=_IDLE_CHECK_COUNT + 1)
         waited = asked = 0.0
         while True:
             try:
@@ -112,10 +113,10 @@ class Watchdog:
         idle = (
             len(times) == times.maxlen
             and first
-            and all(last[worker] - before < _LEAST_WORK for worker, before in first.items())
+            and all(last[worker] - before < _MIN_PROCESSOR_TIME for worker, before in first.items())
         )
         if idle:
-            raise WorkersError(f"workers did nothing for {_IDLE_CHECKS * _CHECK_INTERVAL:g} s")
+            raise WorkersError(f"workers did nothing for {_IDLE_CHECK_COUNT * _CHECK_INTERVAL:g} s")
 
     def kill(self) -> None:
         """End all workers at once."""
@@ -125,8 +126,8 @@ class Watchdog:
                 worker.kill()
 
 
-def _answer(function: Callable[[], Any], answer: SimpleQueue[Any]) -> None:
-    """Call a function and put its result or exception into a queue."""
+def _put_result(function: Callable[[], Any], answer: SimpleQueue[Any]) -> None:
+    """Call a function, and put a pair of its result and None, or of None and its exception, into a queue."""
     # Processes inherit blocked signals. The tracker of multiprocessing unblocks them when it starts, so it is started
     # first.
     resource_tracker.ensure_running()
@@ -139,12 +140,12 @@ def _answer(function: Callable[[], Any], answer: SimpleQueue[Any]) -> None:
 
 
 def _describe_exit(code: int) -> str:
-    """Return a description of an exit code."""
+    """Return what a process did that ended with an exit code, as text; negative codes are signals."""
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 
 def _processor_time(process: psutil.Process) -> float:
-    """Return the processor time of a process and its descendants (s)."""
+    """Return the processor time that a process and its descendants have used (s)."""
     total = 0.0
     with contextlib.suppress(psutil.Error):
         for member in (process, *process.children(recursive=True)):

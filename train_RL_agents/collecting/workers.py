@@ -48,13 +48,13 @@ _worker_seed = 0
 
 
 def make_worker_env(make: Callable[[], EnvBase], seed: int, allowed: tuple[str, ...], compiles: bool) -> EnvBase:
-    """Seed a worker and return its environments; called in the worker's process.
+    """Set up the process of a worker, and return its environments; called in that process.
 
     Args:
-        make: function that makes the environments.
+        make: function without arguments that makes the environments.
         seed: seed of the worker.
         allowed: references to plugins that the worker may import, as the trainer may.
-        compiles: whether the worker compiles.
+        compiles: whether the worker compiles code, as its compilers must then outlive Ctrl-C.
     """
     global _worker_seed
     _worker_seed = seed
@@ -104,7 +104,7 @@ class WorkerPolicy(PolicyWrapper):
 
 
 class Workers:
-    """Worker processes, started by the constructor.
+    """Worker processes that step the environments, started by the constructor.
 
     Args:
         environment: environment of this process's share of the run; its configuration has the number of workers.
@@ -132,7 +132,7 @@ class Workers:
     ) -> None:
         settings, self._device, self._policy = environment.config.trainer, device, policy
         self._sent = WorkerPolicy(policy, settings.num_envs // settings.collectors)
-        worlds = _makers(environment, policy.agent, seed, noise, env_steps)
+        worlds = _worker_env_factories(environment, policy.agent, seed, noise, env_steps)
         frames = settings.num_envs * settings.vector_steps
         self._watchdog, self._limit = Watchdog(stopping), environment.config.env.max_wait
         if settings.collector == "ray":  # Ray sets signal handlers, which only the main thread may
@@ -144,8 +144,8 @@ class Workers:
             except BaseException:
                 self._watchdog.kill()
                 raise
-        self.active = torch.zeros((), device=device)
-        """Mean number of active robots per environment in the last batch."""
+        self.mean_active_robots = torch.zeros((), device=device)
+        """Mean number of active robots per environment in the last batch, a scalar on the device."""
 
     def batches(self) -> Iterator[TensorDictBase]:
         """Yield batches [E, T] on the device, collected with the latest weights.
@@ -169,7 +169,7 @@ class Workers:
             except WorkersTimeoutError as error:
                 raise ConfigError(f"env.timeout={self._limit:g}: {error}") from error
             active = batch.get((GROUP, "mask"))
-            self.active = active.float().mean() * active.shape[-1]
+            self.mean_active_robots = active.float().mean() * active.shape[-1]
             yield batch
 
     def close(self) -> None:
@@ -179,10 +179,10 @@ class Workers:
             self._watchdog.call(self._collector.shutdown, _SHUTDOWN_SECONDS)
 
 
-def _makers(
+def _worker_env_factories(
     environment: Environment, agent: Agent[Any], seed: int, noise: RandomSource, env_steps: int
 ) -> list[Callable[[], EnvBase]]:
-    """Return, for each worker, the function that it calls to make its environments."""
+    """Return, for each worker, the function without arguments that it calls to make its environments."""
     config = environment.config
     seed += _RESUME_STRIDE * env_steps
     seeds = [seed + _SEED_STRIDE * (worker + 1) for worker in range(config.trainer.collectors)]

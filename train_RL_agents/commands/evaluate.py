@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.evaluation.contenders import require_which
     from train_RL_agents.evaluation.recording import save
     from train_RL_agents.exporting.exported import find_contender
-    from train_RL_agents.run.checkpoint import NOT_EVALUATED
+    from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
 
     keep_freed_memory()
@@ -116,8 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
         given["others"] = find_contender(given["others"], "best", device)
     for name, contender in contenders.items():
         trained = contender.trained
-        if trained is not None and trained.metrics.get("note") == NOT_EVALUATED:
-            print(f"{name}: {NOT_EVALUATED}, at {trained.env_steps:,} env-steps")
+        if trained is not None and trained.metrics.get("note") == NOT_EVALUATED_NOTE:
+            print(f"{name}: {NOT_EVALUATED_NOTE}, at {trained.env_steps:,} env-steps")
     trained = next((contender.trained for contender in contenders.values() if contender.trained), None)
     for line in describe_vessel(trained.config.world, trained.config.eval_schedule.levels) if trained else ():
         print(line)

@@ -37,13 +37,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav import``, and return its exit status."""
     from marinenav_env.support.files import require_writable_folder, require_writable_outputs
     from marinenav_env.support.validation import require
-    from train_RL_agents.run.checkpoint import PUBLISHED, save_policy
+    from train_RL_agents.run.checkpoint import SHIPPED_POLICY_FILE, save_policy
     from train_RL_agents.run.published import import_policy
     from train_RL_agents.utils.files import make_folder
 
     out: Path = arguments.out
     in_folder = out.is_dir() or not out.suffix
-    out = out / PUBLISHED if in_folder else out
+    out = out / SHIPPED_POLICY_FILE if in_folder else out
     require(not out.exists(), "--out", str(out), "a new file")
     if in_folder:
         require_writable_folder(out.parent)

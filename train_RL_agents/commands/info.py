@@ -23,17 +23,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav info``, and return its exit status."""
-    from train_RL_agents.run.checkpoint import PUBLISHED, find_run
-    from train_RL_agents.run.finding import resolve_path, runs_below
+    from train_RL_agents.run.checkpoint import SHIPPED_POLICY_FILE, find_run
+    from train_RL_agents.run.finding import find_runs_below, resolve_path
 
     path: Path | None = arguments.path and resolve_path(arguments.path)
     if path is None:
         lines = _machine_lines()
-    elif path.is_file() or (path / PUBLISHED).is_file():
+    elif path.is_file() or (path / SHIPPED_POLICY_FILE).is_file():
         lines = _policy_lines(path)
     else:
         # Without any run, find_run raises the error for the path itself.
-        folders = sorted(runs_below(path)) or [path]
+        folders = sorted(find_runs_below(path)) or [path]
         runs = [
             find_run(folder, "path", "a policy file, a run folder or a shipped policy's name") for folder in folders
         ]
@@ -95,14 +95,14 @@ def _policy_lines(path: Path) -> list[str]:
 
 def _run_lines(path: Path) -> list[str]:
     """Return the description of a run folder as lines."""
-    from train_RL_agents.run.checkpoint import STATE, read_manifest
+    from train_RL_agents.run.checkpoint import STATE_FILE, read_manifest
     from train_RL_agents.run.run_folder import RunFolder
 
     folder = RunFolder.open(path)
     manifest = read_manifest(folder.checkpoints)
     entries = manifest["policies"]
     steps = entries[-1]["env_steps"] if entries else 0
-    state = "can be resumed" if (folder.checkpoints / STATE).exists() else "no training state yet"
+    state = "can be resumed" if (folder.checkpoints / STATE_FILE).exists() else "no training state yet"
     lines = [
         f"{folder.path}: run, seed {folder.seed}, evaluated up to {steps:,} of "
         f"{folder.config.total_timesteps:,} env-steps, {state}"

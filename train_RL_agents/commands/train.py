@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.run.resuming import RESUMABLE
+from train_RL_agents.run.resuming import RESUMABLE_SETTINGS
 
 if TYPE_CHECKING:
     from train_RL_agents.experiments.run import Run
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         type=Path,
         help="resume a run, or all runs of a training "
-        f"folder; of the settings, only these may change: {', '.join(RESUMABLE)}",
+        f"folder; of the settings, only these may change: {', '.join(RESUMABLE_SETTINGS)}",
     )
     add(
         "--profile-trace",

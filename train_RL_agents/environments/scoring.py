@@ -56,7 +56,7 @@ def evaluate_all(
 
     Args:
         contenders: policies and baselines by name.
-        options: stated options of ``marinenav evaluate`` by name, as in ``api.Choice``; flags are present if set.
+        options: stated options of ``marinenav evaluate`` by name (api.EvaluationOptions); flags are present if set.
         device: device of policies and environments.
         progress: callback with the name of the policy, the number of its episodes that have ended, and of all.
 

@@ -33,9 +33,9 @@ from train_RL_agents.evaluation.shield import Shield
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback, StepShare
 from train_RL_agents.networks.observation import OBSERVATION_KEY, Observation, ObservationSpec, to_observation
-from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES, PolicyWrapper
+from train_RL_agents.policy_wrapper import QUANTILES_KEY, RISK_KEY, SCORES_KEY, PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
-from train_RL_agents.run.finding import POLICIES, proposal, resolve_path
+from train_RL_agents.run.finding import POLICY_PATTERN, missing_path_hint, resolve_path
 from train_RL_agents.utils.memory import require_memory
 from train_RL_agents.utils.shipped import shipped_paths
 
@@ -153,12 +153,12 @@ def find_contender(name: str, which: str, device: torch.device) -> Contender:
     """
     if name.startswith(BLIND_PREFIX):
         return replace(find_contender(name.removeprefix(BLIND_PREFIX), which, device), is_blind=True)
-    path = resolve_path(Path(name), POLICIES)
+    path = resolve_path(Path(name), POLICY_PATTERN)
     if path.exists():
         return Contender.from_loaded(load_policy(path, which, device))
     if name in BASELINES:
         return Contender(name)
-    near = proposal(path, [*BASELINES, *shipped_paths("pretrained")])
+    near = missing_path_hint(path, [*BASELINES, *shipped_paths("pretrained")])
     if len(path.parts) > 1:  # a path, not a name
         raise ConfigError(f"{name}: there is no such run folder or policy file{near}")
     raise ConfigError(
@@ -256,9 +256,9 @@ def with_risk(policy: Policy, risk: float | Literal["adaptive"], spec: Observati
         if risk == "adaptive":
             level = nearness_risk(to_observation(step.get(OBSERVATION_KEY)), spec.scales.risk_distance)
         else:
-            mask = step.get((RISK[0], "mask"))
+            mask = step.get((RISK_KEY[0], "mask"))
             level = torch.full(mask.shape, risk, device=mask.device)
-        return policy(step.set(RISK, level))
+        return policy(step.set(RISK_KEY, level))
 
     return act
 
@@ -283,15 +283,15 @@ def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> 
         observation, action = to_observation(acted.get(OBSERVATION_KEY)), acted.get(ACTION_KEY)
         quantiles = agent.return_quantiles(observation, action)
         if quantiles is not None:
-            acted.set(QUANTILES, quantiles)
+            acted.set(QUANTILES_KEY, quantiles)
         scores: Tensor | None
         if quantiles is not None and agent.continuous:
             scores, doubtful = _score_commands(agent, observation, action, pairs.to(action))
             if doubtful is not None:
                 acted.set(DOUBTFUL_KEY, doubtful)
         else:
-            scores = agent.scores(agent.outputs(observation, acted.get(RISK, None)))
-        return acted if scores is None else acted.set(SCORES, scores / scale)
+            scores = agent.scores(agent.outputs(observation, acted.get(RISK_KEY, None)))
+        return acted if scores is None else acted.set(SCORES_KEY, scores / scale)
 
     return act
 

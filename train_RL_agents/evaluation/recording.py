@@ -28,7 +28,7 @@ from marinenav_env.support.validation import MAX_FLOAT, is_nonnegative_int, is_n
 from train_RL_agents.evaluation.episode_constants import episode_constants, to_host
 from train_RL_agents.evaluation.episodes import Episodes, evaluate
 from train_RL_agents.evaluation.tally import Policy, StepCallback, Transition
-from train_RL_agents.policy_wrapper import QUANTILES, SCORES
+from train_RL_agents.policy_wrapper import QUANTILES_KEY, SCORES_KEY
 from train_RL_agents.utils.arrays import MAX_FILE_SIZE, read_arrays
 from train_RL_agents.utils.files import write_atomically
 
@@ -211,7 +211,7 @@ class Recorder:
         to_rates = thrust_rates_of_commands if env.continuous else thrust_rates_of_indices
         vessel = transition.before.parameters.vessel
         tensors["actions"] = to_rates(transition.acted.get((GROUP, "action")), vessel) * active
-        for key in (QUANTILES, SCORES, DOUBTFUL_KEY):
+        for key in (QUANTILES_KEY, SCORES_KEY, DOUBTFUL_KEY):
             if key in transition.acted.keys(True):
                 tensors[key[-1]] = transition.acted.get(key) * active
         tensors["begins"] = transition.before.now.state.steps == 0

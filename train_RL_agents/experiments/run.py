@@ -14,7 +14,7 @@ import torch
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents import torchrl_trainer
 from train_RL_agents.config.schema import TrainConfig, replace_execution
-from train_RL_agents.run.checkpoint import CHECKPOINTS
+from train_RL_agents.run.checkpoint import CHECKPOINTS_FOLDER
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tracing import Trace
@@ -92,7 +92,7 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
     if ranks.size > 1 or folder.config.trainer.collector != "local":
         # Processes wait for one another, so one of them cannot start again alone.
         problem = compiler_problem() or cache_problem() if execution.compile else ""
-        able = not ranks.any(bool(problem))
+        able = not ranks.any_rank(bool(problem))
         if not able:
             line = not_compiled_message(problem or "another process has no compiler")
             folder.heading.append(line)
@@ -161,7 +161,7 @@ def remove_if_refused(parent: Path | None) -> Iterator[None]:
 def remove_if_not_begun(parent: Path | None) -> None:
     """Remove a new training folder if no run in it has begun; do nothing if the folder is None."""
     # A failure on one rank alone must not remove the folder of the ranks that continue.
-    if parent and Ranks().is_main and not any(parent.glob(f"seed_*/{CHECKPOINTS}/*")):
+    if parent and Ranks().is_main and not any(parent.glob(f"seed_*/{CHECKPOINTS_FOLDER}/*")):
         shutil.rmtree(parent, ignore_errors=True)
 
 

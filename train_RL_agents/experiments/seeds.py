@@ -15,11 +15,11 @@ from marinenav_env.vessels import describe_vessel
 from train_RL_agents.config.overrides import Overrides, flatten_overrides
 from train_RL_agents.config.reading import apply_overrides, load_config, registered_agent_name, stated_keys
 from train_RL_agents.experiments.run import Run, remove_if_refused
-from train_RL_agents.run.checkpoint import STATE
-from train_RL_agents.run.finding import LATEST, POLICIES, resolve_path
+from train_RL_agents.run.checkpoint import STATE_FILE
+from train_RL_agents.run.finding import LATEST, POLICY_PATTERN, resolve_path
 from train_RL_agents.run.ranks import Ranks
-from train_RL_agents.run.resuming import RESUMABLE
-from train_RL_agents.run.run_folder import RunFolder, runs_in
+from train_RL_agents.run.resuming import RESUMABLE_SETTINGS
+from train_RL_agents.run.run_folder import RunFolder, seed_folders
 from train_RL_agents.sizing.plan import check_memory_plan, is_memory_short, memory_table, summary_line
 from train_RL_agents.sizing.profiles import SizedConfig, size_config
 from train_RL_agents.utils.progress import relative_to_cwd
@@ -40,7 +40,7 @@ def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto",
     config, stated, ranks = load_config(path, overrides), stated_keys(path, overrides), Ranks()
     # Resolved now, because once the run has a folder, it is the newest run itself.
     newest: dict[str, Any] = {
-        name: str(resolve_path(Path(value), POLICIES))
+        name: str(resolve_path(Path(value), POLICY_PATTERN))
         for name in ("load_model", "teacher")
         if Path(value := getattr(config, name)).name == LATEST
     }
@@ -48,10 +48,10 @@ def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto",
     is_shared = at_once == 1 or config.execution.device in ("auto", "cpu", "cuda")
     allowed = "auto, cpu or cuda with --jobs, which shares them out"
     require(is_shared, "execution.device", config.execution.device, allowed)
-    device = ranks.device(config.execution.device)
+    device = ranks.rank_device(config.execution.device)
     local = sized = size_config(config, profile, stated, device)
     if ranks.size > 1:  # memory is planned for the share of a process
-        local = size_config(ranks.share(sized.config), "none", stated, device)
+        local = size_config(ranks.rank_config(sized.config), "none", stated, device)
     check_memory_plan(local.memory_plan, local.config, min(at_once, len(config.seed)) * ranks.local_size)
     return sized._replace(memory_plan=local.memory_plan)
 
@@ -106,7 +106,7 @@ def new_runs(
         with remove_if_refused(parent):
             return [RunFolder.create(config, seed, argv, parent) for seed in config.seed]
 
-    folders = ranks.broadcast(create)
+    folders = ranks.broadcast_result(create)
     parent = folders[0].path.parent
     banner = _banner(parent, config.agent_type, str(sized.memory_plan.device), sized.description, parent.parent)
     boat = describe_vessel(config.world, config.training_schedule.levels)
@@ -133,7 +133,7 @@ def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
     """
     ranks, settings = Ranks(), flatten_overrides(overrides)
     with ranks.barrier():
-        folders = [RunFolder.open(run) for run in runs_in(path)]
+        folders = [RunFolder.open(run) for run in seed_folders(path)]
         for folder in folders:
             agent = folder.config.agent_type
             name = str(settings.get("agent_type", agent))
@@ -141,10 +141,10 @@ def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
             require(registered_agent_name(name) == agent, "agent_type", name, allowed)
             folder.config = apply_overrides(folder.config, overrides)
         for key, value in settings.items():
-            require(key in (*RESUMABLE, "agent_type"), key, value, "left as it is when a run is resumed")
+            require(key in (*RESUMABLE_SETTINGS, "agent_type"), key, value, "left as it is when a run is resumed")
         for folder in folders:
-            device = str(ranks.device(folder.config.execution.device))
-            begins = "resumed" if (folder.checkpoints / STATE).exists() else "from the beginning"
+            device = str(ranks.rank_device(folder.config.execution.device))
+            begins = "resumed" if (folder.checkpoints / STATE_FILE).exists() else "from the beginning"
             root = folder.path.parent.parent
             folder.heading = _banner(folder.path, folder.config.agent_type, device, begins, root)
             if ranks.is_main and not (options.get("quiet") or options.get("json_lines")):

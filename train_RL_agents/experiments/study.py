@@ -28,8 +28,8 @@ from train_RL_agents.experiments.run import Run, check_memory
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
-from train_RL_agents.run.finding import CONFIG
-from train_RL_agents.run.resuming import RESUMABLE, changes
+from train_RL_agents.run.finding import CONFIG_FILE
+from train_RL_agents.run.resuming import RESUMABLE_SETTINGS, list_changes
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.files import make_folder, path_inside, read_json, sha256_of, write_atomically
@@ -37,7 +37,7 @@ from train_RL_agents.utils.files import make_folder, path_inside, read_json, sha
 _STUDY_KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 """Keys of a study's file."""
 _TIME_COLUMNS = ("env_steps", "train_time", "wall_time")
-_VARIABLE_SETTINGS = [key for key in RESUMABLE if not key.startswith("trainer.")]
+_VARIABLE_SETTINGS = [key for key in RESUMABLE_SETTINGS if not key.startswith("trainer.")]
 """Settings in which existing runs may differ from the study's file: those that may change on resuming, without those
 of the trainer."""
 SEEDED_EPISODES = "episodes"
@@ -185,7 +185,7 @@ def unfinished_runs(study: Study, out: Path, argv: Sequence[str], at_once: int =
             cannot be made.
     """
     runs = []
-    lacking = {key: path for key, path in run_folders(study, out).items() if not (path / CONFIG).exists()}
+    lacking = {key: path for key, path in run_folders(study, out).items() if not (path / CONFIG_FILE).exists()}
     for name in dict.fromkeys(name for name, _ in lacking):
         check_memory(study.groups[name], min(at_once, len(lacking)))
     for (name, seed), path in run_folders(study, out).items():
@@ -193,7 +193,7 @@ def unfinished_runs(study: Study, out: Path, argv: Sequence[str], at_once: int =
         if (name, seed) in lacking:
             RunFolder.create(config, seed, argv, path.parent)
         folder = RunFolder.open(path)
-        changed = changes(flatten(to_dict(folder.config)), flatten(to_dict(config)), _VARIABLE_SETTINGS)
+        changed = list_changes(flatten(to_dict(folder.config)), flatten(to_dict(config)), _VARIABLE_SETTINGS)
         if changed:
             raise ConfigError(
                 f"{path}: is a run with other settings than the study's: "

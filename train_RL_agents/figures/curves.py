@@ -32,7 +32,7 @@ from marinenav_env.support.validation import (
 from train_RL_agents.results import statistics
 from train_RL_agents.results.rows import OVERALL, STORED_NAMES
 from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
-from train_RL_agents.run.finding import EVALUATIONS, resolve_path, similar_paths
+from train_RL_agents.run.finding import EVALUATIONS_PATTERN, resolve_path, similar_paths_hint
 from train_RL_agents.utils.arrays import pickled_and_plain_names, read_arrays
 from train_RL_agents.utils.files import read_json
 
@@ -125,10 +125,10 @@ def _read_path(path: Path) -> list[Run]:
         return [_read_evaluation_json(path)]
     if path.suffix == ".npz":
         return [_read_arrays(path)]
-    path = resolve_path(path, EVALUATIONS)
-    files = sorted(path.rglob(EVALUATIONS))
-    hint = "" if path.exists() else similar_paths(path)
-    require(len(files) > 0, "RUN", str(path), f"a run folder with {EVALUATIONS}{hint}")
+    path = resolve_path(path, EVALUATIONS_PATTERN)
+    files = sorted(path.rglob(EVALUATIONS_PATTERN))
+    hint = "" if path.exists() else similar_paths_hint(path)
+    require(len(files) > 0, "RUN", str(path), f"a run folder with {EVALUATIONS_PATTERN}{hint}")
     return [_read_arrays(file) for file in files]
 
 

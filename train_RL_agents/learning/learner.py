@@ -326,7 +326,7 @@ class Learner:
             parts.append(losses)
         assert gradient is not None
         if self._ranks:
-            self._ranks.average(gradient)
+            self._ranks.average_tensor(gradient)
         return gradient, merge_losses(parts, counts)
 
     def _release_memory(self) -> None:

@@ -30,39 +30,48 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.networks.encoders import is_scale_buffer
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.results.table import Table
-from train_RL_agents.run.finding import POLICIES, resolve_path, single_run
+from train_RL_agents.run.finding import POLICY_PATTERN, resolve_path, single_run
 from train_RL_agents.run.published import import_policy, is_torchscript
 from train_RL_agents.utils.arrays import MAX_FILE_SIZE, may_call_builtins, stores_all_elements
 from train_RL_agents.utils.files import parse_json, path_inside, read_json, write_atomically
 from train_RL_agents.utils.shipped import shipped_paths
 
-POLICY, TRAINING = "marinenav policy", "marinenav training state"
-VERSION = 2
+POLICY_FORMAT = "marinenav policy"
+"""Value of the key ``format`` in a policy file."""
+TRAINING_FORMAT = "marinenav training state"
+"""Value of the key ``format`` in a training state."""
+FORMAT_VERSION = 2
 """Version of the format of both types of file; files of marinenav before 0.2 have version 1."""
-_LISTED = 4
+_MAX_LISTED = 4
 """Largest number of policies that an error message names."""
-_MOST_SHARED = 8
-"""Largest length of a list or dict that may occur more than once in a checkpoint."""
-_LARGEST_PICKLE = {POLICY: 8 * 2**20, TRAINING: 32 * 2**20}
+_MAX_SHARED_LENGTH = 8
+"""Largest length of a list or dict that may occur more than once in a checkpoint, as one object."""
+_MAX_PICKLE_SIZE = {POLICY_FORMAT: 8 * 2**20, TRAINING_FORMAT: 32 * 2**20}
 """Largest size (bytes) of a checkpoint without its tensors; every evaluation adds 2 kB to the training state."""
-CHECKPOINTS, MANIFEST, STATE = "checkpoints", "manifest.json", "training_state.pt"
-TEACHER = "teacher.pt"
+CHECKPOINTS_FOLDER = "checkpoints"
+"""Name of the folder of checkpoints in a run folder."""
+MANIFEST_FILE = "manifest.json"
+"""Name of the file in the folder of checkpoints that lists the policies with their metrics."""
+STATE_FILE = "training_state.pt"
+"""Name of the file in the folder of checkpoints with the training state of the first rank."""
+TEACHER_FILE = "teacher.pt"
 """Name of a run's copy of the policy that the run imitates."""
-_PROTECTED = ("trial_config.json", "eval_configs.json", "evaluations.*", TEACHER, f"{CHECKPOINTS}/*")
+_PROTECTED_FILES = ("trial_config.json", "eval_configs.json", "evaluations.*", TEACHER_FILE, f"{CHECKPOINTS_FOLDER}/*")
 """Patterns of the files of a run that the outputs of commands must not overwrite."""
-STOPPED = "policy_stopped.pt"
+STOPPED_POLICY_FILE = "policy_stopped.pt"
 """Name of the policy file that a run saves when it stops; the next evaluation deletes it."""
-NOT_EVALUATED = "saved when training stopped, and not evaluated since"
-PUBLISHED = "policy.pt"
+NOT_EVALUATED_NOTE = "saved when training stopped, and not evaluated since"
+"""Note in place of the metrics of such a policy."""
+SHIPPED_POLICY_FILE = "policy.pt"
 """Name of the policy file in each folder of ``pretrained/``."""
 
 
-def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
-    """Return the content of a checkpoint, after checking its format and version.
+def read_checkpoint(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
+    """Read a checkpoint, and return its content by name after checking its format and version.
 
     Args:
         path: file to read.
-        kind: expected type of the file, POLICY or TRAINING.
+        kind: expected type of the file, POLICY_FORMAT or TRAINING_FORMAT.
         device: device of the tensors; tensors that were saved from host memory stay there.
 
     Raises:
@@ -74,9 +83,9 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
         return default_restore_location(storage, location if location == "cpu" else str(device))
 
     # The size of a training state is not limited, as a replay buffer may have any size.
-    with open_regular(path, "a checkpoint", MAX_FILE_SIZE if kind == POLICY else math.inf) as file:
+    with open_regular(path, "a checkpoint", MAX_FILE_SIZE if kind == POLICY_FORMAT else math.inf) as file:
         try:
-            _require_plain(file, _LARGEST_PICKLE[kind])
+            _check_archive(file, _MAX_PICKLE_SIZE[kind])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about tensors that are rejected below
                 content = torch.load(path, map_location=place, weights_only=True)
@@ -89,18 +98,23 @@ def read_checked(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
             raise _damaged_error(path) from error
     require(file_kind == kind, str(path), file_kind, f"a {kind}")
     version = content.get("version")
-    is_old = is_nonnegative_int(version) and version < VERSION
+    is_old = is_nonnegative_int(version) and version < FORMAT_VERSION
     hint = "it is of a version before 0.2, which this one does not read" if is_old else "update marinenav"
-    require(is_nonnegative_int(version) and version == VERSION, f"{path}: version", version, f"{VERSION}; {hint}")
+    require(
+        is_nonnegative_int(version) and version == FORMAT_VERSION,
+        f"{path}: version",
+        version,
+        f"{FORMAT_VERSION}; {hint}",
+    )
     return dict(content)
 
 
 def _damaged_error(path: Path) -> ConfigError:
-    """Return the error to raise for a damaged file."""
+    """Return the error to raise for a damaged checkpoint."""
     return ConfigError(f"{path}: damaged, or not a checkpoint of this program")
 
 
-def _require_plain(file: BinaryIO, largest: int) -> None:
+def _check_archive(file: BinaryIO, largest: int) -> None:
     """Reject a zip file that torch did not write, that is damaged, or that unpacks to more bytes than it has.
 
     Args:
@@ -136,7 +150,7 @@ def _is_plain(value: Any, seen: set[int]) -> bool:
     if isinstance(value, dict | list | tuple):
         children = list(value.values() if isinstance(value, dict) else value)
         if id(value) in seen:
-            return len(children) <= _MOST_SHARED and all(map(_is_leaf, children))
+            return len(children) <= _MAX_SHARED_LENGTH and all(map(_is_leaf, children))
         seen.add(id(value))
         has_plain_keys = not isinstance(value, dict) or all(
             isinstance(key, int) or is_printable_text(key) for key in value
@@ -179,8 +193,8 @@ def save_policy(
         metrics: metrics of the policy's evaluation.
     """
     content = {
-        "format": POLICY,
-        "version": VERSION,
+        "format": POLICY_FORMAT,
+        "version": FORMAT_VERSION,
         "config": json.dumps(to_dict(config)),
         "num_actions": agent.num_actions,
         # The specification of the built-in environment follows from the configuration.
@@ -195,7 +209,10 @@ def save_policy(
 
 @dataclass(frozen=True)
 class LoadedPolicy:
-    """Agent read from a policy file, with its configuration, env-steps (0 if imported) and evaluation metrics."""
+    """Agent read from the policy file ``path``, with the configuration and the env-steps (0 if imported) of its run.
+
+    ``metrics`` are those of its evaluation by name, or a ``note`` if it has none.
+    """
 
     agent: Agent[Any]
     config: TrainConfig[Any]
@@ -212,7 +229,7 @@ class LoadedPolicy:
         return Table.from_rows(rows).html(f"Policy {self.path}")
 
     def _summary(self) -> dict[str, str]:
-        """Return the properties of the policy as text by name."""
+        """Return properties of the policy to show, as text by name."""
         success = self.metrics.get("success_rate")
         num_weights = sum(parameter.numel() for parameter in self.agent.networks.parameters())
         return {
@@ -277,7 +294,7 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
     if is_torchscript(file):
         imported, config, note = import_policy(file)
         return LoadedPolicy(imported.to(device), config, file, 0, {"note": note})
-    content = read_checked(file, POLICY, device)
+    content = read_checkpoint(file, POLICY_FORMAT, device)
     if not _is_policy(content):
         raise _damaged_error(file)
     source = f"{file}: config"
@@ -298,7 +315,7 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
 
 
 def _is_policy(content: dict[str, Any]) -> bool:
-    """Return whether the content of a policy file has the right types."""
+    """Return whether the content of a policy file has the entries and types of one."""
     weights, actions = content.get("weights"), content.get("num_actions")
     return (
         isinstance(weights, dict)
@@ -321,25 +338,25 @@ def _is_metrics(value: Any) -> bool:
 
 def find_policy(path: Path, which: str = "best") -> Path:
     """Return the file of a policy: ``path`` itself, a shipped policy, or policy ``which`` of a run; see load_policy."""
-    path = resolve_path(path, POLICIES)
-    single = next((file for file in (path, path / PUBLISHED) if file.is_file()), None)
+    path = resolve_path(path, POLICY_PATTERN)
+    single = next((file for file in (path, path / SHIPPED_POLICY_FILE) if file.is_file()), None)
     if single is not None:
         is_single = which in ("best", "latest", single.name)
         require(is_single, "--which", which, f"left out, as {path} has only one policy")
-        return single if single == path else path_inside(path, PUBLISHED)
+        return single if single == path else path_inside(path, SHIPPED_POLICY_FILE)
     names = ", ".join(shipped_paths("pretrained"))
     run = find_run(path, "checkpoint", f"a policy file or a run folder, or one of {names}")
     name: Any = which
     if which in ("best", "latest"):
-        manifest = read_manifest(run / CHECKPOINTS)
+        manifest = read_manifest(run / CHECKPOINTS_FOLDER)
         name = manifest.get(which) or manifest.get("latest")
         if name is None:
             command = shlex.join(["marinenav", "train", "--resume", str(run)])
             raise ConfigError(f"{run}: has no policy yet, as nothing was evaluated or saved; go on with: {command}")
-    file = path_inside(run, f"{CHECKPOINTS}/{name}")
+    file = path_inside(run, f"{CHECKPOINTS_FOLDER}/{name}")
     if name == which:
         files = sorted(policy.name for policy in file.parent.glob("policy_*.pt"))
-        names = ", ".join(["best", "latest", *files[-_LISTED:]])
+        names = ", ".join(["best", "latest", *files[-_MAX_LISTED:]])
         require(file.exists(), "--which", which, f"of {run}, one of {names}")
     return file
 
@@ -356,21 +373,22 @@ def find_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Pat
         ConfigError: if there is no run, or more than one.
     """
     run = single_run(path, key, allowed)
-    for file in (match for pattern in _PROTECTED for match in run.glob(pattern)):
+    for file in (match for pattern in _PROTECTED_FILES for match in run.glob(pattern)):
         with contextlib.suppress(OSError):
             protect_input(file.stat())
     return run
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a run: its policies with their metrics, ``latest`` and ``best``.
+    """Read the manifest in ``folder``, the checkpoints of a run.
 
-    Without a manifest in ``folder`` (the run's checkpoints), the list of policies is empty.
+    Its key ``policies`` is a list of dicts with ``file``, ``env_steps`` and ``metrics``; ``latest`` and ``best`` are
+    names of files. Without a manifest the list is empty, and the other keys are missing.
 
     Raises:
         ConfigError: if the manifest is damaged.
     """
-    file = path_inside(folder.parent, f"{folder.name}/{MANIFEST}")
+    file = path_inside(folder.parent, f"{folder.name}/{MANIFEST_FILE}")
     if not file.exists():
         return {"policies": []}
     content = read_json(file)

@@ -11,15 +11,18 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.shipped import find_shipped, shipped_paths
 
-CONFIG = "trial_config.json"
+CONFIG_FILE = "trial_config.json"
 """Name of the configuration file, which every run folder has."""
 LATEST = "latest"
 """Name that stands for the newest run of a folder, as in ``runs/latest``; without a folder, of ``save_dir``."""
-_LISTED = 4
+_MAX_LISTED = 4
 """Largest number of runs or files that an error message names."""
-POLICIES, EVALUATIONS = "checkpoints/policy_*.pt", "evaluations.npz"
-"""Patterns of files of a run that a command may need."""
-_NEEDED = {POLICIES: "a policy", EVALUATIONS: "an evaluation"}
+POLICY_PATTERN = "checkpoints/policy_*.pt"
+"""Pattern of the policy files of a run, relative to its folder."""
+EVALUATIONS_PATTERN = "evaluations.npz"
+"""Name of the file with the evaluations of a run, relative to its folder."""
+_PATTERN_NAMES = {POLICY_PATTERN: "a policy", EVALUATIONS_PATTERN: "an evaluation"}
+"""What files of a pattern contain, for messages."""
 
 
 def resolve_path(path: Path, needed: str = "") -> Path:
@@ -27,7 +30,7 @@ def resolve_path(path: Path, needed: str = "") -> Path:
 
     Args:
         path: path as the user wrote it.
-        needed: pattern of files that the newest run must have (POLICIES or EVALUATIONS); empty: none.
+        needed: POLICY_PATTERN or EVALUATIONS_PATTERN, of which the newest run must have a file; empty: none.
 
     Returns:
         The path, unchanged if nothing has that name.
@@ -38,30 +41,30 @@ def resolve_path(path: Path, needed: str = "") -> Path:
     if path.name != LATEST or path.exists():
         return find_shipped("pretrained", path)
     folder = path.parent if path.parent != Path() else Path(TrainConfig.save_dir)
-    runs = runs_below(folder)
+    runs = find_runs_below(folder)
     if not runs:
-        hint = "" if folder.is_dir() else similar_paths(folder / LATEST)
+        hint = "" if folder.is_dir() else similar_paths_hint(folder / LATEST)
         advice = hint or "; FOLDER/latest looks elsewhere"
         raise ConfigError(f"{path}: there is no run in {folder}{advice}")
     newest = next((run for run in runs if not needed or any(run.glob(needed))), None)
     if newest is None:
-        raise ConfigError(f"{path}: no run in {folder} has {_NEEDED[needed]} yet; the newest is {runs[0]}")
+        raise ConfigError(f"{path}: no run in {folder} has {_PATTERN_NAMES[needed]} yet; the newest is {runs[0]}")
     return newest
 
 
-def proposal(path: Path, names: Iterable[str]) -> str:
-    """Return a suggestion of an existing path or a name, as the end of a message about a missing path.
+def missing_path_hint(path: Path, names: Iterable[str]) -> str:
+    """Return the end of a message about a missing path, which proposes an existing path or an allowed name.
 
     Args:
-        path: missing path; see similar_paths.
+        path: missing path, whose nearest existing parent folder is searched.
         names: names that are allowed in place of a path.
     """
-    hint = similar_paths(path)
+    hint = similar_paths_hint(path)
     return hint if "did you mean" in hint else did_you_mean(path.name, names) or hint
 
 
-def similar_paths(path: Path) -> str:
-    """Return similar paths or the content of the folder, as the end of a message about a missing path.
+def similar_paths_hint(path: Path) -> str:
+    """Return the end of a message about a missing path: similar paths, or what its folder contains.
 
     Args:
         path: missing path, whose nearest existing parent folder is searched.
@@ -76,7 +79,7 @@ def similar_paths(path: Path) -> str:
     except PermissionError:  # such as the parent of the users' home folders
         return ""
     # Without a folder, LATEST is a run of save_dir.
-    runs = runs_below(Path(TrainConfig.save_dir) if folder == Path() else folder)
+    runs = find_runs_below(Path(TrainConfig.save_dir) if folder == Path() else folder)
     names = [LATEST, *entries] if len(missing) == 1 and runs else entries
     close = difflib.get_close_matches(missing[0], names, 2)
     paths = [str(folder.joinpath(name, *missing[1:])) for name in close]
@@ -85,19 +88,19 @@ def similar_paths(path: Path) -> str:
         return f"; did you mean {' or '.join(paths)}?"
     if folder == folder.parent:  # the current folder or the root, whose entries may be unrelated to runs
         return f"; the newest run is {runs[0]}" if runs else ""
-    more = ", ..." if len(entries) > _LISTED else ""
-    return f"; {folder} holds {', '.join(entries[:_LISTED]) or 'nothing'}{more}"
+    more = ", ..." if len(entries) > _MAX_LISTED else ""
+    return f"; {folder} holds {', '.join(entries[:_MAX_LISTED]) or 'nothing'}{more}"
 
 
-def runs_below(folder: Path) -> list[Path]:
+def find_runs_below(folder: Path) -> list[Path]:
     """Return the run folders in a training folder, or in a folder of training folders; the newest first.
 
     The age of a run is that of its last checkpoint, or of its configuration if it has none.
     """
-    runs = [file.parent for pattern in ("seed_*", "*/seed_*") for file in folder.glob(f"{pattern}/{CONFIG}")]
+    runs = [file.parent for pattern in ("seed_*", "*/seed_*") for file in folder.glob(f"{pattern}/{CONFIG_FILE}")]
 
     def modified(run: Path) -> tuple[float, str]:
-        written = (run / CONFIG, run / "checkpoints")
+        written = (run / CONFIG_FILE, run / "checkpoints")
         return max(path.stat().st_mtime for path in written if path.exists()), str(run)
 
     return sorted(runs, key=modified, reverse=True)
@@ -116,20 +119,20 @@ def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> P
     """
     argument, path = path, resolve_path(path)
     # A run folder may have the name of a shipped policy.
-    if not (path / CONFIG).is_file() and path in shipped_paths("pretrained").values():
+    if not (path / CONFIG_FILE).is_file() and path in shipped_paths("pretrained").values():
         name = path.name
         raise ConfigError(
             f"{key}={str(argument)!r}: is a policy that is shipped, not a run; "
             f"load_model={name} starts a new run from its weights"
         )
-    runs = [path] if (path / CONFIG).is_file() else runs_below(path)
+    runs = [path] if (path / CONFIG_FILE).is_file() else find_runs_below(path)
     if path.is_dir() and not runs:
         holds = "there is no run in it" if any(path.iterdir()) else "it is empty"
         raise ConfigError(f"{key}={str(path)!r}: must be {allowed}; {holds}")
-    hint = "" if path.exists() else proposal(path, shipped_paths("pretrained"))
+    hint = "" if path.exists() else missing_path_hint(path, shipped_paths("pretrained"))
     require(len(runs) > 0, key, str(path), f"{allowed}{hint}")
-    names = sorted(str(run.relative_to(path)) for run in runs[:_LISTED] if run != path)
-    more = ", ..." if len(runs) > _LISTED else ""
+    names = sorted(str(run.relative_to(path)) for run in runs[:_MAX_LISTED] if run != path)
+    more = ", ..." if len(runs) > _MAX_LISTED else ""
     allowed = f"a single run, one of {names}{more} in it, or {path / LATEST} for the newest"
     require(len(runs) == 1, key, str(path), allowed)
     return runs[0]

@@ -19,8 +19,8 @@ except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
 
-def acquire(path: Path) -> TextIO:
-    """Acquire a lock, which ends with this process or when the file is closed.
+def acquire_lock(path: Path) -> TextIO:
+    """Acquire a lock file, and return it open; the lock ends with this process or when the file is closed.
 
     The operating system keeps the lock, also on network file systems that support locks, and releases it when the
     process is killed. On file systems without locks, the file contains the id and host of the writing process.
@@ -49,8 +49,8 @@ def acquire(path: Path) -> TextIO:
     return file
 
 
-def release(file: TextIO) -> None:
-    """Release a lock from acquire by emptying and closing its file."""
+def release_lock(file: TextIO) -> None:
+    """Release a lock by emptying and closing the file that ``acquire_lock`` returned."""
     file.seek(0)
     file.truncate()  # without locks of the system, an empty file means that no process writes
     file.close()

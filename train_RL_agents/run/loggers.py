@@ -30,10 +30,11 @@ from train_RL_agents.run.tensorboard import RunLogger, TensorBoard
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import modifiable_path, path_inside, sqlite_url, write_atomically
 
-Factory = Callable[[Path, int], Any]
-"""Factory of a logger of torchrl, from the run folder and the env-steps at which the run is resumed."""
-PROJECT = "marinenav"
-_PARAMETERS = 100
+LoggerFactory = Callable[[Path, int], Any]
+"""Function of the run folder and the env-steps at which the run is resumed (or -1) that returns a logger of torchrl."""
+PROJECT_NAME = "marinenav"
+"""Default name of the project of Weights & Biases, and of the experiment of MLflow."""
+_MAX_PARAMETERS_PER_CALL = 100
 """Largest number of parameters that MLflow accepts in one call."""
 
 
@@ -44,7 +45,7 @@ class TorchRLLogger(RunLogger):
 
     Args:
         name: name of the logger, for the warning.
-        make: factory of the logger.
+        make: function without arguments that returns the logger of torchrl.
         settings: settings of the run by dotted key.
     """
 
@@ -109,7 +110,7 @@ def _make_wandb(path: Path, resumed_at: int) -> Any:
         offline=offline,
         save_dir=str(path),
         id=read_text(file, "the name of a run"),
-        project=os.environ.get("WANDB_PROJECT", PROJECT),
+        project=os.environ.get("WANDB_PROJECT", PROJECT_NAME),
         log_env_packages=False,
         # The progress display belongs to this program.
         settings=wandb.Settings(console="off", silent=offline),
@@ -131,8 +132,8 @@ class _MLflow:
 
     def log_hparams(self, settings: dict[str, Any]) -> None:
         new = [item for item in settings.items() if item[0] not in self._logged]
-        for start in range(0, len(new), _PARAMETERS):
-            self._mlflow.log_params(dict(new[start : start + _PARAMETERS]))
+        for start in range(0, len(new), _MAX_PARAMETERS_PER_CALL):
+            self._mlflow.log_params(dict(new[start : start + _MAX_PARAMETERS_PER_CALL]))
 
     def log_metrics(self, scalars: dict[str, float], step: int) -> None:
         self._mlflow.log_metrics(scalars, step=step)
@@ -151,20 +152,20 @@ def _make_mlflow(path: Path, resumed_at: int) -> _MLflow:
     if file.exists():
         run = mlflow.start_run(read_text(file, "the name of a run"))
     else:
-        experiment = mlflow.get_experiment_by_name(PROJECT)
-        experiment_id = experiment.experiment_id if experiment else mlflow.create_experiment(PROJECT)
+        experiment = mlflow.get_experiment_by_name(PROJECT_NAME)
+        experiment_id = experiment.experiment_id if experiment else mlflow.create_experiment(PROJECT_NAME)
         run = mlflow.start_run(experiment_id=experiment_id)
         write_atomically(file, run.info.run_id, replace_input=True)
     mlflow.set_tag("mlflow.runName", f"{path.parent.name}/{path.name}")
     return _MLflow(mlflow, run.data.params)
 
 
-_FACTORIES: dict[str, Factory] = {"csv": _make_csv, "wandb": _make_wandb, "mlflow": _make_mlflow}
-_EXTRAS = ("wandb", "mlflow")
+_FACTORIES: dict[str, LoggerFactory] = {"csv": _make_csv, "wandb": _make_wandb, "mlflow": _make_mlflow}
+_OPTIONAL_LOGGERS = ("wandb", "mlflow")
 """Loggers that need a package and an extra of the same name."""
 
 
-def _find_factory(name: str) -> Factory:
+def _find_factory(name: str) -> LoggerFactory:
     """Return the factory of a logger, which may be a user's class.
 
     Raises:
@@ -185,7 +186,7 @@ def check_loggers(names: Sequence[str]) -> None:
         ConfigError: if a package is missing, or a user's logger cannot be used.
     """
     for name in names:
-        if name in _EXTRAS:
+        if name in _OPTIONAL_LOGGERS:
             import_optional(name, name)
         elif name != "tensorboard":
             _find_factory(name)

@@ -15,14 +15,15 @@ import torch
 from marinenav_env.support.extras import import_optional
 
 Probe = Callable[[], float]
-"""Function that returns the current value of a quantity."""
-INTERVAL = 2.0
+"""Function that returns the current value of one quantity to log."""
+MIN_SAMPLE_INTERVAL = 2.0
 """Shortest time between samples (s), however frequent log entries are."""
-NOTICE = "no utilisation, temperature and power of the GPU in the log: %s"
+NO_GPU_PROBES_MESSAGE = "no utilisation, temperature and power of the GPU in the log: %s"
+"""Warning without a package that reads the driver, with the reason."""
 
 
 def host_probes() -> dict[str, Probe]:
-    """Return probes of the CPU use of all programs (%) and of the memory of this process (GB)."""
+    """Return probes by tag: CPU use of all programs (%), and memory of this process (GB)."""
     process = psutil.Process()
     psutil.cpu_percent()  # the next call returns the mean since this one
     return {
@@ -32,7 +33,7 @@ def host_probes() -> dict[str, Probe]:
 
 
 def gpu_probes(device: torch.device) -> dict[str, Probe]:
-    """Return probes of utilisation (%), temperature (deg C) and power (W) of a GPU, as its driver supports them.
+    """Return probes by tag: utilisation (%), temperature (deg C) and power (W) of a GPU; none for the CPU.
 
     The package that reads the driver is optional; without it, a warning says which values are missing.
     """
@@ -41,7 +42,7 @@ def gpu_probes(device: torch.device) -> dict[str, Probe]:
     try:
         import_optional("pynvml", "gpu")
     except ValueError as error:
-        logging.getLogger(__name__).warning(NOTICE, error)
+        logging.getLogger(__name__).warning(NO_GPU_PROBES_MESSAGE, error)
         return {}
     return {
         "gpu/utilization": lambda: float(torch.cuda.utilization(device)),
@@ -58,12 +59,12 @@ class Monitor:
         interval: shortest time between samples (s).
     """
 
-    def __init__(self, probes: dict[str, Probe], interval: float = INTERVAL) -> None:
+    def __init__(self, probes: dict[str, Probe], interval: float = MIN_SAMPLE_INTERVAL) -> None:
         self._probes, self._interval = dict(probes), interval
         self._sampled = time.monotonic()
 
     @classmethod
-    def of(cls, device: torch.device) -> Monitor:
+    def for_device(cls, device: torch.device) -> Monitor:
         """Return a monitor of the host and, if the device is a GPU, of the device."""
         return cls(host_probes() | gpu_probes(device))
 

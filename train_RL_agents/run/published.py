@@ -29,17 +29,19 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.arrays import may_call_builtins, read_arrays, require_archive, stores_all_elements
 from train_RL_agents.utils.closest import did_you_mean, normalized_name
 
-NOTE = "acting network only; all others are untrained"
-LARGEST = 32 * 2**20
+IMPORT_NOTE = "acting network only; all others are untrained"
+"""Note on an imported policy."""
+MAX_WEIGHTS_SIZE = 32 * 2**20
 """Largest size (bytes) of a file of weights, both packed and unpacked."""
-_WHAT = "a file of weights"
-_REAL = (np.float16, np.float32, np.float64, np.int32, np.int64)
+_FILE_DESCRIPTION = "a file of weights"
+_REAL_DTYPES = (np.float16, np.float32, np.float64, np.int32, np.int64)
+"""Types of NumPy that are converted to tensors."""
 
-_RAW = {"features": "raw", "layer_norm": False}
-_SCALAR = {"critic": "scalar", "dropped": 0, "action_input": "published"}
-NETWORKS: dict[str, dict[str, Any]] = {
+_RAW_INPUT_SETTINGS = {"features": "raw", "layer_norm": False}
+_SCALAR_CRITIC_SETTINGS = {"critic": "scalar", "dropped": 0, "action_input": "published"}
+PUBLISHED_SETTINGS: dict[str, dict[str, Any]] = {
     "AC-IQN": {
-        **_RAW,
+        **_RAW_INPUT_SETTINGS,
         "critics": 1,
         "dropped": 0,
         "embedding": "published",
@@ -53,7 +55,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "actor_share": 1.0,
     },
     "IQN": {
-        **_RAW,
+        **_RAW_INPUT_SETTINGS,
         "critics": 1,
         "embedding": "published",
         "quantiles": 8,
@@ -64,11 +66,23 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "risk": "neutral",
         "kappa": 1.0,
     },
-    "DDPG": {**_RAW, **_SCALAR, "critics": 1, "target_noise": 0.0, "saturation_penalty": 0.0},
-    "DQN": {**_RAW, "critics": 1, "double": False, "dueling": False},
-    "SAC": {**_RAW, **_SCALAR, "critics": 2, "temperature": 0.078, "learn_temperature": False},
+    "DDPG": {
+        **_RAW_INPUT_SETTINGS,
+        **_SCALAR_CRITIC_SETTINGS,
+        "critics": 1,
+        "target_noise": 0.0,
+        "saturation_penalty": 0.0,
+    },
+    "DQN": {**_RAW_INPUT_SETTINGS, "critics": 1, "double": False, "dueling": False},
+    "SAC": {
+        **_RAW_INPUT_SETTINGS,
+        **_SCALAR_CRITIC_SETTINGS,
+        "critics": 2,
+        "temperature": 0.078,
+        "learn_temperature": False,
+    },
 }
-"""Settings of each agent with which its networks are those of the publication."""
+"""Settings of ``agent`` with which networks are those of the publication, by name of the agent."""
 
 
 def published_config(agent_type: str) -> TrainConfig[Any]:
@@ -77,9 +91,9 @@ def published_config(agent_type: str) -> TrainConfig[Any]:
     Raises:
         ConfigError: if the agent has no published network that can be imported.
     """
-    allowed = f"one of {', '.join(NETWORKS)}{did_you_mean(agent_type, NETWORKS)}"
-    require(agent_type in NETWORKS, "agent", agent_type, allowed)
-    return from_dict({"agent_type": agent_type, "agent": NETWORKS[agent_type]})
+    allowed = f"one of {', '.join(PUBLISHED_SETTINGS)}{did_you_mean(agent_type, PUBLISHED_SETTINGS)}"
+    require(agent_type in PUBLISHED_SETTINGS, "agent", agent_type, allowed)
+    return from_dict({"agent_type": agent_type, "agent": PUBLISHED_SETTINGS[agent_type]})
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -96,8 +110,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     require(path.suffix in suffixes, "weights", str(path), f"a file in {', '.join(suffixes)}")
     weights: dict[str, Any]
     if path.suffix == ".npz":
-        arrays = read_arrays(path, _WHAT, LARGEST)
-        is_real = {name: array.dtype in _REAL for name, array in arrays.items()}
+        arrays = read_arrays(path, _FILE_DESCRIPTION, MAX_WEIGHTS_SIZE)
+        is_real = {name: array.dtype in _REAL_DTYPES for name, array in arrays.items()}
         weights = {name: torch.from_numpy(array) if is_real[name] else array for name, array in arrays.items()}
     else:
         weights = _read_torch(path)
@@ -110,11 +124,11 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 def _read_torch(path: Path) -> dict[str, Any]:
     """Return the content of a PyTorch file by name, or the weights if the file is a TorchScript program."""
-    with open_regular(path, _WHAT, LARGEST) as file:
+    with open_regular(path, _FILE_DESCRIPTION, MAX_WEIGHTS_SIZE) as file:
         content = file.read()
     try:
         if zipfile.is_zipfile(path):
-            require_archive(path, _WHAT, LARGEST)
+            require_archive(path, _FILE_DESCRIPTION, MAX_WEIGHTS_SIZE)
         program = is_torchscript(path)
         content = _strip_code(path) if program else content
         if may_call_builtins(content):
@@ -127,17 +141,17 @@ def _read_torch(path: Path) -> dict[str, Any]:
     except ConfigError:
         raise
     except Exception as error:  # damaged bytes may raise any error
-        raise ConfigError(f"{path}: damaged, or not {_WHAT}") from error
+        raise ConfigError(f"{path}: damaged, or not {_FILE_DESCRIPTION}") from error
 
 
-class _Module:
+class _ScriptedModule:
     """Module of a TorchScript file, with its weights and submodules as attributes."""
 
 
 def is_torchscript(path: Path) -> bool:
     """Return whether a file is a TorchScript program; false for a damaged file."""
     try:
-        with open_regular(path, _WHAT, LARGEST) as file, zipfile.ZipFile(file) as archive:
+        with open_regular(path, _FILE_DESCRIPTION, MAX_WEIGHTS_SIZE) as file, zipfile.ZipFile(file) as archive:
             return any(name.endswith("/constants.pkl") for name in archive.namelist())
     except Exception:  # damaged bytes may raise any error
         return False
@@ -158,11 +172,11 @@ def _read_program(checkpoint: io.BytesIO) -> dict[str, Any]:
     """Return the weights of a TorchScript program whose code was stripped, by layer name.
 
     torch reads the program like a checkpoint, and allows only tensor classes and the classes that the program defines,
-    which become ``_Module``.
+    which become ``_ScriptedModule``.
     """
     defined = [name for name in get_unsafe_globals_in_checkpoint(checkpoint) if name.startswith("__torch__.")]
     checkpoint.seek(0)
-    with safe_globals([(_Module, name) for name in defined]):
+    with safe_globals([(_ScriptedModule, name) for name in defined]):
         root = torch.load(checkpoint, map_location="cpu", weights_only=True)
     tensors = dict(_tensors(root, "", set()))
     # Buffers are not learned.
@@ -176,7 +190,7 @@ def _tensors(module: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Te
     for name, value in vars(module).items():
         if isinstance(value, Tensor):
             yield f"{prefix}{name}", value
-        elif isinstance(value, _Module) and id(value) not in seen:
+        elif isinstance(value, _ScriptedModule) and id(value) not in seen:
             yield from _tensors(value, f"{prefix}{name}.", seen)
 
 
@@ -196,7 +210,7 @@ def import_policy(path: Path, agent_type: str = "") -> tuple[Agent[Any], TrainCo
     weights = read_weights(path)
     agent_type = agent_type or _detect_agent(path, weights)
     agent = import_agent(agent_type, weights, path)
-    return agent, published_config(agent_type), f"imported from {path.name}: {NOTE}"
+    return agent, published_config(agent_type), f"imported from {path.name}: {IMPORT_NOTE}"
 
 
 def _detect_agent(path: Path, weights: dict[str, Tensor]) -> str:
@@ -215,7 +229,7 @@ def _detect_agent(path: Path, weights: dict[str, Tensor]) -> str:
         ] or candidates
     if not candidates:
         raise ConfigError(
-            f"{path}: holds no published network ({', '.join(NETWORKS)}); a policy that was "
+            f"{path}: holds no published network ({', '.join(PUBLISHED_SETTINGS)}); a policy that was "
             "exported is used beside its contract.json"
         )
     if len(candidates) > 1:
@@ -257,7 +271,7 @@ def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> A
 
 def _matching_agents(weights: dict[str, Tensor]) -> list[str]:
     """Return the agents whose published acting network has the layers of the weights."""
-    return [name for name in NETWORKS if not _mismatches(_make_untrained(name), weights)]
+    return [name for name in PUBLISHED_SETTINGS if not _mismatches(_make_untrained(name), weights)]
 
 
 def _make_untrained(agent_type: str) -> Agent[Any]:
@@ -269,7 +283,7 @@ def _make_untrained(agent_type: str) -> Agent[Any]:
 
 
 def _mismatches(agent: Agent[Any], weights: dict[str, Tensor]) -> list[str]:
-    """Return the differences between weights and the layers of an agent's acting network."""
+    """Return the differences between weights and the layers of an agent's acting network, as a list of texts."""
     network = agent.networks[agent.output_networks()[0]]
     wanted = {name: tuple(value.shape) for name, value in network.named_parameters()}
     shapes = {name: tuple(value.shape) for name, value in weights.items()}

@@ -23,16 +23,17 @@ from torch import Tensor
 
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
+from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
 from train_RL_agents.utils.device import num_cpu_cores, num_cpu_threads, resolve_device
 from train_RL_agents.utils.files import path_inside, write_atomically
 
-T = TypeVar("T")
+ResultType = TypeVar("ResultType")
 
 _CPU = torch.device("cpu")
 _SEED_STRIDE = 1_000_000_007
 """Difference of the seeds of ranks; odd, as CPU generators use only the lower 32 bits of a seed."""
-_BAD_INPUT = 2
+_BAD_INPUT_STATUS = 2
+"""Exit status of the command after a ConfigError."""
 
 
 @contextmanager
@@ -56,7 +57,9 @@ class Ranks:
     def __init__(self) -> None:
         several = dist.is_available() and dist.is_initialized()
         self.rank = dist.get_rank() if several else 0
+        """Number of this process, from 0."""
         self.size = dist.get_world_size() if several else 1
+        """Number of ranks."""
         self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.size)) if several else 1
         """Number of ranks on this host."""
         self._local = int(os.environ.get("LOCAL_RANK", self.rank)) if several else 0
@@ -68,7 +71,7 @@ class Ranks:
 
     # Division of settings ------------------------------------------------------------------------
 
-    def share(self, config: TrainConfig[Any]) -> TrainConfig[Any]:
+    def rank_config(self, config: TrainConfig[Any]) -> TrainConfig[Any]:
         """Return the configuration of this rank, which has its shares of the totals.
 
         Raises:
@@ -90,11 +93,11 @@ class Ranks:
         trainer = replace(settings, **shares)
         return replace(config, trainer=trainer, training_schedule=replace(schedule, levels=levels))
 
-    def seed(self, seed: int) -> int:
+    def rank_seed(self, seed: int) -> int:
         """Return this rank's seed for everything except the initial weights; the first rank uses the run's seed."""
         return seed + _SEED_STRIDE * self.rank
 
-    def device(self, name: str) -> torch.device:
+    def rank_device(self, name: str) -> torch.device:
         """Return the device of this rank: on a machine with GPUs, one for every rank.
 
         Raises:
@@ -115,7 +118,7 @@ class Ranks:
             torch.cuda.set_device(device)
         return device
 
-    def threads(self, wanted: int) -> int:
+    def num_threads(self, wanted: int) -> int:
         """Return the number of CPU threads of this process: the given number, or for 0 its share of the cores.
 
         A single process takes the idle cores; see num_cpu_threads.
@@ -125,7 +128,7 @@ class Ranks:
         # The share is computed here, because torchrun sets OMP_NUM_THREADS to 1.
         return max(1, num_cpu_cores() // self.local_size)
 
-    def command(self) -> list[str]:
+    def launch_command(self) -> list[str]:
         """Return the beginning of a command line that resumes this run with the same number of processes."""
         if self.size == 1:
             return ["marinenav"]
@@ -136,13 +139,13 @@ class Ranks:
 
     # Synchronisation -----------------------------------------------------------------------------
 
-    def average(self, tensor: Tensor) -> None:
-        """Replace a tensor by its mean over the ranks."""
+    def average_tensor(self, tensor: Tensor) -> None:
+        """Replace a tensor in place by its mean over the ranks."""
         if self.size > 1:
             dist.all_reduce(tensor)
             tensor.div_(self.size)
 
-    def any(self, flag: bool) -> bool:
+    def any_rank(self, flag: bool) -> bool:
         """Return whether a flag is true on any rank; the result is the same on every rank."""
         if self.size == 1:
             return flag
@@ -150,8 +153,8 @@ class Ranks:
         dist.all_reduce(raised, op=dist.ReduceOp.MAX)
         return bool(raised)
 
-    def mean(self, values: dict[str, float]) -> dict[str, float]:
-        """Return the means over the ranks of scalars with the same names on all ranks."""
+    def average_scalars(self, values: dict[str, float]) -> dict[str, float]:
+        """Return the means over the ranks of scalars by name; all ranks must have the same names."""
         if self.size == 1:
             return values
         total = torch.tensor(list(values.values()), dtype=torch.float64)
@@ -184,9 +187,9 @@ class Ranks:
         dist.all_gather_object(messages, message)
         first = next((text for text in messages if text is not None), None)
         if first is not None:
-            raise ConfigError(first) if self.is_main else SystemExit(_BAD_INPUT)
+            raise ConfigError(first) if self.is_main else SystemExit(_BAD_INPUT_STATUS)
 
-    def broadcast(self, make: Callable[[], T]) -> T:
+    def broadcast_result(self, make: Callable[[], ResultType]) -> ResultType:
         """Call a function on the first rank only, and return its result on all ranks."""
         with self.barrier():
             objects = [make() if self.is_main else None]
@@ -198,9 +201,9 @@ class Ranks:
     # Saving --------------------------------------------------------------------------------------
 
     def _state_file(self, folder: Path, env_steps: int) -> Path:
-        """Return the file of this rank's training state; except for the first rank, its name contains the env-steps."""
-        rank_file = f"{Path(STATE).stem}_rank{self.rank}_{env_steps:012d}.pt"
-        return path_inside(folder.parent, f"{folder.name}/{STATE if self.is_main else rank_file}")
+        """Return the file of this rank's training state; except on the first rank, its name has the env-steps."""
+        rank_file = f"{Path(STATE_FILE).stem}_rank{self.rank}_{env_steps:012d}.pt"
+        return path_inside(folder.parent, f"{folder.name}/{STATE_FILE if self.is_main else rank_file}")
 
     def write_state(self, folder: Path, state: dict[str, Any]) -> None:
         """Write the training state of this rank; a complete set of files from one step exists at any moment.
@@ -216,7 +219,7 @@ class Ranks:
             if self.is_main:
                 write_atomically(file, state, replace_input=True)
         if not self.is_main:
-            for other in folder.glob(f"{Path(STATE).stem}_rank{self.rank}_*.pt"):
+            for other in folder.glob(f"{Path(STATE_FILE).stem}_rank{self.rank}_*.pt"):
                 if other != file:
                     other.unlink(missing_ok=True)
 
@@ -230,7 +233,7 @@ class Ranks:
         with self.barrier():
             if self.is_main:
                 path = self._state_file(folder, 0)
-                state = read_checked(path, TRAINING, device)
+                state = read_checkpoint(path, TRAINING_FORMAT, device)
                 for name in ("env_steps", "ranks"):
                     value = state.get(name)
                     require(is_nonnegative_int(value), f"{path}: {name}", value, "a whole number")
@@ -238,16 +241,16 @@ class Ranks:
                 start = "marinenav" if ranks == 1 else f"torchrun with {ranks} of them"
                 if ranks != self.size:
                     raise ConfigError(
-                        f"{path}: saved by {_processes(ranks)}, so it cannot be resumed by "
-                        f"{_processes(self.size)}; start it with {start}"
+                        f"{path}: saved by {_count_processes(ranks)}, so it cannot be resumed by "
+                        f"{_count_processes(self.size)}; start it with {start}"
                     )
-        env_steps = self.broadcast(lambda: int(state["env_steps"]))
+        env_steps = self.broadcast_result(lambda: int(state["env_steps"]))
         with self.barrier():
             if not self.is_main:
-                state = read_checked(self._state_file(folder, env_steps), TRAINING, device)
+                state = read_checkpoint(self._state_file(folder, env_steps), TRAINING_FORMAT, device)
         return state
 
 
-def _processes(count: int) -> str:
-    """Return a number of processes as text."""
+def _count_processes(count: int) -> str:
+    """Return a text such as ``2 processes``."""
     return "1 process" if count == 1 else f"{count} processes"

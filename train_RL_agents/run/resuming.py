@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-RESUMABLE = (
+RESUMABLE_SETTINGS = (
     "total_timesteps",
     "eval_freq",
     "log_freq",
@@ -27,21 +27,21 @@ RESUMABLE = (
 )
 """Keys that may change when a run is resumed; a change of any other would make it another run. The device must not
 change, because the generators of another type of device cannot continue the streams of random numbers."""
-_WITHOUT_EFFECT = ("save_dir", "load_model")
+_SETTINGS_WITHOUT_EFFECT = ("save_dir", "load_model")
 """Keys that have no effect on a run that has begun."""
 
 
-def changes(before: dict[str, Any], now: dict[str, Any], free: Sequence[str] = RESUMABLE) -> list[str]:
-    """Return the changes of a configuration that are not allowed, each as ``key=now (was before)``.
+def list_changes(before: dict[str, Any], now: dict[str, Any], ignored: Sequence[str] = RESUMABLE_SETTINGS) -> list[str]:
+    """Return the changes of a configuration except for ignored keys, each as a text ``key=now (was before)``.
 
     Args:
         before: previous settings by dotted key.
         now: current settings by dotted key.
-        free: keys that may change.
+        ignored: keys whose changes are left out.
     """
     return [
         line
-        for key in sorted((before.keys() | now.keys()) - {*free, *_WITHOUT_EFFECT})
+        for key in sorted((before.keys() | now.keys()) - {*ignored, *_SETTINGS_WITHOUT_EFFECT})
         if now.get(key) != before.get(key)
         for line in _change_lines(key, before.get(key), now.get(key))
     ]
@@ -56,5 +56,5 @@ def _change_lines(key: str, before: Any, now: Any) -> list[str]:
     return [
         f"{key}: level {number}: {line}"
         for number, (old, new) in enumerate(zip(before, now, strict=True), 1)
-        for line in changes(old, new, ())
+        for line in list_changes(old, new, ())
     ]

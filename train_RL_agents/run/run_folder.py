@@ -29,27 +29,31 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Table
 from train_RL_agents.run import lock
 from train_RL_agents.run.checkpoint import (
-    CHECKPOINTS,
-    MANIFEST,
-    NOT_EVALUATED,
-    STATE,
-    STOPPED,
-    TEACHER,
+    CHECKPOINTS_FOLDER,
+    MANIFEST_FILE,
+    NOT_EVALUATED_NOTE,
+    STATE_FILE,
+    STOPPED_POLICY_FILE,
+    TEACHER_FILE,
     find_run,
     load_policy,
     read_manifest,
     save_policy,
 )
-from train_RL_agents.run.finding import CONFIG
+from train_RL_agents.run.finding import CONFIG_FILE
 from train_RL_agents.run.loggers import check_loggers, open_loggers
 from train_RL_agents.run.run_log import RunLog
-from train_RL_agents.run.tags import results
+from train_RL_agents.run.tags import result_scalars
 from train_RL_agents.run.tensorboard import RunLogger
 from train_RL_agents.utils.files import TEMPORARY_SUFFIX, path_inside, read_json, write_atomically
 from train_RL_agents.utils.provenance import git_revision, software_versions
 
-_EVALUATIONS = ("eval_configs.json", "evaluations.csv", "evaluations.npz")
-LOCK, LOG = "run.lock", "run.log"
+_EVALUATION_FILES = ("eval_configs.json", "evaluations.csv", "evaluations.npz")
+"""Names of the files with the scenarios and results of the evaluations."""
+LOCK_FILE = "run.lock"
+"""Name of the file that is locked while a process writes to the run folder."""
+LOG_FILE = "run.log"
+"""Name of the file with the output of the terminal, warnings and errors."""
 
 
 def _make_folder(path: Path) -> None:
@@ -78,11 +82,11 @@ class RunFolder:
 
     def __init__(self, path: Path, config: TrainConfig[Any], seed: int) -> None:
         self.path, self.config, self.seed = path, config, seed
-        self.checkpoints = path / CHECKPOINTS
+        self.checkpoints = path / CHECKPOINTS_FOLDER
         self.resumed_at = -1
         """Env-steps of the checkpoint that the run is resumed from; -1 for a new run."""
         self.heading: list[str] = []
-        """Lines that the terminal showed before the run began."""
+        """Lines that the terminal showed before the run began, which its logs repeat."""
         self._written_config: dict[str, Any] | None = None
         self._loggers: list[RunLogger] | None = None
         self._lock: TextIO | None = None
@@ -140,7 +144,7 @@ class RunFolder:
         run = cls(path, replace(config, seed=(seed,)), seed)
         _make_folder(run.checkpoints)
         if teacher:
-            run._write(TEACHER, teacher)
+            run._write(TEACHER_FILE, teacher)
         run.write_config()
         commit, patch = git_revision()
         run._write_json("versions.json", software_versions() | {"git revision": commit})
@@ -156,7 +160,7 @@ class RunFolder:
             ConfigError: when there is no run, or more than one.
         """
         folder = find_run(Path(path))
-        path = path_inside(folder, CONFIG)
+        path = path_inside(folder, CONFIG_FILE)
         config = restore_config(read_json(path), str(path))
         return cls(folder, config, config.seed[0])
 
@@ -170,27 +174,34 @@ class RunFolder:
                 logger is missing.
         """
         check_loggers(self.config.loggers)
-        for name in (LOCK, LOG, CONFIG, TEACHER, *_EVALUATIONS, f"{CHECKPOINTS}/{STATE}"):
+        for name in (
+            LOCK_FILE,
+            LOG_FILE,
+            CONFIG_FILE,
+            TEACHER_FILE,
+            *_EVALUATION_FILES,
+            f"{CHECKPOINTS_FOLDER}/{STATE_FILE}",
+        ):
             path = path_inside(self.path, name)
             is_writable = path.is_file() or not path.exists()
             require(is_writable, "run folder", str(path), "a regular file")
         read_manifest(self.checkpoints)  # fails now if it is damaged, not at the first policy
-        self._lock = lock.acquire(self.path / LOCK)
+        self._lock = lock.acquire_lock(self.path / LOCK_FILE)
         for folder in (self.path, self.checkpoints):
             for file in folder.glob(f".*{TEMPORARY_SUFFIX}"):
                 with suppress(OSError):
                     file.unlink()
-        self._log = RunLog(self.path / LOG)
+        self._log = RunLog(self.path / LOG_FILE)
         for line in self.heading:
-            self.record(line)
+            self.write_log_line(line)
 
-    def record(self, line: str) -> None:
+    def write_log_line(self, line: str) -> None:
         """Add a line to run.log, if this process writes the run."""
         if self._log is not None:
             self._log.add(line)
 
     @contextmanager
-    def written(self, ends: bool) -> Iterator[None]:
+    def writing(self, ends: bool) -> Iterator[None]:
         """Log warnings and errors of this context to run.log, and release the folder on an error.
 
         Args:
@@ -212,7 +223,7 @@ class RunFolder:
         if self._log is not None:
             self._log.close()
         if self._lock is not None:
-            lock.release(self._lock)
+            lock.release_lock(self._lock)
         self._log = self._lock = None
 
     # Files --------------------------------------------------------------------------------------
@@ -227,7 +238,7 @@ class RunFolder:
         """Write the configuration for open to read, unless it has not changed since the last call."""
         config = to_dict(self.config)
         if config != self._written_config:
-            self._write_json(CONFIG, config)
+            self._write_json(CONFIG_FILE, config)
             self._written_config = config
 
     def write_scenarios(self, text: str) -> None:
@@ -246,7 +257,7 @@ class RunFolder:
         """
         try:
             if self._loggers is None:
-                threading.excepthook = _ignore_writers
+                threading.excepthook = _report_thread_error
                 self._loggers = open_loggers(self.path, self.config, self.resumed_at, self.heading)
             for logger in self._loggers:
                 call(logger)
@@ -307,15 +318,17 @@ class RunFolder:
         manifest = read_manifest(self.checkpoints)
         entry = {"file": name, "env_steps": env_steps, "metrics": metrics}
         # A resumed run repeats what came after its checkpoint.
-        kept = [old for old in manifest["policies"] if old["env_steps"] < env_steps and old["file"] != STOPPED]
+        kept = [
+            old for old in manifest["policies"] if old["env_steps"] < env_steps and old["file"] != STOPPED_POLICY_FILE
+        ]
         best = best_policy([*kept, entry])
         content = {"latest": name, "best": best["file"], "policies": [*kept, entry]}
-        self._write_json(f"{self.checkpoints.name}/{MANIFEST}", content)
-        if name != STOPPED:
-            (self.checkpoints / STOPPED).unlink(missing_ok=True)
+        self._write_json(f"{self.checkpoints.name}/{MANIFEST_FILE}", content)
+        if name != STOPPED_POLICY_FILE:
+            (self.checkpoints / STOPPED_POLICY_FILE).unlink(missing_ok=True)
         return best is entry
 
-    def keep_stopped(self, agent: Agent[Any], env_steps: int) -> None:
+    def save_stopped_policy(self, agent: Agent[Any], env_steps: int) -> None:
         """Save the policy of a run that stops, unless a policy of the same env-steps is already saved.
 
         Args:
@@ -324,21 +337,21 @@ class RunFolder:
         """
         saved = [entry["env_steps"] for entry in read_manifest(self.checkpoints)["policies"]]
         if env_steps not in saved:
-            metrics = {"note": NOT_EVALUATED}
-            save_policy(self.checkpoints / STOPPED, agent, self.config, env_steps, metrics)
-            self.add_policy(STOPPED, env_steps, metrics)
+            metrics = {"note": NOT_EVALUATED_NOTE}
+            save_policy(self.checkpoints / STOPPED_POLICY_FILE, agent, self.config, env_steps, metrics)
+            self.add_policy(STOPPED_POLICY_FILE, env_steps, metrics)
 
 
-def _ignore_writers(error: threading.ExceptHookArgs) -> None:
+def _report_thread_error(error: threading.ExceptHookArgs) -> None:
     """Report an error of a thread, except for TensorBoard's writer, whose error the next entry reports."""
     writer = type(error.thread).__module__.startswith("tensorboard.")
     if not (writer and issubclass(error.exc_type, OSError)):
         threading.__excepthook__(error)
 
 
-def runs_in(path: Path) -> list[Path]:
-    """Return the run folders of the seeds in a training folder, or the path itself if there are none."""
-    return sorted(file.parent for file in path.glob(f"seed_*/{CONFIG}")) or [path]
+def seed_folders(path: Path) -> list[Path]:
+    """Return the run folders of all seeds in a training folder, or the path itself if there are none."""
+    return sorted(file.parent for file in path.glob(f"seed_*/{CONFIG_FILE}")) or [path]
 
 
 def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -381,7 +394,7 @@ def record_policy(
     Returns:
         Whether the policy is the best so far.
     """
-    run.log({f"eval/{name}": value for name, value in scalars.items()} | results(metrics), env_steps)
+    run.log({f"eval/{name}": value for name, value in scalars.items()} | result_scalars(metrics), env_steps)
     name = f"policy_{env_steps:012d}.pt"
     save_policy(run.checkpoints / name, agent, run.config, env_steps, metrics)
     best = run.add_policy(name, env_steps, metrics)

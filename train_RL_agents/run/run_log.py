@@ -68,7 +68,7 @@ class RunLog(logging.Handler):
             torch.removeHandler(self)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file and the handler."""
         with suppress(OSError):
             self._file.close()
         super().close()

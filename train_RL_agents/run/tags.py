@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-RESULTS = ("success_rate", "collision_rate", "timeout_rate", "avg_time", "avg_return")
-"""Most important metrics of an evaluation, in this order."""
-TRAINING = ("episode_return", "success_rate", "collision_rate")
-"""Most important metrics of training episodes, in this order."""
+RESULT_METRICS = ("success_rate", "collision_rate", "timeout_rate", "avg_time", "avg_return")
+"""Names of the most important metrics of an evaluation, in the order of their tags."""
+TRAINING_METRICS = ("episode_return", "success_rate", "collision_rate")
+"""Names of the most important metrics of training episodes, in the order of their tags."""
 
-TAGS = {
+TAG_DESCRIPTIONS = {
     "Result/*": "the five figures to look at first, as under `eval/`; TensorBoard sorts by name, "
     "so they come first in TIME SERIES, and are the metrics shown in HPARAMS",
     "Training/*": "the three figures of training to look at first, as under `train/`: first in "
@@ -72,21 +72,21 @@ TAGS = {
 """Descriptions of the logged scalars by tag pattern (``*`` is a wildcard); the first match counts."""
 
 
-def meaning(tag: str) -> str:
-    """Return the description of a scalar; empty for scalars of a user's agent."""
-    return next((text for pattern, text in TAGS.items() if fnmatchcase(tag, pattern)), "")
+def describe_tag(tag: str) -> str:
+    """Return the description of the scalar with a tag; empty for scalars of a user's agent."""
+    return next((text for pattern, text in TAG_DESCRIPTIONS.items() if fnmatchcase(tag, pattern)), "")
 
 
-def results(metrics: dict[str, float | None]) -> dict[str, float | None]:
+def result_scalars(metrics: dict[str, float | None]) -> dict[str, float | None]:
     """Return the most important metrics of an evaluation by tag; tags have numbers, as TensorBoard sorts by name."""
-    named = enumerate(RESULTS, 1)
+    named = enumerate(RESULT_METRICS, 1)
     return {f"Result/{number}_{name}": metrics[name] for number, name in named if name in metrics}
 
 
-def training_results(scalars: dict[str, float | None]) -> dict[str, float | None]:
+def training_scalars(scalars: dict[str, float | None]) -> dict[str, float | None]:
     """Return the most important training metrics by tag; tags have numbers, as TensorBoard sorts by name."""
     return {
         f"Training/{number}_{name}": scalars[f"train/{name}"]
-        for number, name in enumerate(TRAINING, 1)
+        for number, name in enumerate(TRAINING_METRICS, 1)
         if f"train/{name}" in scalars
     }

@@ -18,15 +18,19 @@ from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Column, Table
-from train_RL_agents.run.tags import meaning
+from train_RL_agents.run.tags import describe_tag
 
 HISTOGRAM_BINS = 30
-_LARGEST, _NARROWEST = 1e150, 1e-12
-"""Limits of a histogram: largest number, and smallest range relative to the largest number."""
-_EVENTS = "events.out.tfevents."
+"""Number of bins of a histogram."""
+_MAX_HISTOGRAM_VALUE = 1e150
+"""Bound that numbers in a histogram are limited to."""
+_MIN_HISTOGRAM_RANGE = 1e-12
+"""Smallest range of a histogram relative to its largest number."""
+_EVENT_FILE_PREFIX = "events.out.tfevents."
+"""Beginning of the names of TensorBoard's files, which the time of their creation follows."""
 
 
-def layout(levels: int) -> dict[str, dict[str, list[Any]]]:
+def custom_scalar_layout(levels: int) -> dict[str, dict[str, list[Any]]]:
     """Return TensorBoard's layout of custom scalars: the most important charts, grouped by question.
 
     A chart has one colour per run, so every level has a chart. TensorBoard puts charts with margins last in their
@@ -74,10 +78,10 @@ def layout(levels: int) -> dict[str, dict[str, list[Any]]]:
 
 
 class RunLogger:
-    """Base class of loggers, whose methods do nothing; a logger overrides those for what it can show."""
+    """Base class of the loggers of a run, whose methods do nothing; a logger overrides those for what it can show."""
 
     def log(self, scalars: dict[str, float], env_steps: int) -> None:
-        """Log scalars, with env-steps as the x axis."""
+        """Log scalars by tag, with env-steps as the x axis."""
 
     def log_histogram(self, tag: str, values: Tensor, env_steps: int) -> None:
         """Log the distribution of values."""
@@ -110,18 +114,19 @@ class TensorBoard(RunLogger):
         _rename_future_files(path, int(time.time()))
         self._writer = SummaryWriter(str(path), purge_step=resumed_at + 1)
         self._described: set[str] = set()
-        self._writer.add_custom_scalars(layout(len(config.eval_schedule.num_episodes)))
+        self._writer.add_custom_scalars(custom_scalar_layout(len(config.eval_schedule.num_episodes)))
         begin = max(resumed_at, 0)
         settings = flatten(to_dict(config))
         defaults = flatten(to_dict(TrainConfig(agent_type=config.agent_type)))
         changed = {key: value for key, value in settings.items() if value != defaults[key]}
         header = "\n\n".join((*heading, "Settings that differ from the agent's defaults:"))
-        self._writer.add_text("settings/changed", f"{header}\n\n{_table(changed)}", begin)
-        self._writer.add_text("settings/complete", _table(settings), begin)
+        self._writer.add_text("settings/changed", f"{header}\n\n{_settings_table(changed)}", begin)
+        self._writer.add_text("settings/complete", _settings_table(settings), begin)
         # The first summary of hparams would fix the columns of HPARAMS for all runs; without it TensorBoard puts
         # settings that differ between runs first, and takes scalars as metrics, by name.
         plain = {
-            key: value if isinstance(value, bool | int | float) else _text(value) for key, value in settings.items()
+            key: value if isinstance(value, bool | int | float) else _setting_text(value)
+            for key, value in settings.items()
         }
         _, start, self._end = hparams(plain, {})
         self._writer._get_file_writer().add_summary(start, begin)
@@ -133,16 +138,16 @@ class TensorBoard(RunLogger):
             if tag not in self._described:
                 self._described.add(tag)
                 metadata = summary.value[0].metadata
-                metadata.summary_description, metadata.plugin_data.plugin_name = meaning(tag), "scalars"
+                metadata.summary_description, metadata.plugin_data.plugin_name = describe_tag(tag), "scalars"
             self._writer._get_file_writer().add_summary(summary, env_steps)
 
     def log_histogram(self, tag: str, values: Tensor, env_steps: int) -> None:
         """Log the distribution of values."""
         # The bins are computed here, because numpy fails to choose them if values differ too little or too much.
-        values = values.double().clamp(-_LARGEST, _LARGEST)
+        values = values.double().clamp(-_MAX_HISTOGRAM_VALUE, _MAX_HISTOGRAM_VALUE)
         low, high = map(float, values.aminmax())
         largest = max(abs(low), abs(high))
-        margin = max(_NARROWEST * largest, 0.5) if high - low <= _NARROWEST * largest else 0.0
+        margin = max(_MIN_HISTOGRAM_RANGE * largest, 0.5) if high - low <= _MIN_HISTOGRAM_RANGE * largest else 0.0
         bins = np.linspace(low - margin, high + margin, HISTOGRAM_BINS + 1)
         self._writer.add_histogram(tag, values, env_steps, bins=bins)
 
@@ -172,20 +177,20 @@ def _rename_future_files(path: Path, now: int) -> None:
         path: run folder.
         now: seconds since 1970, which the name of the next file contains.
     """
-    for file in path.glob(f"{_EVENTS}*"):
-        stamp, _, suffix = file.name.removeprefix(_EVENTS).partition(".")
+    for file in path.glob(f"{_EVENT_FILE_PREFIX}*"):
+        stamp, _, suffix = file.name.removeprefix(_EVENT_FILE_PREFIX).partition(".")
         if stamp.isdecimal() and int(stamp) >= now:
-            file.rename(file.with_name(f"{_EVENTS}{now - 1:010d}.{stamp}.{suffix}"))
+            file.rename(file.with_name(f"{_EVENT_FILE_PREFIX}{now - 1:010d}.{stamp}.{suffix}"))
 
 
-def _text(value: Any) -> str:
+def _setting_text(value: Any) -> str:
     """Return a setting as text; a list of one element, such as the seed of a run, without brackets."""
     if isinstance(value, list) and len(value) == 1:
-        return _text(value[0])
+        return _setting_text(value[0])
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _table(settings: dict[str, Any]) -> str:
-    """Return settings as a table in Markdown."""
-    rows = [{"setting": key, "value": f"`{_text(value)}`"} for key, value in sorted(settings.items())]
+def _settings_table(settings: dict[str, Any]) -> str:
+    """Return settings by key as a table in Markdown, sorted by key."""
+    rows = [{"setting": key, "value": f"`{_setting_text(value)}`"} for key, value in sorted(settings.items())]
     return Table([Column("setting"), Column("value")], rows).markdown()

@@ -22,14 +22,14 @@ class Trace:
 
     Args:
         folder: folder of the trace.
-        turns: number of iterations in the trace.
+        iterations: number of iterations in the trace.
         device: device of the run.
     """
 
-    def __init__(self, folder: Path, turns: int, device: torch.device) -> None:
+    def __init__(self, folder: Path, iterations: int, device: torch.device) -> None:
         self.path: Path | None = None
         """File of the trace; None until it is written."""
-        self._folder, self._turns = folder, turns
+        self._folder, self._iterations = folder, iterations
         self._activities = [ProfilerActivity.CPU]
         if device.type == "cuda":
             self._activities.append(ProfilerActivity.CUDA)
@@ -43,7 +43,7 @@ class Trace:
         self._first = updates if self._first is None else self._first
         if self._profiler is not None:
             self._traced += 1
-            if self._traced >= self._turns and updates > self._first:
+            if self._traced >= self._iterations and updates > self._first:
                 trainer.clock.phase_context = nullcontext
                 self.finish()
         elif self.path is None and updates - self._first >= _UPDATES_BEFORE:

@@ -14,7 +14,7 @@ from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS, OffPolicyCon
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.run.resuming import changes
+from train_RL_agents.run.resuming import list_changes
 from train_RL_agents.sizing.plan import MemoryPlan, plan_memory
 from train_RL_agents.utils.closest import did_you_mean
 
@@ -142,5 +142,5 @@ def _profile_line(before: TrainConfig[Any], after: TrainConfig[Any], profile: st
     name = profile
     if profile == "auto" and device.type == "cuda":
         name = f"auto ({_largest_profile(device)}, as far as the run has updates for it)"
-    different = changes(flatten(to_dict(before)), flatten(to_dict(after)))
+    different = list_changes(flatten(to_dict(before)), flatten(to_dict(after)))
     return f"profile {name}: {', '.join(different) or 'changes no setting'}"

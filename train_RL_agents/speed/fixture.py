@@ -28,7 +28,7 @@ from train_RL_agents.memory.replay import Replay
 from train_RL_agents.memory.transitions import to_batch
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.speed.timing import Benchmark, ExtraMetrics, Stopwatch
-from train_RL_agents.torchrl_trainer import TorchRLTrainer, log
+from train_RL_agents.torchrl_trainer import TorchRLTrainer, check_and_log
 
 ENV_STEP_RATE = "env-steps/s"
 """Unit of the benchmarks that step environments."""
@@ -74,7 +74,7 @@ class TrainerBenchmarks:
         self._folder = tempfile.TemporaryDirectory(prefix="marinenav_bench_")
         run = RunFolder.create(self.config, config.seed[0], parent=Path(self._folder.name))
         self.trainer = TorchRLTrainer(run, quiet=True)
-        self.trainer.callbacks = [log]
+        self.trainer.callbacks = [check_and_log]
         self.collector, self.algorithm = self.trainer.collector, self.trainer.algorithm
         self.device = self.trainer.device
 

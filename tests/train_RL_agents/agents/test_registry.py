@@ -17,7 +17,7 @@ from tests.train_RL_agents.helpers import each_entry, explored, gradient_sizes, 
 from tests.train_RL_agents.own_agent import OwnAgent
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import make_compiled_gradient_function, make_gradient_function
-from train_RL_agents.run.tags import meaning
+from train_RL_agents.run.tags import describe_tag
 
 KNOWN = {**learners.KNOWN, "own": OwnAgent}
 OFF_POLICY = [name for name, kind in KNOWN.items() if kind.algorithm == "off-policy"]
@@ -186,7 +186,7 @@ def test_losses_are_finite_scalars(name):
         assert value.shape == (), key
         assert torch.isfinite(value), key
         assert value.requires_grad or not key.startswith("loss"), key
-        assert meaning(f"losses/{key}"), key
+        assert describe_tag(f"losses/{key}"), key
     assert ("priority" in losses) == agent.uses_priorities
     if agent.uses_priorities:
         assert losses["priority"].shape == (32,)

@@ -11,11 +11,11 @@ from tests.train_RL_agents.run.test_published import (
 )
 from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import load_policy
-from train_RL_agents.run.published import NETWORKS, NOTE, published_config
+from train_RL_agents.run.published import IMPORT_NOTE, PUBLISHED_SETTINGS, published_config
 
 
 @pytest.mark.parametrize("suffix", ["npz", "pt", "pth"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", PUBLISHED_SETTINGS)
 def test_import_and_load(capsys, tmp_path, name, suffix):
     weights, file = named_weights(name), tmp_path / f"weights.{suffix}"
     if suffix == "npz":
@@ -23,15 +23,15 @@ def test_import_and_load(capsys, tmp_path, name, suffix):
     else:
         torch.save(weights, file)
     assert main(import_command(name, file, tmp_path / "policy.pt")) == 0
-    assert f"imported from {file.name}: {NOTE}" in capsys.readouterr().out
+    assert f"imported from {file.name}: {IMPORT_NOTE}" in capsys.readouterr().out
     loaded = load_policy(tmp_path / "policy.pt")
     assert loaded.config == published_config(name)
-    assert loaded.metrics["note"] == f"imported from {file.name}: {NOTE}"
+    assert loaded.metrics["note"] == f"imported from {file.name}: {IMPORT_NOTE}"
     acting = dict(loaded.agent.networks[loaded.agent.output_networks()[0]].named_parameters())
     assert acting.keys() == weights.keys()
     assert all(torch.equal(acting[key], value) for key, value in weights.items())
     assert main(["info", str(tmp_path / "policy.pt")]) == 0
-    assert NOTE in capsys.readouterr().out
+    assert IMPORT_NOTE in capsys.readouterr().out
 
 
 def test_an_existing_file_is_kept(capsys, tmp_path):

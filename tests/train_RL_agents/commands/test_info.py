@@ -2,7 +2,7 @@
 
 from tests.train_RL_agents.command_line import refused
 from train_RL_agents.cli import main
-from train_RL_agents.run.checkpoint import STATE
+from train_RL_agents.run.checkpoint import STATE_FILE
 
 
 def test_info_about_the_machine(capsys):
@@ -26,7 +26,7 @@ def test_info_about_runs(capsys, sweep):
     run = sweep[1]
     metrics = {"success_rate": 0.25, "avg_time": None, "avg_return": 1.0}
     run.add_policy("policy_000000000100.pt", 100, metrics)
-    (run.checkpoints / STATE).touch()
+    (run.checkpoints / STATE_FILE).touch()
     assert main(["info", str(run.path.parent)]) == 0
     text = capsys.readouterr().out
     total = f"{run.config.total_timesteps:,}"

@@ -15,7 +15,7 @@ from train_RL_agents.config.levels import (
 )
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import apply_overrides, from_dict, load_config, to_dict
-from train_RL_agents.run.resuming import changes
+from train_RL_agents.run.resuming import list_changes
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 TWO = [{"like": "crossing", "num_robots": 4, "weight": 3}, {"num_robots": 3, "num_cores": 1}]
@@ -118,11 +118,11 @@ def test_a_saved_configuration_holds_levels_and_makes_the_same_one():
     ]
     assert from_dict(saved, is_complete=True) == config
     other = apply_overrides(config, ["training_schedule.num_cores=0,2"])
-    assert changes(flatten(saved), flatten(to_dict(other))) == [
+    assert list_changes(flatten(saved), flatten(to_dict(other))) == [
         "training_schedule.levels: level 2: num_cores=2 (was 1)"
     ]
     other = apply_overrides(config, ['training_schedule.levels={"like": "traffic"}'])
-    assert changes(flatten(saved), flatten(to_dict(other))) == ["training_schedule.levels: 1 long (was 2)"]
+    assert list_changes(flatten(saved), flatten(to_dict(other))) == ["training_schedule.levels: 1 long (was 2)"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from train_RL_agents.environments import make_environment
 from train_RL_agents.environments.external import ExternalEnvironment
 from train_RL_agents.exporting.export import CONTRACT_FILE, export
 from train_RL_agents.exporting.exported import find_contender
-from train_RL_agents.run.checkpoint import STATE, load_policy
+from train_RL_agents.run.checkpoint import STATE_FILE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer, resume
 
@@ -91,7 +91,7 @@ def test_episodes_restart_where_it_has_none_and_a_line_says_so(tmp_path, capsys)
     part = begun(tmp_path, "DQN", name="Forgetful")
     part.callbacks.append(lambda trainer: trainer.stop() if trainer.env_steps >= 80 else None)
     part.train()
-    assert torch.load(part.run.checkpoints / STATE, weights_only=True)["world"] is None
+    assert torch.load(part.run.checkpoints / STATE_FILE, weights_only=True)["world"] is None
     again = resume(RunFolder.open(part.run.path), bar=False)
     again.train()
     assert again.finished
@@ -128,7 +128,7 @@ def test_environments_in_processes_that_do_not_answer_or_raise_end_the_run_with_
     with pytest.raises(ConfigError, match=says) as caught:
         trainer.train()
     assert "\n" not in str(caught.value)
-    assert (trainer.run.checkpoints / STATE).exists()
+    assert (trainer.run.checkpoints / STATE_FILE).exists()
 
 
 def test_workers_whose_environments_hang_end_the_run_with_a_sentence(tmp_path):
@@ -136,7 +136,7 @@ def test_workers_whose_environments_hang_end_the_run_with_a_sentence(tmp_path):
     trainer = begun(tmp_path, "AC-IQN", *words, "env.max_steps=0", "on_divergence=rewind")
     with pytest.raises(ConfigError, match="timeout=4: workers do not answer within 4 s"):
         trainer.train()
-    assert (trainer.run.checkpoints / STATE).exists()
+    assert (trainer.run.checkpoints / STATE_FILE).exists()
 
 
 def test_the_plan_of_memory_counts_environments_also_in_processes():
@@ -151,7 +151,7 @@ def test_an_environment_that_raises_ends_the_run_with_a_sentence_and_keeps_the_l
     trainer = begun(tmp_path, "AC-IQN", "env.options=breaks=raise", "env.max_steps=0", "on_divergence=rewind")
     with pytest.raises(ConfigError, match=r"a step failed .*the winch is jammed"):
         trainer.train()
-    assert (trainer.run.checkpoints / STATE).exists()
+    assert (trainer.run.checkpoints / STATE_FILE).exists()
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from train_RL_agents.evaluation.recording import DOUBTFUL_KEY
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.figures.page import read_page_part
 from train_RL_agents.networks.observation import DEFAULT_SPEC
-from train_RL_agents.policy_wrapper import QUANTILES, RISK, SCORES
+from train_RL_agents.policy_wrapper import QUANTILES_KEY, RISK_KEY, SCORES_KEY
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 CPU, STRAIGHT = torch.device("cpu"), Contender("straight")
@@ -226,7 +226,7 @@ def test_the_risk_is_given_or_follows_from_the_closest_object(risk, level):
     objects[0, :2, :, :2] = torch.tensor([[[6.0, 8.0], [3.0, 4.0]], [[20.0, 0.0], [0.0, 10.5]]])
     observation = TensorDict({"objects_state": objects, "objects_mask": seen}, [1, 3])
     step = of_robots(observation=observation, mask=torch.ones(1, 3, dtype=torch.bool))
-    assert with_risk(lambda step: step, risk, DEFAULT_SPEC)(step).get(RISK)[0].tolist() == level
+    assert with_risk(lambda step: step, risk, DEFAULT_SPEC)(step).get(RISK_KEY)[0].tolist() == level
 
 
 class Knowing:
@@ -245,10 +245,10 @@ def test_every_pair_of_commands_has_the_mean_of_its_return_quantiles():
     loaded = replace(untrained("DDPG", "trainer.reward_scale=0.5"), agent=Knowing())
     step = of_robots(observation=TensorDict({}, [1, 3]), action=torch.full((1, 3, 2), 0.25))
     acted = with_estimates(lambda step: step, loaded, WORLD)(step)
-    assert acted.get(QUANTILES).tolist() == [[[-0.5, 3.5]] * 3]
+    assert acted.get(QUANTILES_KEY).tolist() == [[[-0.5, 3.5]] * 3]
     # Pair 7 is a change of -500 and -1,000 N/s, in units of 1,000 N/s.
-    assert acted.get(SCORES).shape == (1, 3, 25)
-    assert acted.get(SCORES)[..., 7].tolist() == [[(-1.5 + 1.0) / 0.5] * 3]
+    assert acted.get(SCORES_KEY).shape == (1, 3, 25)
+    assert acted.get(SCORES_KEY)[..., 7].tolist() == [[(-1.5 + 1.0) / 0.5] * 3]
     assert DOUBTFUL_KEY not in acted.keys(True)
 
 
@@ -269,7 +269,7 @@ def test_scores_that_critics_differ_on_are_doubtful():
     acted = with_estimates(lambda step: step, loaded, WORLD)(step)
     pairs = commands_of_discrete_actions(WORLD.vessel)
     assert acted.get(DOUBTFUL_KEY).tolist() == [[(pairs[:, 1] == -1.0).tolist()] * 3]
-    assert acted.get(SCORES)[..., 7].tolist() == [[(-1.5 + 1.0 + 4.0) / 0.5] * 3]
+    assert acted.get(SCORES_KEY)[..., 7].tolist() == [[(-1.5 + 1.0 + 4.0) / 0.5] * 3]
 
 
 def test_critics_that_all_add_the_same_do_not_differ():

@@ -22,7 +22,7 @@ from train_RL_agents.evaluation.recording import (
     record,
     save,
 )
-from train_RL_agents.policy_wrapper import QUANTILES, SCORES
+from train_RL_agents.policy_wrapper import QUANTILES_KEY, SCORES_KEY
 
 CPU = torch.device("cpu")
 GROUPS = [f"group {index}" for index in range(len(EPISODES))]
@@ -174,7 +174,7 @@ def test_nothing_to_record_is_refused():
 def test_quantiles_of_a_policy_that_knows_them():
     def knowing(step):
         quantiles = torch.arange(3.0).expand(*step[GROUP, "mask"].shape, 3)
-        return to_the_goal(step).set(QUANTILES, quantiles)
+        return to_the_goal(step).set(QUANTILES_KEY, quantiles)
 
     recording = recorded(EPISODES[:1], knowing)[1]
     assert recording.quantiles.shape == (*recording.reward.shape, 3)
@@ -183,7 +183,7 @@ def test_quantiles_of_a_policy_that_knows_them():
 
 def test_scores_are_of_the_pairs_of_thrust_changes(tmp_path):
     def scoring(step):
-        return to_the_goal(step).set(SCORES, torch.ones(*step[GROUP, "mask"].shape, 25))
+        return to_the_goal(step).set(SCORES_KEY, torch.ones(*step[GROUP, "mask"].shape, 25))
 
     recording = replace(recorded(EPISODES[:2], scoring)[1], reward_scale=0.1)
     assert recording.scores.shape == (*recording.reward.shape, 25)

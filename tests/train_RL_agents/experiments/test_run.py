@@ -11,7 +11,7 @@ from train_RL_agents import torchrl_trainer
 from train_RL_agents.experiments import run as module
 from train_RL_agents.experiments.run import Run, run_to_the_end
 from train_RL_agents.experiments.seeds import new_runs
-from train_RL_agents.run.checkpoint import STATE
+from train_RL_agents.run.checkpoint import STATE_FILE
 from train_RL_agents.run.run_folder import RunFolder
 
 
@@ -25,7 +25,7 @@ def test_a_folder_goes_where_its_run_is_refused_but_not_once_it_has_begun(tmp_pa
     file.write_text(json.dumps(TINY | {"save_dir": str(tmp_path)}))
     (run,) = new_runs(file, [], quiet=True)
     if begun:
-        (run.folder.checkpoints / STATE).touch()
+        (run.folder.checkpoints / STATE_FILE).touch()
     with pytest.raises(ConfigError):
         run_to_the_end(run)
     assert run.folder.path.exists() == begun

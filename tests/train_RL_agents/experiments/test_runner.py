@@ -26,7 +26,7 @@ from tests.train_RL_agents.tiny_runs import (
 from train_RL_agents.experiments import runner as module
 from train_RL_agents.experiments.run import Run
 from train_RL_agents.experiments.runner import TRAINING_PROGRAM, Runner, machine_shares, training_command
-from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
+from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.progress import BAR_UPDATE_KEYS
 
@@ -286,7 +286,7 @@ def test_runs_at_once_are_exactly_as_alone_and_a_failure_ends_no_other(runner_of
     monkeypatch.chdir(ROOT)
     apart = [new_run(tmp_path / "apart", seed=seed) for seed in (0, 1)]
     broken = new_run(tmp_path / "apart", seed=2)
-    (broken.checkpoints / STATE).write_bytes(b"damaged")
+    (broken.checkpoints / STATE_FILE).write_bytes(b"damaged")
     folders = [*(run.path for run in apart), broken.path]
     words = {path.name: training_command(path)[len(TRAINING_PROGRAM) :] for path in folders}
     runner = runner_of({name: [sys.executable, "-c", QUICK, *each] for name, each in words.items()}, 3)
@@ -316,7 +316,7 @@ def test_ctrl_c_saves_all_and_all_go_on(tmp_path, command):
     (parent,) = (tmp_path / "runs").iterdir()
     assert f"continue all: marinenav train --resume {parent} --jobs 2" in output
     for seed in (0, 1):
-        state = read_checked(parent / f"seed_{seed}" / "checkpoints" / STATE, TRAINING, CPU)
+        state = read_checkpoint(parent / f"seed_{seed}" / "checkpoints" / STATE_FILE, TRAINING_FORMAT, CPU)
         assert state["env_steps"] > 0
         run = RunFolder.open(parent / f"seed_{seed}")
         run.begin()  # nobody writes it any more

@@ -16,14 +16,14 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.run import checkpoint
 from train_RL_agents.run.checkpoint import (
-    MANIFEST,
-    POLICY,
-    TRAINING,
-    VERSION,
+    FORMAT_VERSION,
+    MANIFEST_FILE,
+    POLICY_FORMAT,
+    TRAINING_FORMAT,
     find_policy,
     load_policy,
     load_weights,
-    read_checked,
+    read_checkpoint,
     read_manifest,
     save_policy,
 )
@@ -33,8 +33,8 @@ from train_RL_agents.utils.shipped import shipped_paths
 
 METRICS = {"success_rate": 0.5, "avg_return": -1.25, "avg_time": None, "episodes": 3}
 CONTENT = {
-    "format": TRAINING,
-    "version": VERSION,
+    "format": TRAINING_FORMAT,
+    "version": FORMAT_VERSION,
     "weights": {"layer": torch.arange(12.0).view(3, 4)},
     "mask": torch.tensor([True, False]),
     "rows": [{"env_steps": 8, "avg_time": None, "name": "x"}],
@@ -70,7 +70,7 @@ def test_no_flipped_byte_gets_through(state):
         state.write_bytes(damaged)
         try:
             # Paddings and time stamps say nothing.
-            content = read_checked(state, TRAINING, CPU)
+            content = read_checkpoint(state, TRAINING_FORMAT, CPU)
             assert differences(content, CONTENT) == [], (place, bit)
         except ConfigError as error:
             refused += 1
@@ -88,7 +88,7 @@ def test_an_entry_that_is_marked_as_a_folder_is_refused(state):
     assert whole[entry : entry + 4] == b"PK\x01\x02"
     whole[entry + 38] |= 0x10
     state.write_bytes(whole)
-    message = refusal(read_checked, state, TRAINING, CPU)
+    message = refusal(read_checkpoint, state, TRAINING_FORMAT, CPU)
     assert message == f"{state}: damaged, or not a checkpoint of this program"
 
 
@@ -96,7 +96,7 @@ def test_cut_files_are_refused(state):
     whole = state.read_bytes()
     for length in (*range(0, len(whole), 97), len(whole) - 1):
         state.write_bytes(whole[:length])
-        message = refusal(read_checked, state, TRAINING, CPU)
+        message = refusal(read_checkpoint, state, TRAINING_FORMAT, CPU)
         assert message == f"{state}: damaged, or not a checkpoint of this program"
 
 
@@ -119,7 +119,7 @@ def write_zip(path):
 def test_files_of_other_programs_are_refused(tmp_path, write):
     path = tmp_path / "other.pt"
     write(path)
-    message = refusal(read_checked, path, TRAINING, CPU)
+    message = refusal(read_checkpoint, path, TRAINING_FORMAT, CPU)
     assert message == f"{path}: damaged, or not a checkpoint of this program"
 
 
@@ -132,7 +132,7 @@ def test_code_in_a_file_is_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "evil.pt"
     torch.save(CONTENT | {"rows": Payload()}, path)
-    assert "damaged, or not a checkpoint" in refusal(read_checked, path, TRAINING, CPU)
+    assert "damaged, or not a checkpoint" in refusal(read_checkpoint, path, TRAINING_FORMAT, CPU)
     assert not (tmp_path / "broken-in").exists()
 
 
@@ -141,20 +141,20 @@ def test_code_in_a_file_is_not_run(tmp_path, monkeypatch):
     [
         (torch.zeros(2), "=None: must be a marinenav training state"),
         ({"epoch": 1}, "=None: must be a marinenav training state"),
-        (CONTENT | {"format": POLICY}, "='marinenav policy': must be a marinenav training state"),
+        (CONTENT | {"format": POLICY_FORMAT}, "='marinenav policy': must be a marinenav training state"),
         (
             CONTENT | {"version": 1},
             ": version=1: must be 2; it is of a version before 0.2, which this one does not read",
         ),
         (CONTENT | {"version": 3}, ": version=3: must be 2; update marinenav"),
         (CONTENT | {"version": "new"}, ": version='new': must be 2; update marinenav"),
-        ({"format": TRAINING}, ": version=None: must be 2; update marinenav"),
+        ({"format": TRAINING_FORMAT}, ": version=None: must be 2; update marinenav"),
     ],
 )
 def test_other_content_is_refused(tmp_path, content, expected):
     path = tmp_path / "state.pt"
     torch.save(content, path)
-    assert refusal(read_checked, path, TRAINING, CPU) == f"{path}{expected}"
+    assert refusal(read_checkpoint, path, TRAINING_FORMAT, CPU) == f"{path}{expected}"
 
 
 class Bytes:
@@ -166,7 +166,7 @@ def test_memory_is_not_taken_for_what_no_checkpoint_holds(tmp_path, monkeypatch)
     torch.save(CONTENT | {"rows": Bytes()}, tmp_path / "state.pt")
     loaded = []
     monkeypatch.setattr(torch, "load", lambda *given, **more: loaded.append(given))
-    assert "damaged, or not a checkpoint" in refusal(read_checked, tmp_path / "state.pt", TRAINING, CPU)
+    assert "damaged, or not a checkpoint" in refusal(read_checkpoint, tmp_path / "state.pt", TRAINING_FORMAT, CPU)
     assert not loaded
 
 
@@ -177,21 +177,21 @@ def test_content_that_unfolds_without_end_is_refused(tmp_path, pack):
     for _ in range(60):
         content = pack(content)
     write_atomically(tmp_path / "state.pt", CONTENT | {"more": content})
-    assert "damaged, or not a checkpoint" in refusal(read_checked, tmp_path / "state.pt", TRAINING, CPU)
+    assert "damaged, or not a checkpoint" in refusal(read_checkpoint, tmp_path / "state.pt", TRAINING_FORMAT, CPU)
 
 
 def test_a_few_numbers_may_be_there_twice(tmp_path):
     betas = (0.9, 0.999)
     write_atomically(tmp_path / "state.pt", CONTENT | {"groups": [{"betas": betas}, betas]})
-    assert read_checked(tmp_path / "state.pt", TRAINING, CPU)["groups"] == [{"betas": betas}, betas]
+    assert read_checkpoint(tmp_path / "state.pt", TRAINING_FORMAT, CPU)["groups"] == [{"betas": betas}, betas]
 
 
 def test_missing_files_and_folders_are_refused(tmp_path):
     path = tmp_path / "absent.pt"
-    assert refusal(read_checked, path, POLICY, CPU) == (
+    assert refusal(read_checkpoint, path, POLICY_FORMAT, CPU) == (
         f"{path}: cannot be read as a checkpoint (No such file or directory)"
     )
-    assert refusal(read_checked, tmp_path, POLICY, CPU).endswith("(not a regular file)")
+    assert refusal(read_checkpoint, tmp_path, POLICY_FORMAT, CPU).endswith("(not a regular file)")
 
 
 @pytest.mark.parametrize(("mebibytes", "fine"), [(10, True), (33, False)])
@@ -199,15 +199,15 @@ def test_states_of_thousands_of_evaluations_are_read(tmp_path, mebibytes, fine):
     path = tmp_path / "state.pt"
     write_atomically(path, CONTENT | {"rows": "x" * mebibytes * 2**20})
     if fine:
-        read_checked(path, TRAINING, CPU)
+        read_checkpoint(path, TRAINING_FORMAT, CPU)
     else:
-        assert "damaged" in refusal(read_checked, path, TRAINING, CPU)
+        assert "damaged" in refusal(read_checkpoint, path, TRAINING_FORMAT, CPU)
 
 
 def test_a_gpu_without_room_is_not_called_damage(state, monkeypatch):
     monkeypatch.setattr(torch, "load", fail(torch.OutOfMemoryError("CUDA out of memory")))
     with pytest.raises(torch.OutOfMemoryError):
-        read_checked(state, TRAINING, CPU)
+        read_checkpoint(state, TRAINING_FORMAT, CPU)
 
 
 # Policies ---------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_a_policy_acts_as_it_did(tmp_path, agent_type):
     assert not loaded.agent.training
     assert (loaded.config, loaded.path, loaded.env_steps) == (config, path, 80)
     assert loaded.metrics == METRICS
-    weights = read_checked(path, POLICY, CPU)["weights"]
+    weights = read_checkpoint(path, POLICY_FORMAT, CPU)["weights"]
     assert differences(dict(weights), dict(agent.networks.state_dict())) == []
 
 
@@ -263,7 +263,7 @@ def test_policies_are_found_by_what_they_are(run):
 
 
 def test_folders_without_a_policy_are_refused(run, tmp_path):
-    (run.checkpoints / MANIFEST).unlink()
+    (run.checkpoints / MANIFEST_FILE).unlink()
     assert read_manifest(run.checkpoints) == {"policies": []}
     assert refusal(find_policy, run.path).startswith(f"{run.path}: has no policy yet")
     said = (
@@ -284,7 +284,7 @@ def test_several_runs_are_one_too_many(run):
 
 @pytest.mark.parametrize("damaged", ["", '{"policies": [', "[]"])
 def test_a_damaged_manifest_is_refused(run, damaged):
-    file = run.checkpoints / MANIFEST
+    file = run.checkpoints / MANIFEST_FILE
     file.write_text(damaged)
     assert str(file) in refusal(load_policy, run.path)
 
@@ -300,7 +300,7 @@ def test_a_damaged_manifest_is_refused(run, damaged):
 def test_weights_that_do_not_fit_are_refused_and_change_nothing(tmp_path, changes, misfit):
     path = tmp_path / "policy.pt"
     write_policy(path, **{"agent_type": "DQN", **changes})
-    weights = read_checked(path, POLICY, CPU)["weights"]
+    weights = read_checkpoint(path, POLICY_FORMAT, CPU)["weights"]
     agent, _ = write_policy(tmp_path / "ours.pt")
     before = {name: tensor.clone() for name, tensor in agent.state_dict().items()}
     message = refusal(load_weights, agent, weights, path)
@@ -366,7 +366,7 @@ def test_loaded_weights_reach_the_targets_too(tmp_path):
     given, _ = write_policy(path, env_steps=1)
     agent, _ = write_policy(tmp_path / "other.pt", env_steps=2)
     assert differences(dict(agent.state_dict()), dict(given.state_dict()))
-    load_weights(agent, read_checked(path, POLICY, CPU)["weights"], path)
+    load_weights(agent, read_checkpoint(path, POLICY_FORMAT, CPU)["weights"], path)
     assert differences(dict(agent.state_dict()), dict(given.state_dict())) == []
 
 
@@ -374,11 +374,11 @@ def test_weights_of_another_boat_are_refused(tmp_path):
     small = from_dict(tiny_settings("DQN") | {"world": {"vessel": "roboboat"}})
     agent = make_agent(small, small.world.vessel.num_actions, CPU)
     _, path = write_policy(tmp_path / "policy.pt"), tmp_path / "policy.pt"
-    weights = read_checked(path, POLICY, CPU)["weights"]
+    weights = read_checkpoint(path, POLICY_FORMAT, CPU)["weights"]
     assert "self_scale is not that of this boat" in refusal(load_weights, agent, weights, path)
 
 
 def test_the_manifest_is_plain_json(run):
-    manifest = json.loads((run.checkpoints / MANIFEST).read_text())
+    manifest = json.loads((run.checkpoints / MANIFEST_FILE).read_text())
     assert manifest == read_manifest(run.checkpoints)
-    assert checkpoint.MANIFEST == "manifest.json"
+    assert checkpoint.MANIFEST_FILE == "manifest.json"

@@ -14,8 +14,8 @@ from train_RL_agents.cli import main
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.experiments.seeds import sized_config
-from train_RL_agents.run.checkpoint import CHECKPOINTS, save_policy
-from train_RL_agents.run.finding import resolve_path, runs_below, similar_paths, single_run
+from train_RL_agents.run.checkpoint import CHECKPOINTS_FOLDER, save_policy
+from train_RL_agents.run.finding import find_runs_below, resolve_path, similar_paths_hint, single_run
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.shipped import shipped_paths
 
@@ -30,10 +30,10 @@ def made(tmp_path, monkeypatch):
         agent = make_agent(config, 25, "cpu")
         save_policy(run.checkpoints / "policy_1.pt", agent, config, 10 + age, {})
         run.add_policy("policy_1.pt", 10 + age, {"success_rate": 0.5})
-        for written in (run.path / "trial_config.json", run.path / CHECKPOINTS):
+        for written in (run.path / "trial_config.json", run.path / CHECKPOINTS_FOLDER):
             os.utime(written, (age, age))
     # An older run that was gone on with.
-    os.utime(Path("runs/b/seed_0") / CHECKPOINTS, (9, 9))
+    os.utime(Path("runs/b/seed_0") / CHECKPOINTS_FOLDER, (9, 9))
     return Path("runs")
 
 
@@ -44,7 +44,7 @@ def test_the_newest_run_is_meant(made, name):
 
 
 def test_runs_are_found_in_folders_of_training_folders(made):
-    assert [str(run) for run in runs_below(made)] == ["runs/b/seed_0", "runs/a/seed_1", "runs/a/seed_0"]
+    assert [str(run) for run in find_runs_below(made)] == ["runs/b/seed_0", "runs/a/seed_1", "runs/a/seed_0"]
     message = r"a single run, one of \['a/seed_0', 'a/seed_1', 'b/seed_0'\] in it, or runs/latest"
     with pytest.raises(ConfigError, match=message):
         single_run(made)
@@ -110,9 +110,9 @@ def test_what_is_in_a_folder_is_named_where_nothing_is_alike(made, capsys):
 
 
 def test_nothing_is_said_of_folders_that_tell_nothing(made, monkeypatch):
-    assert similar_paths(Path("/nowhere/at/all")) == ""  # the root
+    assert similar_paths_hint(Path("/nowhere/at/all")) == ""  # the root
     monkeypatch.setattr(Path, "iterdir", Mock(side_effect=PermissionError))
-    assert similar_paths(Path("runs/x")) == ""
+    assert similar_paths_hint(Path("runs/x")) == ""
 
 
 def test_a_folder_without_a_policy_says_why(made, capsys):

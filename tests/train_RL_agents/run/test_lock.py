@@ -12,7 +12,7 @@ import pytest
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import ROOT, only_run, programs
 from train_RL_agents.run import lock
-from train_RL_agents.run.run_folder import LOCK
+from train_RL_agents.run.run_folder import LOCK_FILE
 
 HOLD = """
 import sys, time
@@ -49,18 +49,18 @@ def hold():
 
 @pytest.mark.slow
 def test_the_lock_of_a_process_ends_with_it(tmp_path, hold):
-    path = tmp_path / LOCK
+    path = tmp_path / LOCK_FILE
     other = hold(path)
     with pytest.raises(ConfigError) as caught:
-        lock.acquire(path)
+        lock.acquire_lock(path)
     assert str(caught.value) == (
         f"{tmp_path}: process {other.pid} on {socket.gethostname()} is training this run; wait until it ends"
     )
     other.send_signal(signal.SIGKILL)
     other.wait()
-    file = lock.acquire(path)
+    file = lock.acquire_lock(path)
     assert path.read_text() == f"{os.getpid()} {socket.gethostname()}\n"
-    lock.release(file)
+    lock.release_lock(file)
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,15 @@ def test_without_locks_the_file_says_who_writes(tmp_path, monkeypatch, module, c
         monkeypatch.setattr(lock.fcntl, "lockf", none)
     ended = subprocess.Popen(["true"])
     ended.wait()
-    path = tmp_path / LOCK
+    path = tmp_path / LOCK_FILE
     path.write_text(content.format(alive=os.getppid(), dead=ended.pid, here=socket.gethostname()))
     if held:
         with pytest.raises(ConfigError, match=f"or delete {path} if it has$"):
-            lock.acquire(path)
+            lock.acquire_lock(path)
         return
-    file = lock.acquire(path)
+    file = lock.acquire_lock(path)
     assert path.read_text().startswith(str(os.getpid()))
-    lock.release(file)
+    lock.release_lock(file)
     assert path.read_text() == ""
 
 

@@ -14,7 +14,7 @@ from marinenav_env.support.validation import ConfigError
 from tests.own_parts import allow_only
 from tests.train_RL_agents.tiny_runs import new_run, scalars, train
 from train_RL_agents.run.loggers import TorchRLLogger, open_loggers
-from train_RL_agents.run.run_folder import LOG, RunFolder
+from train_RL_agents.run.run_folder import LOG_FILE, RunFolder
 from train_RL_agents.run.tensorboard import RunLogger, TensorBoard
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.files import sqlite_url
@@ -113,7 +113,7 @@ def test_a_missing_package_is_named_before_the_run_begins(
     run = new_run(tmp_path, f"loggers=tensorboard,{name}")
     with pytest.raises(ConfigError, match=rf"^{name} is not .* 'marinenav\[{name}\]'$"):
         TorchRLTrainer(run, quiet=True)
-    assert not (run.path / LOG).exists()
+    assert not (run.path / LOG_FILE).exists()
 
 
 def test_a_logger_of_the_users_own_may_fail(
@@ -147,7 +147,7 @@ def in_two_parts(tmp_path: Path, name: str) -> tuple[RunFolder, dict[str, Any]]:
     run = new_run(tmp_path, f"loggers=csv,{name}")
     train(run, stop_at=80)
     train(run)
-    assert "left out" not in (run.path / LOG).read_text()
+    assert "left out" not in (run.path / LOG_FILE).read_text()
     return run, table(run.path / "csv")
 
 

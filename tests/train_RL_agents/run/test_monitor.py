@@ -11,7 +11,7 @@ import torch
 from tests.train_RL_agents.tiny_runs import new_run, scalars
 from train_RL_agents.run import monitor as monitoring
 from train_RL_agents.run.monitor import Monitor, gpu_probes, host_probes
-from train_RL_agents.run.tags import meaning
+from train_RL_agents.run.tags import describe_tag
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 
@@ -38,7 +38,7 @@ def test_a_probe_that_fails_is_left_out_and_the_others_are_not():
 def test_the_host_is_known():
     values = {tag: probe() for tag, probe in host_probes().items()}
     assert values.keys() == {"system/cpu_percent", "system/memory_gb"}
-    assert all(map(meaning, values))
+    assert all(map(describe_tag, values))
     assert 0.0 <= values["system/cpu_percent"] <= 100.0
     assert 0.05 < values["system/memory_gb"] < 50.0
     assert gpu_probes(torch.device("cpu")) == {}

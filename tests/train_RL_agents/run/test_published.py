@@ -19,7 +19,7 @@ from train_RL_agents.cli import main
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.published import (
-    NETWORKS,
+    PUBLISHED_SETTINGS,
     import_agent,
     published_config,
     read_weights,
@@ -92,7 +92,7 @@ def test_acting_is_by_the_imported_network(probe):
     assert not agent.training
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", PUBLISHED_SETTINGS)
 def test_imported_weights_reach_the_targets(name):
     agent = import_agent(name, named_weights(name), PROBE)
     for key, target in agent.targets.items():
@@ -295,12 +295,12 @@ def test_float64_arrays_become_float32(tmp_path):
 
 
 def test_every_published_agent_has_a_faithful_configuration():
-    assert FAITHFUL.keys() == {*NETWORKS, "Rainbow"}
+    assert FAITHFUL.keys() == {*PUBLISHED_SETTINGS, "Rainbow"}
     for name, path in FAITHFUL.items():
         assert path.name == f"{name.lower().replace('-', '_')}.json"
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", PUBLISHED_SETTINGS)
 def test_faithful_networks_are_the_published_ones(name):
     """So that imported weights can be trained on (load_model)."""
     assert load_config(FAITHFUL[name]).agent == published_config(name).agent

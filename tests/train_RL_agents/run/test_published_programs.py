@@ -18,7 +18,7 @@ from tests.train_RL_agents.published_modules import REAL, Published, example, pr
 from train_RL_agents import load
 from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import load_policy
-from train_RL_agents.run.published import NETWORKS, NOTE, import_agent, is_torchscript, read_weights
+from train_RL_agents.run.published import IMPORT_NOTE, PUBLISHED_SETTINGS, import_agent, is_torchscript, read_weights
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def probed(probe):
 def test_the_published_file_acts_as_its_program(probe):
     policy = load_policy(REAL)
     assert policy.config.agent_type == "AC-IQN"
-    assert policy.metrics == {"note": f"imported from {REAL.name}: {NOTE}"}
+    assert policy.metrics == {"note": f"imported from {REAL.name}: {IMPORT_NOTE}"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         expected = torch.jit.load(REAL)(probed(probe))
@@ -64,7 +64,7 @@ def test_published_weights_in_a_program_answer_as_published(tmp_path, probe, nam
         torch.testing.assert_close(answer, expected, atol=1e-6, rtol=0.0)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", PUBLISHED_SETTINGS)
 def test_every_published_network_is_recognised(tmp_path, name):
     path = tmp_path / f"traced_{name.replace('-', '_')}_model.pt"
     path.write_bytes(program_of(name))
@@ -117,7 +117,7 @@ def test_a_published_file_is_taken_wherever_a_policy_is(capsys, tmp_path):
         assert main(["evaluate", str(policy), *options]) == 0
         assert main(["export", str(policy), "--out", str(tmp_path / "exported")]) == 0
         assert main(["info", str(policy)]) == 0
-    assert capsys.readouterr().out.count(NOTE) == 3
+    assert capsys.readouterr().out.count(IMPORT_NOTE) == 3
     # What was exported is used by its contract, and so is its like here.
     exported = tmp_path / "exported" / REAL.name
     assert main(["evaluate", str(exported), *options]) == 0

@@ -36,7 +36,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.run.checkpoint import STATE, TRAINING, read_checked
+from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
@@ -78,7 +78,7 @@ def state_of(run, rank):
     if rank == 0:
         return saved(run)
     (file,) = run.checkpoints.glob(f"training_state_rank{rank}_*.pt")
-    return without_times(read_checked(file, TRAINING, CPU))
+    return without_times(read_checkpoint(file, TRAINING_FORMAT, CPU))
 
 
 # What a rank holds ------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def rank_of(size, rank=0):
 
 def test_totals_are_divided_among_ranks():
     config = from_dict({"training_schedule.timesteps": [0, 5, 9, 10, 11, 12]})
-    own = rank_of(4).share(config)
+    own = rank_of(4).rank_config(config)
     for name in ("num_envs", "batch_size", "buffer_size"):
         assert getattr(own.trainer, name) * 4 == getattr(config.trainer, name)
     # A rank's world has made a quarter of the steps when all together have made them.
@@ -104,7 +104,7 @@ def test_totals_are_divided_among_ranks():
 
 def test_totals_of_rollouts_are_divided_too():
     config = from_dict({"agent_type": "PPO"})
-    own = rank_of(4).share(config)
+    own = rank_of(4).rank_config(config)
     for name in ("num_envs", "batch_size"):
         assert getattr(own.trainer, name) * 4 == getattr(config.trainer, name)
     for name in ("rollout_steps", "epochs"):
@@ -122,30 +122,30 @@ def test_what_cannot_be_divided_is_refused(name):
     )
     message = f"trainer.{name}=100001: must be a multiple of 2, the number of processes"
     with pytest.raises(ConfigError, match=message):
-        rank_of(2).share(config)
+        rank_of(2).rank_config(config)
 
 
 def test_one_process_is_left_as_it_is():
     ranks, config = Ranks(), from_dict({})
-    assert (ranks.size, ranks.is_main, ranks.seed(3), ranks.command()) == (1, True, 3, ["marinenav"])
-    assert ranks.share(config) is config
+    assert (ranks.size, ranks.is_main, ranks.rank_seed(3), ranks.launch_command()) == (1, True, 3, ["marinenav"])
+    assert ranks.rank_config(config) is config
     tensor = torch.ones(3)
-    ranks.average(tensor)
+    ranks.average_tensor(tensor)
     assert tensor.tolist() == [1.0, 1.0, 1.0]
-    assert ranks.broadcast(lambda: 4) == 4
+    assert ranks.broadcast_result(lambda: 4) == 4
     with pytest.raises(ConfigError), ranks.barrier():
         raise ConfigError("here")
 
 
 def test_seeds_differ_also_in_the_bits_that_cpu_generators_look_at():
-    seeds = {rank_of(64, rank).seed(seed) % 2**32 for rank in range(64) for seed in range(100)}
+    seeds = {rank_of(64, rank).rank_seed(seed) % 2**32 for rank in range(64) for seed in range(100)}
     assert len(seeds) == 6400
 
 
 def test_processes_do_not_choose_the_same_device():
     refused = r"execution\.device='cuda:0': must be auto, cpu or cuda with"
     with pytest.raises(ConfigError, match=refused):
-        rank_of(2).device("cuda:0")
+        rank_of(2).rank_device("cuda:0")
 
 
 # Gradients --------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_an_interrupted_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
     # Each of 8 environments makes 20 steps, and ends an episode after 8 at the latest.
     assert sum(episodes for _, episodes in logged["train/episodes"]) >= 16.0
     assert sorted(file.name for file in parts.checkpoints.glob("training_state*")) == [
-        STATE,
+        STATE_FILE,
         "training_state_rank1_000000000160.pt",
     ]
     assert not list(parts.path.rglob(".*"))
@@ -282,7 +282,7 @@ def die_while_saving(rank, run):
     replace = Path.replace
 
     def deadly(path, target):
-        if rank == 0 and trainer.env_steps == 160 and path.name.startswith(f".{STATE}."):
+        if rank == 0 and trainer.env_steps == 160 and path.name.startswith(f".{STATE_FILE}."):
             os.kill(os.getpid(), signal.SIGKILL)
         return replace(path, target)
 
@@ -360,7 +360,7 @@ def command(tmp_path):
 def test_torchrun_is_stopped_by_a_signal_and_goes_on(tmp_path, torchrun, command):
     process = torchrun(*command, "total_timesteps=1000000000", "eval_freq=800")
     until = time.monotonic() + 90
-    while not list(tmp_path.glob(f"runs/*/seed_0/checkpoints/{STATE}")):
+    while not list(tmp_path.glob(f"runs/*/seed_0/checkpoints/{STATE_FILE}")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < until
         time.sleep(0.1)

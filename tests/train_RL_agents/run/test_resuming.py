@@ -5,7 +5,7 @@ import pytest
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import from_dict, to_dict
-from train_RL_agents.run.resuming import RESUMABLE, changes
+from train_RL_agents.run.resuming import RESUMABLE_SETTINGS, list_changes
 
 
 def settings(**others):
@@ -13,35 +13,35 @@ def settings(**others):
 
 
 def test_nothing_that_is_the_same_is_a_change():
-    assert changes(settings(), settings()) == []
+    assert list_changes(settings(), settings()) == []
 
 
 def test_changes_are_told_in_order_with_both_values():
     changed = settings(**{"trainer.gamma": 0.9, "save_dir": "elsewhere", "agent.critics": 1})
     del changed["world.dt"]
-    assert changes(settings(), changed) == [
+    assert list_changes(settings(), changed) == [
         "agent.critics=1 (was 2)",
         "trainer.gamma=0.9 (was 0.99)",
         "world.dt=None (was 0.25)",
     ]
 
 
-@pytest.mark.parametrize("key", [*RESUMABLE, "save_dir", "load_model"])
+@pytest.mark.parametrize("key", [*RESUMABLE_SETTINGS, "save_dir", "load_model"])
 def test_some_settings_may_change(key):
     before = settings()
     assert key in before
-    assert changes(before, before | {key: object()}) == []
+    assert list_changes(before, before | {key: object()}) == []
 
 
 def test_the_limit_of_waiting_for_an_environment_may_change():
     before = settings()
-    assert changes(before, before | {"env.timeout": 9}) == []
-    assert changes(before, before | {"env.max_steps": 9}) == ["env.max_steps=9 (was 0)"]
+    assert list_changes(before, before | {"env.timeout": 9}) == []
+    assert list_changes(before, before | {"env.max_steps": 9}) == ["env.max_steps=9 (was 0)"]
 
 
 def test_all_others_may_not():
     before = settings()
-    free = {*RESUMABLE, "save_dir", "load_model"}
+    free = {*RESUMABLE_SETTINGS, "save_dir", "load_model"}
     assert before.keys() > free
-    changed = changes(before, dict.fromkeys(before, "another"))
+    changed = list_changes(before, dict.fromkeys(before, "another"))
     assert len(changed) == len(before) - len(free)

@@ -7,7 +7,7 @@ import pytest
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.cli import main
-from train_RL_agents.run.checkpoint import TEACHER, load_policy
+from train_RL_agents.run.checkpoint import TEACHER_FILE, load_policy
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("surroundings")
 def test_a_run_has_a_copy_of_its_teacher(tmp_path, trained):
     words = ("agent_type=SAC", "imitation_learning=true", f"teacher={trained.path}")
     run = new_run(tmp_path, *words)
-    assert (run.path / TEACHER).read_bytes() == load_policy(trained.path).path.read_bytes()
+    assert (run.path / TEACHER_FILE).read_bytes() == load_policy(trained.path).path.read_bytes()
 
 
 @pytest.mark.parametrize(

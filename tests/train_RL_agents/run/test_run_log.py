@@ -8,7 +8,7 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import at, begin, new_run
-from train_RL_agents.run.run_folder import LOG, RunFolder
+from train_RL_agents.run.run_folder import LOG_FILE, RunFolder
 from train_RL_agents.run.run_log import RunLog
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("tiny")
 
 def lines(run):
     """Without the times."""
-    found = (run.path / LOG).read_text().splitlines()
+    found = (run.path / LOG_FILE).read_text().splitlines()
     assert all(re.match(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d  ", line) for line in found)
     return [line[21:] for line in found]
 
@@ -60,20 +60,20 @@ def test_it_has_warnings_and_the_error_that_ended_the_run(tmp_path, recwarn, cap
 
 
 def test_warnings_are_added(tmp_path):
-    log = RunLog(tmp_path / LOG)
+    log = RunLog(tmp_path / LOG_FILE)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         with log.watching():
             warnings.warn("take care", UserWarning, stacklevel=1)
     log.close()
-    assert (tmp_path / LOG).read_text().endswith("  warning: take care\n")
+    assert (tmp_path / LOG_FILE).read_text().endswith("  warning: take care\n")
 
 
 def test_a_log_that_cannot_be_written_ends_no_run(tmp_path):
-    log = RunLog(tmp_path / LOG)
+    log = RunLog(tmp_path / LOG_FILE)
     log.close()
     log.add("lost")
-    assert (tmp_path / LOG).read_text() == ""
+    assert (tmp_path / LOG_FILE).read_text() == ""
 
 
 def test_a_refused_resume_says_why(tmp_path):

@@ -12,15 +12,15 @@ from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.plugins.hparams.backend_context import Context
 
 from tests.train_RL_agents.tiny_runs import evaluations, new_run, scalars
-from train_RL_agents.run.tags import RESULTS, TAGS, training_results
-from train_RL_agents.run.tensorboard import layout
+from train_RL_agents.run.tags import RESULT_METRICS, TAG_DESCRIPTIONS, training_scalars
+from train_RL_agents.run.tensorboard import custom_scalar_layout
 
 
 def test_the_custom_page_charts_tags_that_runs_write(finished):
     events = EventAccumulator(str(finished.path)).Reload()
     content = events.Tensors("custom_scalars__config__")[-1].tensor_proto.string_val[0]
     page = layout_pb2.Layout.FromString(content)
-    shown = layout(2)
+    shown = custom_scalar_layout(2)
     assert [category.title for category in page.category] == list(shown)
     assert list(shown["success by level"]) == ["level 1", "level 2"]
     # Times and energies are those of successful episodes, which this run may lack.
@@ -39,18 +39,18 @@ def test_charts_say_what_they_show(tmp_path):
     run.close()
     events = EventAccumulator(str(run.path)).Reload()
     told = {tag: events.SummaryMetadata(tag).summary_description for tag in ("charts/SPS", "mine")}
-    assert told == {"charts/SPS": TAGS["charts/SPS"], "mine": ""}
+    assert told == {"charts/SPS": TAG_DESCRIPTIONS["charts/SPS"], "mine": ""}
 
 
 def test_metrics_of_training_come_first(tmp_path):
     run = new_run(tmp_path)
     metrics = {"charts/SPS": 1.0, "train/episode_return": 2.0, "train/episodes": 3.0}
-    run.log(metrics | training_results(metrics), 8)
+    run.log(metrics | training_scalars(metrics), 8)
     run.close()
     events = EventAccumulator(str(run.path)).Reload()
     first = min(events.Tags()["scalars"])
     assert (first, events.Scalars(first)[0].value) == ("Training/1_episode_return", 2.0)
-    assert events.SummaryMetadata(first).summary_description == TAGS["Training/*"]
+    assert events.SummaryMetadata(first).summary_description == TAG_DESCRIPTIONS["Training/*"]
 
 
 def test_a_clock_that_was_set_back_hides_nothing(tmp_path, monkeypatch):
@@ -93,7 +93,7 @@ def hparams_page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
     for seed, batch in enumerate((8, 16)):
         run = new_run(folder, f"trainer.batch_size={batch}", seed=seed)
-        results = {f"Result/{number}_{name}": 0.5 + seed for number, name in enumerate(RESULTS, 1)}
+        results = {f"Result/{number}_{name}": 0.5 + seed for number, name in enumerate(RESULT_METRICS, 1)}
         run.log({"charts/SPS": 1.0, **results}, 8)
         if seed:
             run.log_end(8)
@@ -113,12 +113,12 @@ def test_settings_that_differ_between_runs_are_the_first_columns(hparams_page):
 
 def test_the_results_are_the_first_metrics(hparams_page):
     shown = [info.name.tag for info in hparams_page.metric_infos][:5]  # TensorBoard ticks so many
-    assert shown == [f"Result/{number}_{name}" for number, name in enumerate(RESULTS, 1)]
+    assert shown == [f"Result/{number}_{name}" for number, name in enumerate(RESULT_METRICS, 1)]
 
 
 def test_results_are_those_of_the_evaluations(finished):
     rows, logged = evaluations(finished), scalars(finished)
-    for number, name in enumerate(RESULTS, 1):
+    for number, name in enumerate(RESULT_METRICS, 1):
         expected = [float(row[name]) for row in rows if row[name]]
         found = [value for _, value in logged.get(f"Result/{number}_{name}", [])]
         assert found == pytest.approx(expected)

@@ -17,7 +17,7 @@ from torch._inductor.runtime.compile_tasks import _reload_python_module
 
 from tests.train_RL_agents.tiny_runs import ROOT, TINY, new_run, train
 from train_RL_agents.config.schema import replace_execution
-from train_RL_agents.run.checkpoint import NOT_EVALUATED, STATE, load_policy
+from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE, STATE_FILE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import (
@@ -164,12 +164,12 @@ def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, tiny, capsys):
     trainer.clock.phase = phase
     trainer.train()
     assert trainer.stopped
-    assert not (run.checkpoints / STATE).exists()
+    assert not (run.checkpoints / STATE_FILE).exists()
     hint = f"go on with: marinenav train --resume {run.path}"
     assert (
         f"stopped while compiling: the state of 0 env-steps is kept, nothing since; {hint}" in capsys.readouterr().out
     )
-    assert load_policy(run.path).metrics == {"note": NOT_EVALUATED}
+    assert load_policy(run.path).metrics == {"note": NOT_EVALUATED_NOTE}
     assert train(RunFolder.open(run.path)).env_steps == 160
 
 
