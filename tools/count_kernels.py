@@ -253,7 +253,7 @@ def count_parts(
             compiler.operators[part] = Counter(operators)
 
         def step() -> None:
-            loop.algorithm.observe(loop.collector.collect())
+            loop.algorithm.add_steps(loop.collector.collect())
 
         for _ in range(2):  # the first steps allocate memory and compile
             step()

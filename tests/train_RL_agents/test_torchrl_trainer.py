@@ -172,7 +172,7 @@ def test_schedules_reach_their_last_values(tmp_path):
 def recorded_episodes(trainer):
     """Train; return, length, success and collision of the episodes by log entry, from the steps."""
     found, entry, sums = [], [], {}
-    observe, log = trainer.algorithm.observe, trainer.log
+    observe, log = trainer.algorithm.add_steps, trainer.log
 
     def noted(steps):
         following = steps["next", "robots"]
@@ -191,7 +191,7 @@ def recorded_episodes(trainer):
         entry.clear()
         log()
 
-    trainer.algorithm.observe, trainer.log = noted, logged
+    trainer.algorithm.add_steps, trainer.log = noted, logged
     trainer.train()
     return found
 

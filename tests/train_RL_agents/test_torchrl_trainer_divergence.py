@@ -55,14 +55,14 @@ def spoil_weight(trainer, value):
 
 def spoil_reward(trainer, value):
     """One reward of the step at hand is not finite."""
-    observe = trainer.algorithm.observe
+    observe = trainer.algorithm.add_steps
 
     def spoilt(steps):
-        trainer.algorithm.observe = observe
+        trainer.algorithm.add_steps = observe
         steps["next", GROUP, "reward"][0, 0, 0] = value
         observe(steps)
 
-    trainer.algorithm.observe = spoilt
+    trainer.algorithm.add_steps = spoilt
 
 
 FAULTS = {"loss": spoil_loss, "weights": spoil_weight, "reward": spoil_reward}

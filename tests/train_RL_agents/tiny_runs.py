@@ -169,14 +169,14 @@ def train(run: RunFolder, stop_at: int | None = None) -> TorchRLTrainer:
 
 def at(trainer: TorchRLTrainer, env_steps: int, act: Callable[[], None]) -> None:
     """Act once, in the middle of the batch that ends at so many env-steps."""
-    observe = trainer.algorithm.observe
+    add_steps = trainer.algorithm.add_steps
 
     def hooked(steps: TensorDictBase) -> None:
         if trainer.env_steps == env_steps:
             act()
-        observe(steps)
+        add_steps(steps)
 
-    trainer.algorithm.observe = hooked  # type: ignore[method-assign]
+    trainer.algorithm.add_steps = hooked  # type: ignore[method-assign]
 
 
 # What a run leaves ------------------------------------------------------------------------------

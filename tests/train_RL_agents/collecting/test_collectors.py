@@ -40,12 +40,12 @@ def test_active_robots_are_counted(tmp_path):
     collector = collector_of(tmp_path / "usual")
     collector.collect()
     active = collector.env.state.active
-    assert float(collector.active) == pytest.approx(int(active.sum()) / 8)
+    assert float(collector.mean_active_robots) == pytest.approx(int(active.sum()) / 8)
     levels = '{"like": "traffic", "traffic": 1},{"like": "traffic", "num_robots": 3, "traffic": 1}'
     collector = collector_of(tmp_path / "traffic", f"training_schedule.levels={levels}")
     found = collector.collect()
     assert not found["next", GROUP, "mask"][..., 1:].any()
-    assert float(collector.active) <= 1.0 < float(collector.env.state.active.sum()) / 8
+    assert float(collector.mean_active_robots) <= 1.0 < float(collector.env.state.active.sum()) / 8
 
 
 def test_exploration_with_uniform_actions_is_a_setting_of_off_policy_agents(tmp_path):

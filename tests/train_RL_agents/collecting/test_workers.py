@@ -202,7 +202,7 @@ def test_workers_act_with_the_latest_weights(tmp_path):
         "trainer.learning_rate=0.05",
     )
     trainer = TorchRLTrainer(new_run(tmp_path, *TWO, *words), quiet=True)
-    observe, seen = trainer.algorithm.observe, []
+    observe, seen = trainer.algorithm.add_steps, []
 
     def compare(batch):
         assert batch.batch_size == torch.Size([8, 1])
@@ -211,7 +211,7 @@ def test_workers_act_with_the_latest_weights(tmp_path):
         seen.append(torch.equal(step["robots", "action"], expected))
         observe(batch)
 
-    trainer.algorithm.observe = compare
+    trainer.algorithm.add_steps = compare
     trainer.train()
     assert seen == [True] * 20
 
