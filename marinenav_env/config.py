@@ -42,9 +42,9 @@ HULL_TERMS = ("xUUU", "yVVV", "nRRR", "nUV", "cross_flow", "cross_flow_length", 
 
 @dataclass(frozen=True)
 class ActuatorConfig:
-    """Propellers and steering of a vessel; by default two thrusters that deliver the commanded thrust at once.
+    """Propellers and steering of a vessel.
 
-    For the equations see marinenav_env.physics.actuators.
+    By default two thrusters deliver the commanded thrust at once; marinenav_env.physics.actuators has the equations.
     """
 
     steering: SteeringType | tuple[SteeringType, ...] = "thrusters"
@@ -275,7 +275,10 @@ class RewardConfig:
 
 @dataclass(frozen=True)
 class ColregsConfig:
-    """Zones in which the rules of the sea (COLREGs) apply, in a frame at the other vessel with x along its velocity."""
+    """Zones in which the rules of the sea (COLREGs) apply.
+
+    They are in a frame at the other vessel with x along its velocity.
+    """
 
     min_speed: NonNegativeFloat = 0.5
     """Least speed of both vessels for a rule to apply (m/s)."""

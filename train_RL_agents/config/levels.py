@@ -26,7 +26,7 @@ _EVAL_LEVEL_FIELDS = (*SIZE_FIELDS, "encounter", "core_speed", "separation")
 
 @dataclass(frozen=True)
 class TrainingLevel(Level):
-    """A level of a training schedule: distribution of scenarios, with its weight or its start."""
+    """Level of a training schedule, with a weight or start."""
 
     weight: NonNegativeFloat = 1.0
     """Relative weight of this level among the scenarios if all levels are trained on at once."""
@@ -37,7 +37,7 @@ class TrainingLevel(Level):
 
 @dataclass(frozen=True)
 class EvalLevel(Level):
-    """A level of an evaluation schedule: distribution of scenarios, with their number."""
+    """Level of an evaluation, with a number of scenarios."""
 
     num_episodes: NonNegativeInt = 10
     """Number of scenarios of the level."""
