@@ -41,9 +41,9 @@ def check_file(path: Path) -> tuple[int, float]:
     outputs = (
         _read_outputs(path, examples)
         if path.suffix == ".json"
-        else _compute_outputs(path, _load(path, examples), examples)
+        else _compute_outputs(path, _load_in_sandbox(path, examples), examples)
     )
-    return len(examples.outputs[ACTION_OUTPUT]), _compare(path, outputs, examples)
+    return len(examples.outputs[ACTION_OUTPUT]), _compare_outputs(path, outputs, examples)
 
 
 def _find_examples(path: Path) -> _Examples:
@@ -65,12 +65,12 @@ def load_checked(path: Path) -> NetworkFunction:
         ConfigError: when there is no contract, or the file cannot be used or differs from the contract; see check_file.
     """
     examples = _find_examples(path)
-    call = _load(path, examples)
-    _compare(path, _compute_outputs(path, call, examples), examples)
+    call = _load_in_sandbox(path, examples)
+    _compare_outputs(path, _compute_outputs(path, call, examples), examples)
     return call
 
 
-def _compare(path: Path, outputs: dict[str, Tensor], examples: _Examples) -> float:
+def _compare_outputs(path: Path, outputs: dict[str, Tensor], examples: _Examples) -> float:
     """Return the largest difference between outputs and the examples' outputs, as a share of 1 + |output|.
 
     Raises:
@@ -171,7 +171,7 @@ def _read_outputs(path: Path, examples: _Examples) -> dict[str, Tensor]:
         ) from error
 
 
-def _load(path: Path, examples: _Examples) -> NetworkFunction:
+def _load_in_sandbox(path: Path, examples: _Examples) -> NetworkFunction:
     """Return the network in an exported file, in a separate process.
 
     Raises:

@@ -141,8 +141,8 @@ class DeployedAgent(nn.Module):
 
 
 @dataclass(frozen=True)
-class Format:
-    """Format of exported files: how they are named and made."""
+class ExportFormat:
+    """ExportFormat of exported files: how they are named and made."""
 
     file_name: Callable[[str], str]
     """Function from the name of an agent to that of the file."""
@@ -218,9 +218,9 @@ def _onnx_translations(dtype: torch.dtype) -> dict[Any, Any]:
 
 
 FORMATS = {
-    "torchscript": Format(torchscript.file_name, _make_torchscript),
-    "torch": Format(lambda agent: f"{agent}.pt2", _make_program),
-    "onnx": Format(lambda agent: f"{agent}.onnx", _make_onnx),
+    "torchscript": ExportFormat(torchscript.file_name, _make_torchscript),
+    "torch": ExportFormat(lambda agent: f"{agent}.pt2", _make_program),
+    "onnx": ExportFormat(lambda agent: f"{agent}.onnx", _make_onnx),
 }
 """Formats by their names in ``marinenav export --format``."""
 

@@ -23,9 +23,9 @@ FRAMES = ("ned", "enu")
 """Frames of a log: x north, y east, yaw clockwise from north; or x east, y north, yaw anticlockwise from east. The
 angle of a thruster or rudder has the sense of the yaw, as seen from above."""
 _MIN_ROWS = 100
-_MAX_SHOWN = 40
+_MAX_SHOWN_LENGTH = 40
 """Largest number of characters of a file's text in a message."""
-_MAX_DISORDER = 0.05
+_MAX_DISORDER_SHARE = 0.05
 """Share of the rows that may be out of order or repeated."""
 _MAX_CLOCK_JITTER = 2.0
 """Largest jump of the clock backwards that counts as jitter (s)."""
@@ -78,13 +78,13 @@ def read_log(path: Path, vessel: VesselConfig, frame: str = "ned") -> BoatLog:
         ConfigError: when the file cannot be read, lacks a column, or is implausible.
     """
     try:
-        return _parse(read_text(path, "a log"), vessel, frame)
+        return _parse_log(read_text(path, "a log"), vessel, frame)
     except ConfigError as error:
         text = str(error)
         raise ConfigError(text if text.startswith(str(path)) else f"{path}: {text}") from error
 
 
-def _parse(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
+def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     """Return the log that the text of a CSV file contains; raise a ConfigError if it is not as read_log describes."""
     names, table = _read_table(text)
     is_steered = vessel.actuators.steering != "thrusters"
@@ -140,7 +140,7 @@ def _read_table(text: str) -> tuple[list[str], Array]:
     require(
         is_header,
         "first line",
-        ",".join(names)[:_MAX_SHOWN],
+        ",".join(names)[:_MAX_SHOWN_LENGTH],
         "the names of the columns, such as time,left,right,x,y,yaw",
     )
     twice = next((name for name in names if name and names.count(name) > 1), None)
@@ -177,7 +177,9 @@ def _parse_number(text: str, name: str, line: int) -> float:
     if not text or text.lower() in ("nan", "na", "none", "null", "-"):
         return math.nan
     value = float(text) if _is_number(text) else math.inf
-    require(math.isfinite(value), f"line {line}: {name}", text[:_MAX_SHOWN], "a number, or empty where it is missing")
+    require(
+        math.isfinite(value), f"line {line}: {name}", text[:_MAX_SHOWN_LENGTH], "a number, or empty where it is missing"
+    )
     return value
 
 
@@ -201,7 +203,10 @@ def _sorted_by_time(time: Array, table: Array) -> tuple[Array, Array, list[str]]
     """
     missing = int((~np.isfinite(time)).sum())
     require(
-        missing <= _MAX_DISORDER * len(time), "time", f"missing in {missing} of {len(time)} rows", "there in every row"
+        missing <= _MAX_DISORDER_SHARE * len(time),
+        "time",
+        f"missing in {missing} of {len(time)} rows",
+        "there in every row",
     )
     kept = np.isfinite(time)
     time, table = time[kept], table[kept]
@@ -217,7 +222,10 @@ def _sorted_by_time(time: Array, table: Array) -> tuple[Array, Array, list[str]]
     )
     disorder = int((np.diff(time) <= 0.0).sum())
     require(
-        disorder <= _MAX_DISORDER * len(time), "time", f"not later than before in {disorder} rows", "later in every row"
+        disorder <= _MAX_DISORDER_SHARE * len(time),
+        "time",
+        f"not later than before in {disorder} rows",
+        "later in every row",
     )
     order = np.argsort(time, kind="stable")
     order = order[np.concatenate(([True], np.diff(time[order]) > 0.0))]

@@ -16,7 +16,7 @@ from train_RL_agents.identification.coefficients import coefficient_value
 
 Array = NDArray[np.float64]
 _MIN_SECONDS, _MAX_SECONDS = 60.0, 7200.0
-_MIN_RATE = 1.0
+_MIN_SAMPLE_RATE = 1.0
 """Smallest rate of the samples of a log (Hz)."""
 _MAX_SPEED = 50.0
 """Largest plausible speed (m/s)."""
@@ -28,9 +28,9 @@ _MAX_COORDINATE = 1e9
 """Largest coordinate of a position, from any origin (m)."""
 _MAX_STILL_SECONDS = 10.0
 """Longest time for which a pose may stay the same under thrust (s)."""
-_MIN_POSES = 0.3
+_MIN_POSE_SHARE = 0.3
 """Smallest share of rows with a pose."""
-_MAX_JUMPS = 0.05
+_MAX_JUMP_SHARE = 0.05
 """Largest share of poses that the boat cannot have jumped to."""
 _MIN_TRACK_EXTENT, _MIN_YAW_CHANGE = 5.0, math.radians(20.0)
 """Smallest extent of the track (m), and smallest range of the yaw (rad), in a log."""
@@ -73,7 +73,12 @@ def check_units(
     _check_commands(commands, command_names, vessel)
     for values, name in ((position[:, 0], position_names[0]), (position[:, 1], position_names[1]), (yaw, yaw_name)):
         share = float(np.isfinite(values).mean())
-        _require(share >= _MIN_POSES, name, f"there in {share:.0%} of the rows", f"there in at least {_MIN_POSES:.0%}")
+        _require(
+            share >= _MIN_POSE_SHARE,
+            name,
+            f"there in {share:.0%} of the rows",
+            f"there in at least {_MIN_POSE_SHARE:.0%}",
+        )
         present = values[np.isfinite(values)]
         _require(float(np.ptp(present)) > 0.0, name, f"{present[0]:g} in every row", "measured: a sensor may be stuck")
     largest_position = float(np.nanmax(np.abs(position)))
@@ -82,7 +87,9 @@ def check_units(
     )
     whole = float((np.isfinite(position).all(1) & np.isfinite(yaw)).mean())
     names = ", ".join((*position_names, yaw_name))
-    _require(whole >= _MIN_POSES, names, f"together in {whole:.0%} of the rows", f"in at least {_MIN_POSES:.0%}")
+    _require(
+        whole >= _MIN_POSE_SHARE, names, f"together in {whole:.0%} of the rows", f"in at least {_MIN_POSE_SHARE:.0%}"
+    )
     if position_names[0] == "latitude":
         largest = np.nanmax(np.abs(position), axis=0)
         is_on_earth = bool(largest[0] <= 90.0 and largest[1] <= 180.0)
@@ -111,8 +118,8 @@ def _check_time(time: Array) -> None:
     """Refuse times in other units, and logs that are too short, too long or too sparse."""
     typical, length = float(np.median(np.diff(time))), float(time[-1] - time[0])
     for factor, unit in ((1e9, "nanoseconds"), (1e6, "microseconds"), (1e3, "milliseconds")):
-        is_likely = typical > 1.0 / _MIN_RATE and length > _MAX_SECONDS and length / factor >= 1.0
-        plausible = 1e-3 <= typical / factor <= 1.0 / _MIN_RATE
+        is_likely = typical > 1.0 / _MIN_SAMPLE_RATE and length > _MAX_SECONDS and length / factor >= 1.0
+        plausible = 1e-3 <= typical / factor <= 1.0 / _MIN_SAMPLE_RATE
         _require(not (is_likely and plausible), "time", f"{typical:.4g} apart", f"in seconds: it seems to be in {unit}")
     _require(
         length >= _MIN_SECONDS,
@@ -121,7 +128,12 @@ def _check_time(time: Array) -> None:
         f"at least {_MIN_SECONDS:g} s; marinenav identify --plan proposes manoeuvres",
     )
     _require(length <= _MAX_SECONDS, "length", f"{length:.4g} s", f"at most {_MAX_SECONDS:g} s")
-    _require(typical <= 1.0 / _MIN_RATE, "time", f"{typical:.3g} s apart", f"at most {1.0 / _MIN_RATE:g} s apart")
+    _require(
+        typical <= 1.0 / _MIN_SAMPLE_RATE,
+        "time",
+        f"{typical:.3g} s apart",
+        f"at most {1.0 / _MIN_SAMPLE_RATE:g} s apart",
+    )
 
 
 def _check_commands(commands: Array, names: Sequence[str], vessel: VesselConfig) -> None:
@@ -173,7 +185,7 @@ def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     cause = f"plausible for {vessel.name}, of at most {top_speed(vessel):.3g} m/s: is it in meters and seconds?"
     _require(is_slow, "speed", f"{typical:.3g} m/s in the median", cause)
     share = float(far.mean())
-    _require(share <= _MAX_JUMPS, "position", f"jumping in {share:.0%} of the rows", "that of one boat, in meters")
+    _require(share <= _MAX_JUMP_SHARE, "position", f"jumping in {share:.0%} of the rows", "that of one boat, in meters")
     distance = float(np.linalg.norm(points[~far] - middle, axis=1).max())
     _require(
         distance <= _MAX_DISTANCE, "position", f"{distance:.4g} m away from the others", "in meters, and of one place"

@@ -104,7 +104,7 @@ def predict(
     point, _, _ = minimise(problem, point, (), _TOLERANCE, _MAX_ITERATIONS, with_current=False)
     # The simulation goes on from the run-up, whose end is the start of the prediction.
     whole = cut_segments(log, [*zip(starts - _RUN_UP_SECONDS, ends, strict=True)], targets, _RUN_UP_SECONDS + longest)
-    poses = problem.poses(whole, point.coefficients[None], point.initial[None])[0]
+    poses = problem.simulate_poses(whole, point.coefficients[None], point.initial[None])[0]
     poses[..., :2] += (np.arange(poses.shape[1]) * TIME_STEP)[:, None] * point.current
     poses = poses[:, round(_RUN_UP_SECONDS / TIME_STEP) :]
     stamp = whole.pose_times - _RUN_UP_SECONDS

@@ -32,7 +32,7 @@ _COEFFICIENT_DIFFERENCE = 1e-5
 _STATE_DAMPING = 1e-9
 """Damping of states that is added to the damping of an iteration."""
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-2, 1e-6, 1e7
-_FEW_SEGMENTS = 0.2
+_FEW_SEGMENTS_SHARE = 0.2
 """Share of segments with an increased loss below which mainly the damping of their states is raised."""
 _MAX_COEFFICIENT_STEP = 2.0
 """Largest step of a scaled coefficient in an iteration."""
@@ -126,7 +126,7 @@ class FitProblem:
         """Return the loss of the shared unknowns under the prior."""
         return float(0.5 * (self.prior_precision * self.prior_offset(point) ** 2).sum())
 
-    def poses(self, segments: Segments, scaled: Array, initial: Array) -> Array:
+    def simulate_poses(self, segments: Segments, scaled: Array, initial: Array) -> Array:
         """Return simulated poses [V, E, N + 1, 3] of V variants, without the current.
 
         Args:
@@ -145,14 +145,14 @@ class FitProblem:
         )
         states = torch.from_numpy(initial.reshape(-1, 6))
         with torch.no_grad():
-            poses = self.simulator.poses(values, states, actuator, repeat(segments.mean_commands))
+            poses = self.simulator.simulate_poses(values, states, actuator, repeat(segments.mean_commands))
         return np.asarray(poses.unflatten(0, (variants, count)).numpy())
 
     def _residuals(self, scaled: Array, initial: Array, current: Array) -> Array:
         """Return residuals [V, E, M, 3] of V variants: coefficients [V, K], states [V, E, 6], one current [2]."""
         segments = self.segments
         predicted = interpolate_poses(
-            self.poses(segments, scaled, initial), np.tile(segments.pose_times, (len(scaled), 1, 1))
+            self.simulate_poses(segments, scaled, initial), np.tile(segments.pose_times, (len(scaled), 1, 1))
         )
         predicted[..., :2] += segments.pose_times[None, :, :, None] * current
         residuals = (predicted - segments.pose) / self.noise
@@ -252,7 +252,7 @@ def minimise(
             if damping > _MOST_DAMPING or abs(candidate_cost - cost) < 0.01 * tolerance:
                 break
             # If only a few segments are worse, the damping of their states has been raised already.
-            damping *= 2.0 if is_worse.mean() < _FEW_SEGMENTS else 5.0
+            damping *= 2.0 if is_worse.mean() < _FEW_SEGMENTS_SHARE else 5.0
             continue
         gain, cost, point, equations = cost - candidate_cost, candidate_cost, candidate, following
         damping = max(damping / 5.0, _LEAST_DAMPING)

@@ -112,7 +112,7 @@ class Simulator:
             (first[:, 0] + (changes[..., 0] * followed).sum(1), first[:, 1] + changes[..., 1].sum(1)), -1
         )
 
-    def poses(self, values: Tensor, initial: Tensor, actuator: Tensor, shares: Tensor) -> Tensor:
+    def simulate_poses(self, values: Tensor, initial: Tensor, actuator: Tensor, shares: Tensor) -> Tensor:
         """Return the poses [B, N + 1, 3] of boats at the points of the grid, yaw not wrapped.
 
         Args:
@@ -145,7 +145,7 @@ class Simulator:
 
 
 def _initial_state(initial: Tensor, actuator: Tensor) -> State:
-    """Return the state of the world of B boats, one per environment, from their states [B, 6] as in Simulator.poses.
+    """Return the state of the world of B boats, one per environment, from the states [B, 6] that simulate_poses takes.
 
     The states of the actuators are [B, 2].
     """

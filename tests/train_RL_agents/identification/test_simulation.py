@@ -17,7 +17,9 @@ VALUES = torch.tensor([[coefficient_value(OTTER, name) for name in NAMES]], dtyp
 
 def run(values, initial, steps=20):
     shares = torch.tensor([0.6, 0.2], dtype=torch.float64).expand(len(values), steps, 2)
-    return Simulator(OTTER, NAMES, 2).poses(values, initial, torch.full((len(values), 2), 0.3).double(), shares)
+    return Simulator(OTTER, NAMES, 2).simulate_poses(
+        values, initial, torch.full((len(values), 2), 0.3).double(), shares
+    )
 
 
 @pytest.mark.heavy
@@ -29,7 +31,9 @@ def test_tracks_are_those_of_the_source():
     count = len(commands)
     start = torch.zeros(count, 6).double()
     held = torch.from_numpy(shares)[:, None].expand(count, 200, 2)
-    poses = simulator.poses(torch.zeros(count, 0).double(), start, torch.zeros(count, 2).double(), held).numpy()
+    poses = simulator.simulate_poses(
+        torch.zeros(count, 0).double(), start, torch.zeros(count, 2).double(), held
+    ).numpy()
     for command, track in zip(commands, poses, strict=True):
         boat = otter.Otter(True)
         curve = np.where(command > 0.0, otter.AHEAD, otter.ASTERN)
