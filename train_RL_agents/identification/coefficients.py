@@ -15,22 +15,15 @@ from marinenav_env.support.validation import require
 from marinenav_env.vessels import UNITS_BY_SETTING, top_speed
 
 Array = NDArray[np.float64]
-DAMPING_COEFFICIENTS = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
+DAMPING_TERMS = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
 """Coefficients that damp a motion by itself, which are never positive."""
-COUPLING_COEFFICIENTS = ("yR", "yRV", "yVR", "yRR", "nV", "nVV", "nRV", "nVR", "nUV")
+COUPLING_TERMS = ("yR", "yRV", "yVR", "yRR", "nV", "nVV", "nRV", "nVR", "nUV")
 """Coefficients that couple motions: force on one motion due to another."""
-INERTIA_COEFFICIENTS = ("xDotU", "yDotV", "yDotR", "nDotV", "nDotR")
+INERTIA_TERMS = ("xDotU", "yDotV", "yDotR", "nDotV", "nDotR")
 """Added masses and moments of inertia: force on a motion due to an acceleration."""
-ACTUATOR_COEFFICIENTS = ("lag", "right_strength", "rudder_lift", "position")
+ACTUATOR_TERMS = ("lag", "right_strength", "rudder_lift", "position")
 THRUST_LIMITS = ("max_thrust", "min_thrust")
-FITTABLE_COEFFICIENTS = (
-    *INERTIA_COEFFICIENTS,
-    *DAMPING_COEFFICIENTS,
-    *COUPLING_COEFFICIENTS,
-    "cross_flow",
-    *ACTUATOR_COEFFICIENTS,
-    *THRUST_LIMITS,
-)
+FITTABLE_COEFFICIENTS = (*INERTIA_TERMS, *DAMPING_TERMS, *COUPLING_TERMS, "cross_flow", *ACTUATOR_TERMS, *THRUST_LIMITS)
 """Names of all coefficients that can be fitted to a log."""
 _ALWAYS_FITTED = ("xU", "xUU", "yDotV", "yV", "nDotR", "nR", "nRR", "lag")
 """Coefficients that are fitted for every boat, even if they are 0 in the preset."""
@@ -107,7 +100,7 @@ def choose_coefficients(
     is_steered = vessel.actuators.steering != "thrusters"
     chosen = [
         name
-        for name in (*INERTIA_COEFFICIENTS, *DAMPING_COEFFICIENTS, *COUPLING_COEFFICIENTS, "cross_flow")
+        for name in (*INERTIA_TERMS, *DAMPING_TERMS, *COUPLING_TERMS, "cross_flow")
         if coefficient_value(vessel, name) != 0.0
     ]
     chosen += [*_ALWAYS_FITTED, *(() if has_cross_flow else ("yVV",))]
@@ -137,19 +130,19 @@ def _make_coefficient(vessel: VesselConfig, name: str) -> Coefficient:
     )
     moment = 0.5 * force * sides
     low, high, reference = -math.inf, math.inf, 0.0
-    if name in INERTIA_COEFFICIENTS:
+    if name in INERTIA_TERMS:
         whole = {"xDotU": mass, "yDotV": mass, "nDotR": inertia}.get(name, mass * length)
         share = {"xDotU": 0.15, "yDotV": 0.3, "nDotR": 0.3}.get(name, 0.05)
         scale = max(abs(preset), share * whole)
         symmetric = name in ("xDotU", "yDotV", "nDotR")
         low, high = (-20.0 * whole, 0.6 * whole) if symmetric else (-0.3 * whole, 0.3 * whole)
         reference = whole - preset if symmetric else share * whole
-    elif name in (*DAMPING_COEFFICIENTS, *COUPLING_COEFFICIENTS):
+    elif name in (*DAMPING_TERMS, *COUPLING_TERMS):
         powers = {letter: name[1:].count(letter) for letter in "UVR"}
         size = force if name[0] in "xy" else moment
         typical = size / (speed ** (powers["U"] + powers["V"]) * turn ** powers["R"])
         scale = abs(preset) or 0.3 * typical
-        high = 0.0 if name in DAMPING_COEFFICIENTS else math.inf
+        high = 0.0 if name in DAMPING_TERMS else math.inf
     elif name == "cross_flow":
         scale, low = abs(preset) or 0.3 * force / (speed**2 * length), 0.0
     elif name == "lag":

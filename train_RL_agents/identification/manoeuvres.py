@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.vessels import top_speed
-from train_RL_agents.identification.coefficients import COUPLING_COEFFICIENTS, coefficient_value
+from train_RL_agents.identification.coefficients import COUPLING_TERMS, coefficient_value
 
 TimedCommand = tuple[float, float, float]
 """Duration (s), and the commands of the left and the right side, or of the thrust and the angle, from -1 to 1."""
@@ -55,7 +55,7 @@ def plan_manoeuvres(vessel: VesselConfig) -> tuple[Manoeuvre, ...]:
 
     surge = ("xDotU", "xU", "xUU", "xUUU", "max_thrust")
     yaw = ("nDotR", "nR", "nRR", "nRRR", "right_strength", "rudder_lift", "position")
-    sway = ("yDotV", "yV", "yVV", "yVVV", "cross_flow", "yDotR", "nDotV", *COUPLING_COEFFICIENTS)
+    sway = ("yDotV", "yV", "yVV", "yVVV", "cross_flow", "yDotR", "nDotV", *COUPLING_TERMS)
     return (
         Manoeuvre(
             "accelerate and coast, at full and at half thrust, twice",
