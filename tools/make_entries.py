@@ -22,7 +22,13 @@ import torch
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.commands.submit import run_suites
 from train_RL_agents.evaluation import frozen
-from train_RL_agents.evaluation.entry import BENCHMARK_VERSION, Entry, SuiteResult, read_any_version, read_entry
+from train_RL_agents.evaluation.entry import (
+    BENCHMARK_VERSION,
+    Entry,
+    SuiteResult,
+    read_entry,
+    read_entry_of_any_version,
+)
 from train_RL_agents.evaluation.ranking import markdown_page
 from train_RL_agents.exporting.exported import find_contender
 from train_RL_agents.results.rows import OVERALL
@@ -48,7 +54,7 @@ def reusable_suites(path: Path, policy: dict[str, Any]) -> tuple[dict[str, Suite
     """
     if not path.exists():
         return {}, ""
-    version, entry = read_any_version(path)
+    version, entry = read_entry_of_any_version(path)
     same = ("agent", "sha256")
     if any(entry.policy.get(name) != policy[name] for name in same):
         return {}, ""

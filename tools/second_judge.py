@@ -129,9 +129,9 @@ def our_verdicts(recording: Recording) -> list[dict[str, str]]:
             duty = "stand-on" if role == "overtaken" else role
             parts = {
                 "collision": bool(collided[number, vessel]),
-                "no manoeuvre": duty != "stand-on" and not did.substantial[place],
-                "late": duty != "stand-on" and not did.early[place],
-                "wrong side": duty in ("head-on", "give-way") and not did.right_side[place],
+                "no manoeuvre": duty != "stand-on" and not did.acted_substantially[place],
+                "late": duty != "stand-on" and not did.acted_early[place],
+                "wrong side": duty in ("head-on", "give-way") and not did.turned_right_side[place],
                 "crossed ahead": duty == "give-way" and bool(did.crossed_ahead[place]),
                 "did not stand on": duty == "stand-on" and not did.stood_on[place],
             }

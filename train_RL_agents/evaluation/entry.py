@@ -47,6 +47,7 @@ _MAX_COORDINATE = 1e4
 
 _HASH = re.compile("[0-9a-f]{32}")
 Hash = Annotated[str, Rule("32 hexadecimal digits", lambda text: bool(_HASH.fullmatch(text)))]
+"""Text of 32 hexadecimal digits."""
 _KEYS_IN_FILES = {"compliance": "conduct"}
 """Keys in files by field of SuiteResult, where they differ."""
 Counts = tuple[NonNegativeInt, ...]
@@ -259,7 +260,7 @@ def read_entry(path: Path) -> Entry:
     return _entry_from_content(path, content)
 
 
-def read_any_version(path: Path) -> tuple[int, Entry]:
+def read_entry_of_any_version(path: Path) -> tuple[int, Entry]:
     """Read an entry of any version of the benchmark whose file has the current format.
 
     Returns:

@@ -31,6 +31,8 @@ class Probe(Protocol):
     """Callback that observes an evaluation for TensorBoard; see figures.snapshot."""
 
     first_quantiles: Tensor | None
+    """Quantiles of the return of the first actions of all robots (scaled rewards), flat; None if the agent does not
+    estimate them."""
 
     def __call__(self, transition: Transition, env: MarineNavEnv) -> bool:
         """Record a control step, and return whether further steps are needed (see StepCallback)."""

@@ -21,38 +21,46 @@ LEADING_SUITES = (LONG_SUITE, "fresh", *EXTERNAL_SUITES, UNRULY_SUITE, WEAKEST_G
 """Suites with metrics at the head of certificates and tables, in their order."""
 
 _COLLISION_RATE, _BROKEN_RATE = "hours_per_collision", "hours_per_broken_rule"
-_PER_COLLISION = next(column for column in METRIC_COLUMNS if column.name == _COLLISION_RATE)
-_PER_BROKEN = Column(
+_COLLISION_COLUMN = next(column for column in METRIC_COLUMNS if column.name == _COLLISION_RATE)
+_BROKEN_COLUMN = Column(
     _BROKEN_RATE,
     "hours per broken rule",
     ".3f",
     (f"{_BROKEN_RATE}_low", f"{_BROKEN_RATE}_high"),
     meaning=RATE_COLUMNS[_BROKEN_RATE],
 )
-_SITUATIONS = Column(
+_SITUATIONS_COLUMN = Column(
     "situations",
     "situations without collision",
     meaning="situations without a collision in any of their episodes, which differ in the measurement noise",
 )
-_KEPT = Column(
+_KEPT_COLUMN = Column(
     "rules_kept",
     "rules kept",
     ".2f",
     ("rules_kept_low", "rules_kept_high"),
     meaning=ENCOUNTER_COLUMNS["rules_kept"].partition(";")[0],
 )
-_AVOIDED = Column(
+_AVOIDED_COLUMN = Column(
     "avoided",
     "avoided",
     ".2f",
     ("avoided_low", "avoided_high"),
     meaning="encounters without a collision of those whose collision was not unavoidable",
 )
-_UNAVOIDABLE = Column("unavoidable", "unavoidable", ".3f", meaning=UNRULY_COLUMNS["unavoidable"])
-_WEAKEST_GROUP = Column(
+_UNAVOIDABLE_COLUMN = Column("unavoidable", "unavoidable", ".3f", meaning=UNRULY_COLUMNS["unavoidable"])
+_WEAKEST_COLUMN = Column(
     "weakest", "weakest group", meaning="group with the most collisions, and its share of episodes without one"
 )
-LEADING_COLUMNS = (_PER_COLLISION, _PER_BROKEN, _SITUATIONS, _KEPT, _AVOIDED, _UNAVOIDABLE, _WEAKEST_GROUP)
+LEADING_COLUMNS = (
+    _COLLISION_COLUMN,
+    _BROKEN_COLUMN,
+    _SITUATIONS_COLUMN,
+    _KEPT_COLUMN,
+    _AVOIDED_COLUMN,
+    _UNAVOIDABLE_COLUMN,
+    _WEAKEST_COLUMN,
+)
 """Columns of the leading metrics of a suite."""
 
 
@@ -64,7 +72,7 @@ def leading_row(name: str, result: SuiteResult) -> dict[str, Any]:
     """
     row: dict[str, Any] = {**result.compliance.get(OVERALL, {}), **result.table[OVERALL]}
     if name not in FULL_CONTROL_SUITES:
-        for key in (_COLLISION_RATE, *(_PER_COLLISION.ends or ())):
+        for key in (_COLLISION_RATE, *(_COLLISION_COLUMN.ends or ())):
             del row[key]
     if result.clear_situations is not None:
         row["situations"] = "{} of {}".format(*result.clear_situations)
@@ -85,7 +93,7 @@ def leading_table(entry: Entry) -> Table:
 def rates_table(entries: Mapping[str, Entry]) -> Table:
     """Return the table of vessel-hours per collision and per broken rule by suite, with a row for each entry."""
     return _table_by_entry(
-        entries, [(suite, column) for column in (_PER_COLLISION, _PER_BROKEN) for suite in LEADING_SUITES]
+        entries, [(suite, column) for column in (_COLLISION_COLUMN, _BROKEN_COLUMN) for suite in LEADING_SUITES]
     )
 
 
@@ -94,8 +102,8 @@ def external_table(entries: Mapping[str, Entry]) -> Table:
 
     There is a row for each entry.
     """
-    shown = [(suite, column) for suite in EXTERNAL_SUITES for column in (_SITUATIONS, _KEPT)]
-    return _table_by_entry(entries, [*shown, (UNRULY_SUITE, _AVOIDED), (WEAKEST_GROUP_SUITE, _WEAKEST_GROUP)])
+    shown = [(suite, column) for suite in EXTERNAL_SUITES for column in (_SITUATIONS_COLUMN, _KEPT_COLUMN)]
+    return _table_by_entry(entries, [*shown, (UNRULY_SUITE, _AVOIDED_COLUMN), (WEAKEST_GROUP_SUITE, _WEAKEST_COLUMN)])
 
 
 def _table_by_entry(entries: Mapping[str, Entry], shown: Sequence[tuple[str, Column]]) -> Table:

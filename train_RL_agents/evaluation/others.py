@@ -17,7 +17,7 @@ ACTION_KEY = (GROUP, "action")
 """Key of the actions of all robots."""
 MASK_KEY = (GROUP, "mask")
 """Key of the mask of the robots that act, [E, R] bool."""
-_OBJECT_NAMES = ("objects_state", "objects_mask")
+_OBJECT_TENSORS = ("objects_state", "objects_mask")
 
 
 def control_robot_0(policy: Policy, discrete: VesselConfig | None) -> Policy:
@@ -105,7 +105,7 @@ def _with_objects(policy: Policy, change: Callable[[Tensor], Tensor]) -> Policy:
     def act(step: Any) -> Any:
         changed = step.clone(recurse=False)
         observation = step.get(OBSERVATION_KEY).clone(recurse=False)
-        for name in _OBJECT_NAMES:
+        for name in _OBJECT_TENSORS:
             observation.set(name, change(observation.get(name)))
         return step.set(ACTION_KEY, policy(changed.set(OBSERVATION_KEY, observation)).get(ACTION_KEY))
 

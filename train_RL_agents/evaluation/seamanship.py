@@ -48,16 +48,20 @@ SHARE_METRICS = (
 
 @dataclass(frozen=True)
 class Duties:
-    """Duties of every vessel towards every other, and what it did; [E, R, R] bool except for ``role``."""
+    """Duties of every vessel (first R) towards every other (second R), and what it did.
+
+    Shapes are [E, R, R], of type bool except for ``role``.
+    """
 
     role: Tensor
-    """[E, R, R] int64 role of the first vessel towards the second when their encounter began; 0: no encounter."""
-    substantial: Tensor
+    """[E, R, R] int64 role of the first vessel towards the second when their encounter began (see rules.roles); 0: no
+    encounter."""
+    acted_substantially: Tensor
     """Turned or slowed substantially until the closest approach."""
-    early: Tensor
+    acted_early: Tensor
     """Turned or slowed substantially while more than half of the gap was left, or before the other might act itself
     (``colregs.stand_on_until``)."""
-    right_side: Tensor
+    turned_right_side: Tensor
     """The first turn was not to port; head-on: it was to starboard."""
     crossed_ahead: Tensor
     """Passed from one side of the other's course to the other side, ahead of it."""
@@ -78,9 +82,9 @@ class Duties:
     @property
     def broken(self) -> Tensor:
         """Return whether the first vessel did not do what its role requires, [E, R, R] bool."""
-        side = self.right_side | (self.role == OVERTAKING)
+        side = self.turned_right_side | (self.role == OVERTAKING)
         ahead = self.crossed_ahead & (self.role == GIVE_WAY)
-        kept = self.substantial & self.early & side & ~ahead
+        kept = self.acted_substantially & self.acted_early & side & ~ahead
         return (self.keeps_clear & ~kept) | (self.stands_on & ~self.stood_on)
 
 
@@ -128,9 +132,9 @@ def find_duties(recording: Recording) -> Duties:
     soon = torch.minimum(0.5 * (at(distance, began) + contact), torch.tensor(rules.stand_on_until))
     return Duties(
         role=role,
-        substantial=acted.any(0),
-        early=acted.any(0) & (at(distance, _first_frame(acted)) >= soon),
-        right_side=torch.where(role == HEAD_ON, turn > 0.0, turn >= 0.0),
+        acted_substantially=acted.any(0),
+        acted_early=acted.any(0) & (at(distance, _first_frame(acted)) >= soon),
+        turned_right_side=torch.where(role == HEAD_ON, turn > 0.0, turn >= 0.0),
         crossed_ahead=ahead.any(0),
         stood_on=~left.any(0),
     )
@@ -181,7 +185,7 @@ class Compliance:
 
 
 def measure_compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor) -> Compliance:
-    """Measure the compliance of every vessel of a recording.
+    """Measure the compliance of every vessel of a recording with the rules of the sea.
 
     Args:
         recording: recording of E encounters.
@@ -203,9 +207,9 @@ def measure_compliance(recording: Recording, alone: tuple[Tensor, Tensor], score
     metrics = Compliance(
         safety=safety_scores(recording),
         rules_kept=torch.where(recording.collided.any(0), 0.0 * kept, kept),
-        substantial=share(did.substantial, clear),
-        early=share(did.early, clear),
-        right_side=share(did.right_side, sided),
+        substantial=share(did.acted_substantially, clear),
+        early=share(did.acted_early, clear),
+        right_side=share(did.turned_right_side, sided),
         not_ahead=share(~did.crossed_ahead, crossing),
         stood_on=share(did.stood_on, did.stands_on),
         delay=torch.where(arrived, (steps - alone[0]) * recording.dt, torch.nan),

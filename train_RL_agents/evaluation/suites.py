@@ -37,7 +37,7 @@ from train_RL_agents.utils.closest import did_you_mean
 
 @dataclass(frozen=True)
 class Part:
-    """Scenarios that are run in one batch."""
+    """Scenarios of a set that are run in one batch, with their world."""
 
     world: WorldConfig
     """World of the scenarios."""
@@ -97,12 +97,12 @@ class Suite:
     situation in ``dnv``."""
     seed: int | None = 0
     """Default seed; None: a random one."""
-    fixed: bool = False
+    is_fixed: bool = False
     """True if the number of episodes cannot be chosen."""
 
 
 def level_names(count: int) -> tuple[str, ...]:
-    """Return names of levels, counted from 1."""
+    """Return the names of ``count`` levels: "level 1" and so on."""
     return tuple(f"level {number}" for number in range(1, count + 1))
 
 
@@ -330,7 +330,7 @@ LONG_SUITE = "long"
 """Name of the suite whose many episodes measure the rate of rare collisions."""
 
 SUITES: dict[str, Suite] = {
-    "paper": Suite("the fixed 60: ten scenarios of each published level", _make_levels, 10, fixed=True),
+    "paper": Suite("the fixed 60: ten scenarios of each published level", _make_levels, 10, is_fixed=True),
     "fresh": Suite("the published levels, scenarios never seen before", _make_levels, 100, None),
     LONG_SUITE: Suite("fresh for 10,000 vessel-hours, for rare collisions", _make_long, 66_000, None),
     "currents": Suite("6 robots among 8 obstacles and 8 vortex cores", _make_currents, 60),
@@ -356,6 +356,7 @@ SUITES: dict[str, Suite] = {
     ),
     UNRULY_SUITE: Suite("one vessel among others that misbehave or are steered by other policies", _make_unruly, 25),
 }
+"""Suites by name."""
 ENCOUNTER_SUITES = (
     "imazu",
     "encounters",
@@ -386,7 +387,7 @@ def make_scenario_set(
     allowed = f"one of {', '.join(SUITES)}{did_you_mean(name, SUITES)}"
     require(name in SUITES, "--suite", name, allowed)
     suite = SUITES[name]
-    is_allowed = episodes is None or not suite.fixed
+    is_allowed = episodes is None or not suite.is_fixed
     require(is_allowed, "--episodes", episodes, f"left out: {name} is a fixed set of {suite.episodes}")
     seed = suite.seed if seed is None else seed
     seed = secrets.randbelow(2**31) if seed is None else seed

@@ -128,9 +128,9 @@ ENCOUNTER_COLUMNS = {
 }
 """Columns of the table of compliance in the suites of encounters, with their meanings."""
 
-_BROKEN_DUTY = "vessel-hours of scored vessels per duty that was not kept, a collision breaking all of a vessel"
+_BROKEN_TEXT = "vessel-hours of scored vessels per duty that was not kept, a collision breaking all of a vessel"
 RATE_COLUMNS = {
-    "hours_per_broken_rule": f"{_BROKEN_DUTY} (in the suite rules, per encounter in which rules were broken), with the "
+    "hours_per_broken_rule": f"{_BROKEN_TEXT} (in the suite rules, per encounter in which rules were broken), with the "
     "exact 95% Poisson interval; without one its lower end",
     **{f"hours_per_broken_{role.replace('-', '_')}": f"the same of the role {role}" for role in ROLES[1:]},
 }
@@ -148,7 +148,7 @@ UNRULY_COLUMNS = {
 
 @dataclass(frozen=True)
 class Result:
-    """Results of one policy in an evaluation."""
+    """Results of one policy in an evaluation, by group of scenarios."""
 
     name: str
     """Name of the policy on the command line."""
@@ -168,7 +168,7 @@ class Result:
     """Share of the control steps in which the safety shield replaced the command; None without a shield."""
 
     def __repr__(self) -> str:
-        return f"<Result of {self.short()}>"
+        return f"<Result of {self.short_text()}>"
 
     def _repr_html_(self) -> str:
         return notebook_text([self], self.name)
@@ -191,7 +191,7 @@ class Result:
                 return columns | {key: text for key, text in RATE_COLUMNS.items() if any(key in row for row in rows)}
         return RULES_COLUMNS
 
-    def short(self) -> str:
+    def short_text(self) -> str:
         """Return the name of the policy with its first metric, such as the success rate, in a few words."""
         row = self.overall
         column = metric_columns([self])[0]
@@ -210,7 +210,7 @@ class Result:
         fewest = f"; fewest in {lowest}: {count} of {row['episodes']} episodes without one"
         return f"{self.name}: situations without a collision: {total}{fewest if row['collision_rate'] else ''}"
 
-    def whom(self) -> str:
+    def policy_text(self) -> str:
         """Return a description of the policy in a few words: agent, env-steps and file."""
         agent, file = self.about["agent_type"], self.about["checkpoint"]
         return str(agent) if file is None else f"{agent} after {self.about['env_steps']:,} env-steps, {file}"
@@ -230,7 +230,7 @@ class Evaluation:
     @property
     def heading(self) -> str:
         """Return a line that names the policies and the scenarios."""
-        return f"{'; '.join(result.whom() for result in self.results)}, on {self._scenarios}"
+        return f"{'; '.join(result.policy_text() for result in self.results)}, on {self._scenarios}"
 
     @property
     def _scenarios(self) -> str:
@@ -247,7 +247,7 @@ class Evaluation:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Return all metrics, a row for each group and policy."""
+        """Return all metrics as one table: a dict for each group and policy."""
         return [row | self.acting for row in group_rows(self.results, "metrics", "differences", "compliance")]
 
     def content(self) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class Evaluation:
         return "\n".join([*([self.heading] if self.acting else []), *lines])
 
     def __repr__(self) -> str:
-        return f"<Evaluation on {self._scenarios}: {'; '.join(result.short() for result in self.results)}>"
+        return f"<Evaluation on {self._scenarios}: {'; '.join(result.short_text() for result in self.results)}>"
 
     def _repr_html_(self) -> str:
         return notebook_text(self.results, self.heading)

@@ -139,8 +139,8 @@ def _parse_suites(path: Path, content: Any) -> tuple[Suite, ...]:
         are_options = are_options and all(is_nonnegative_int(value) and value <= MAX_SEED for value in options.values())
         require(are_options, key, options, "an object with episodes, seed or neither")
         suite, episodes = SUITES[name], options.get("episodes", 1)
-        allowed = f"left out, {name} has {suite.episodes}" if suite.fixed else "at least 1"
-        require(episodes > 0 and not (suite.fixed and "episodes" in options), f"{key}.episodes", episodes, allowed)
+        allowed = f"left out, {name} has {suite.episodes}" if suite.is_fixed else "at least 1"
+        require(episodes > 0 and not (suite.is_fixed and "episodes" in options), f"{key}.episodes", episodes, allowed)
         has_seed = suite.seed is not None or "seed" in options
         require(has_seed, key, options, "given a seed, so that all runs have the same scenarios")
         suites.append(Suite(name, **options))

@@ -1,10 +1,10 @@
 """Encounters that a search chooses from: one own vessel, and others that behave as their scenario says.
 
-The own vessel heads north at SPEED, or at SLOW_SHARE of it with weaker thrusters if another vessel overtakes it. Each
-other vessel has a kind of encounter and a behaviour, and five continuous parameters: course, passing distance and
-speed, initial distance, and time from the onset of the behaviour to the closest approach. Without any action it would
-pass the own vessel at the passing distance, at most MAX_PASSING_DISTANCE, which is the range of the sensors; so the
-encounters are all those in which vessels would come in sight of each other.
+The own vessel heads north at VESSEL_SPEED, or at SLOW_SPEED_SHARE of it with weaker thrusters if another vessel
+overtakes it. Each other vessel has a kind of encounter and a behaviour, and five continuous parameters: course,
+passing distance and speed, initial distance, and time from the onset of the behaviour to the closest approach. Without
+any action it would pass the own vessel at the passing distance, at most MAX_PASSING_DISTANCE, which is the range of
+the sensors; so the encounters are all those in which vessels would come in sight of each other.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Rows = TypeVar("Rows", bound=tuple[Any, ...])
 class Encounters(NamedTuple):
     """P encounters of up to V other vessels."""
 
-    others: Tensor
+    num_others: Tensor
     """[P] int64 number of other vessels, from 1 to V."""
     cell: Tensor
     """[P, V] int64 kind and behaviour of each other vessel: index of the kind times the number of behaviours, plus
@@ -81,7 +81,7 @@ class Encounters(NamedTuple):
 
     @property
     def kind(self) -> Tensor:
-        """Return the index in KINDS of the kind of encounter of each other vessel, [P, V]."""
+        """Return the index in COURSES_BY_KIND of the kind of encounter of each other vessel, [P, V]."""
         return self.cell // len(BEHAVIOURS)
 
     @property
@@ -92,7 +92,7 @@ class Encounters(NamedTuple):
     @property
     def present(self) -> Tensor:
         """Return which of the slots of other vessels hold a vessel, [P, V] bool."""
-        return torch.arange(self.cell.shape[1]) < self.others[:, None]
+        return torch.arange(self.cell.shape[1]) < self.num_others[:, None]
 
 
 def concatenate_batches(several: Sequence[Rows]) -> Rows:
@@ -115,7 +115,7 @@ class SearchSpace:
         require(are_known, "--behaviours", " ".join(self.behaviours), f"one or more of {', '.join(BEHAVIOURS)}")
 
     @property
-    def others(self) -> int:
+    def num_others(self) -> int:
         """Return the largest number V of other vessels."""
         return self.vessels - 1
 
@@ -130,10 +130,10 @@ class SearchSpace:
 
     def draw(self, episodes: int, generator: torch.Generator) -> Encounters:
         """Return ``episodes`` random encounters: every parameter is drawn uniformly and independently."""
-        shape = (episodes, self.others)
+        shape = (episodes, self.num_others)
         return Encounters(
             torch.randint(1, self.vessels, shape[:1], generator=generator),
-            torch.multinomial(self.prior, episodes * self.others, True, generator=generator).view(shape),
+            torch.multinomial(self.prior, episodes * self.num_others, True, generator=generator).view(shape),
             torch.rand(*shape, NUM_PARAMETERS, generator=generator, dtype=torch.float64),
         )
 
@@ -200,7 +200,7 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
     low, high = ONSET_LEAD_TIMES
     onset = (time - (low + (high - low) * unit[..., LEAD])).clamp_min(0.0) * world.scenario.time_scale
     onset = torch.where(torch.isin(encounters.behaviour, INSTANT_BEHAVIOURS), 0.0, onset)
-    scenarios.level = torch.zeros_like(encounters.others)
+    scenarios.level = torch.zeros_like(encounters.num_others)
     scenarios.scripted = torch.nn.functional.pad(present, (1, 0))
     scenarios.behaviour = torch.nn.functional.pad(torch.where(present, encounters.behaviour, 0), (1, 0))
     scenarios.onset = torch.nn.functional.pad(torch.where(present, onset, 0.0), (1, 0))
@@ -208,13 +208,13 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
 
 
 def _courses(kind: Tensor, unit: Tensor) -> Tensor:
-    """Return courses (rad) from indices of kinds in KINDS and parameters in [0, 1], all [P, V]."""
+    """Return courses (rad) from indices of kinds and parameters in [0, 1], all [P, V]."""
     ranges = torch.tensor([*COURSES_BY_KIND.values()], dtype=unit.dtype)[kind]
     return (ranges[..., 0] + ranges[..., 1] * (2.0 * unit - 1.0)) * (math.pi / 180.0)
 
 
 def _speeds(kind: Tensor, unit: Tensor, own_speed: float) -> Tensor:
-    """Return speeds (m/s) from indices of kinds in KINDS and parameters in [0, 1], all [P, V], and the own speed."""
+    """Return speeds (m/s) from indices of kinds and parameters in [0, 1], all [P, V], and the own speed."""
     ranges = torch.tensor([SPEED_RANGES.get(name, USUAL_SPEED_RANGE) for name in _KIND_NAMES], dtype=unit.dtype)[kind]
     value = ranges[..., 0] + (ranges[..., 1] - ranges[..., 0]) * unit
     return torch.where(kind == _OVERTAKING, own_speed * value, value)
@@ -234,14 +234,20 @@ def signatures(encounters: Encounters, hit: Tensor) -> Tensor:
     quarter = (PARTS_PER_RANGE * encounters.unit[row, hit]).to(torch.int64).clamp_max(PARTS_PER_RANGE - 1)
     behaviour = encounters.behaviour[row, hit]
     lead = torch.where(torch.isin(behaviour, INSTANT_BEHAVIOURS), 0, quarter[:, LEAD])
-    columns = (encounters.others, encounters.kind[row, hit], behaviour, quarter[:, COURSE], quarter[:, PASSING_SIDE])
+    columns = (
+        encounters.num_others,
+        encounters.kind[row, hit],
+        behaviour,
+        quarter[:, COURSE],
+        quarter[:, PASSING_SIDE],
+    )
     return torch.stack((*columns, quarter[:, PACE], lead), -1)
 
 
 def describe_encounters(encounters: Encounters, hit: Tensor) -> list[str]:
     """Return a description of each encounter: kind and behaviour of the vessel that is hit, and number of vessels."""
     row = torch.arange(len(hit))
-    columns = (encounters.kind[row, hit], encounters.behaviour[row, hit], encounters.others)
+    columns = (encounters.kind[row, hit], encounters.behaviour[row, hit], encounters.num_others)
     return [
         f"{_KIND_NAMES[kind]}, {BEHAVIOURS[code]}, {count + 1} vessels"
         for kind, code, count in zip(*(column.tolist() for column in columns), strict=True)

@@ -139,7 +139,7 @@ def run_search(
         searching.tell(asked, outcomes)
         encounters.append(asked)
         trials.append(outcomes)
-        number, failures = number + len(asked.others), failures + int(outcomes.failed.sum())
+        number, failures = number + len(asked.num_others), failures + int(outcomes.failed.sum())
         if progress is not None:
             progress(method, number, failures)
     if not encounters:

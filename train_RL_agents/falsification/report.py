@@ -74,7 +74,7 @@ def print_table(name: str, results: Sequence[SearchResult], space: SearchSpace) 
         space: encounters that were searched.
     """
     rows = [{"method": result.method, **result.metrics()} for result in results]
-    others = "1 other" if space.others == 1 else f"1 to {space.others} others"
+    others = "1 other" if space.num_others == 1 else f"1 to {space.num_others} others"
     Table(SEARCH_COLUMNS, rows).print(f"Failures of {name} among {others}")
     ratio = failure_ratio(results)
     if ratio is not None:

@@ -114,7 +114,7 @@ class CrossEntropy:
         cell = centre.kind * len(BEHAVIOURS) + torch.where(changes, drawn.behaviour, centre.behaviour)
         is_random = torch.rand(episodes, generator=generator) < RANDOM_SHARE
         return Encounters(
-            torch.where(is_random, drawn.others, centre.others),
+            torch.where(is_random, drawn.num_others, centre.num_others),
             torch.where(is_random[:, None], drawn.cell, cell),
             torch.where(is_random[:, None, None], drawn.unit, reflected),
         )

@@ -164,7 +164,7 @@ def test_early_for_vessels_that_are_close_from_the_start():
         own = track(*NORTH, ((step, (0.0, 1.2)),))
         converging = track((0.0, 8.0), -10.0, 2.0)
         did, roles = found(own, converging)
-        assert roles[0] == "give-way" and bool(did.early[0, 0, 1]) == early
+        assert roles[0] == "give-way" and bool(did.acted_early[0, 0, 1]) == early
 
 
 def test_who_must_keep_clear_of_one_need_not_stand_on_for_another():
@@ -193,7 +193,7 @@ def test_what_is_done_when_the_other_is_past_does_not_count():
     """She hurries past abeam; they are closest in the only frame in which there is a risk."""
     other = track((0.0, 7.0), 0.0, 2.0, ((5, (-1.0, 4.0)),))
     did, roles = found(track(*NORTH, ((6, (-30.0, 2.0)),)), other)
-    assert roles[0] == "give-way" and not did.substantial[0, 0, 1]
+    assert roles[0] == "give-way" and not did.acted_substantially[0, 0, 1]
 
 
 def test_no_encounter_out_of_sight_or_without_risk():

@@ -41,11 +41,11 @@ def encounter(kind="head-on", behaviour="keep", *values):
 
 def test_random_encounters_have_what_is_allowed_and_all_of_it():
     encounters = drawn(vessels=4, behaviours=("stop", "keep"))
-    assert encounters.others.unique().tolist() == [1, 2, 3]
+    assert encounters.num_others.unique().tolist() == [1, 2, 3]
     assert {BEHAVIOURS[code] for code in encounters.behaviour.unique()} == {"stop", "keep"}
     assert encounters.kind.unique().tolist() == [*range(len(COURSES_BY_KIND))]
     assert 0.0 <= encounters.unit.min() < 0.01 and 0.99 < encounters.unit.max() <= 1.0
-    assert (encounters.present.sum(-1) == encounters.others).all()
+    assert (encounters.present.sum(-1) == encounters.num_others).all()
 
 
 def test_vessels_pass_at_the_distance_and_on_the_course_of_their_parameters():
@@ -71,8 +71,8 @@ def test_vessels_pass_at_the_distance_and_on_the_course_of_their_parameters():
         course = torch.atan2(ahead[..., 1], ahead[..., 0])
         torch.testing.assert_close(course.cos(), scenarios.heading.cos())
         assert torch.equal(scenarios.scripted, scenarios.robot_mask & (torch.arange(3) > 0))
-        assert torch.equal(scenarios.robot_mask.sum(-1), chosen.others + 1)
-    assert seen == len(encounters.others)
+        assert torch.equal(scenarios.robot_mask.sum(-1), chosen.num_others + 1)
+    assert seen == len(encounters.num_others)
 
 
 def test_encounters_of_boats_are_those_of_published_vessels_to_scale():

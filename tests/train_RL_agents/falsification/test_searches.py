@@ -30,7 +30,7 @@ def narrow(*regions, hopeless=()):
         unavoidable = collision & torch.isin(
             kind, torch.tensor([[*COURSES_BY_KIND].index(name) for name in hopeless]).long()
         )
-        return Trials(gap, collision, unavoidable, unavoidable, torch.zeros_like(encounters.others))
+        return Trials(gap, collision, unavoidable, unavoidable, torch.zeros_like(encounters.num_others))
 
     return run
 
@@ -93,8 +93,10 @@ def test_a_policy_without_failures_has_none():
 
 def test_the_interval_is_that_of_a_share():
     def half(encounters, seed):
-        hit = torch.arange(len(encounters.others)) % 2 == 0
-        return Trials(torch.where(hit, -1.0, 1.0), hit, ~hit & False, ~hit & False, torch.zeros_like(encounters.others))
+        hit = torch.arange(len(encounters.num_others)) % 2 == 0
+        return Trials(
+            torch.where(hit, -1.0, 1.0), hit, ~hit & False, ~hit & False, torch.zeros_like(encounters.num_others)
+        )
 
     estimate = run_search("cross-entropy", half, SPACE, 800, 0).rate
     assert estimate.value == 500.0 and 460.0 < estimate.low < 470.0 and 530.0 < estimate.high < 540.0
