@@ -16,9 +16,9 @@ class Did:
     """See train_RL_agents.evaluation.seamanship.Duties."""
 
     role: str
-    substantial: bool = False
-    early: bool = False
-    right_side: bool = True
+    acted_substantially: bool = False
+    acted_early: bool = False
+    turned_right_side: bool = True
     crossed_ahead: bool = False
     stood_on: bool = True
 
@@ -60,9 +60,9 @@ def duty(
     soon = min(until, 0.5 * (distances[began] + contact))
     return Did(
         kind,
-        substantial=acted_at is not None,
-        early=acted_at is not None and acted_at >= soon,
-        right_side=first_turn > 0.0 if kind == "head-on" else first_turn >= 0.0,
+        acted_substantially=acted_at is not None,
+        acted_early=acted_at is not None and acted_at >= soon,
+        turned_right_side=first_turn > 0.0 if kind == "head-on" else first_turn >= 0.0,
         crossed_ahead=any(
             distances[k] <= reach and _passes_ahead(own[k - 1 : k + 1], other[k - 1 : k + 1], other[began][2])
             for k in range(began + 1, len(own))

@@ -104,7 +104,7 @@ def test_why_a_give_way_vessel_broke_the_rule():
     port = found(track(*NORTH, ((9, (-40.0, 2.0)),)), FROM_STARBOARD)[0]
     fast = found(track(*NORTH, ((6, (0.0, 4.5)),)), FROM_STARBOARD)[0]
     late = found(track(*NORTH, ((16, (60.0, 2.0)),)), FROM_STARBOARD)[0]
-    flags = ("substantial", "early", "right_side", "crossed_ahead")
+    flags = ("acted_substantially", "acted_early", "turned_right_side", "crossed_ahead")
     rows = [[bool(getattr(each, name)[0, 0, 1]) for name in flags] for each in (port, fast, late)]
     assert rows == [[True, True, False, True], [False, False, True, True], [True, False, True, False]]
 
@@ -224,7 +224,7 @@ def test_random_tracks_equal_the_oracle(until):
                 seen.add(expected.role)
                 if expected.role == "none":
                     continue
-                for name in ("substantial", "early", "right_side", "crossed_ahead", "stood_on"):
+                for name in ("acted_substantially", "acted_early", "turned_right_side", "crossed_ahead", "stood_on"):
                     got = bool(getattr(did, name)[0, one, two])
                     assert got == getattr(expected, name), (name, expected)
                     seen.add((name, got))
