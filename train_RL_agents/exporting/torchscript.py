@@ -71,7 +71,7 @@ def load(path: Path, num_entries: int) -> Callable[..., Tensors]:
     """Return the network in a file as a function of separate inputs; the first ``num_entries`` are the observation.
 
     Raises:
-        ConfigError: when the file could do more than compute, or cannot be read; see allowlist.script.
+        ConfigError: when the file could do more than compute, or cannot be read.
     """
     with _without_deprecation():
         module = torch.jit.load(allowlist.read_script(path), map_location="cpu")
