@@ -26,7 +26,7 @@ from train_RL_agents.speed.setting import describe_machine, describe_software
 ROOT = Path(__file__).parents[1]
 
 
-def parse() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """Return the command-line arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=2)
@@ -69,7 +69,7 @@ def measure_rate(ranks: int, args: argparse.Namespace) -> float:
 
 def main() -> None:
     """Measure all pairs and print the result; the order of a pair alternates."""
-    args = parse()
+    args = parse_arguments()
     setting = describe_machine(torch.device("cpu")) | describe_software()
     setting |= {"steps": args.steps, "ranks": args.ranks, "settings": args.settings, "threads": 1}
     rates: dict[int, list[float]] = {1: [], args.ranks: []}

@@ -32,12 +32,12 @@ from train_RL_agents.speed.setting import describe_machine, describe_software
 from train_RL_agents.speed.timing import estimate_steps, measure_compile_seconds
 from train_RL_agents.utils.device import num_cpu_cores, resolve_device
 
-Runs = dict[str, Any]
+WorldRates = dict[str, Any]
 """Results of a world: number of ``environments``, rates of all ``runs`` (env-steps/s), and their ``median``, ``lowest``
 and ``highest``."""
 
 
-def parse(argv: list[str] | None) -> argparse.Namespace:
+def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     """Return the command-line arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -87,7 +87,7 @@ def median_and_range(values: list[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "lowest": min(values), "highest": max(values)}
 
 
-def compare_worlds(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, Runs]:
+def compare_worlds(args: argparse.Namespace, ours: int, theirs: int) -> dict[str, WorldRates]:
     """Measure this project's world and that of VMAS in alternating runs, and print their rates.
 
     Args:
@@ -126,7 +126,7 @@ def compare_worlds(args: argparse.Namespace, ours: int, theirs: int) -> dict[str
 
 def main(argv: list[str] | None = None) -> None:
     """Measure this project's world and VMAS with all numbers of environments, and print or write the rates."""
-    args = parse(argv)
+    args = parse_arguments(argv)
     torch.set_num_threads(args.threads)
     versions = run_vmas(args, 1, 0.0)
     del versions["rate"]

@@ -31,6 +31,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve()
 SIDES = ("old", "new")
+"""Names of the two checkouts."""
 _UNREACHABLE_STEPS = 1_000_000
 """Length (env-steps) of a training that is killed long before, after its first update and return."""
 _RUNS_PER_PAIR = 8
@@ -150,6 +151,7 @@ class CheckoutProcess:
         return self._read()
 
     def _read(self) -> Any:
+        """Return the next JSON value that the process prints."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:

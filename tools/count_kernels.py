@@ -53,6 +53,7 @@ H200 = SimpleNamespace(
     shared_memory_per_block_optin=232_448, shared_memory_per_multiprocessor=233_472,
     L2_cache_size=60 << 20,
 )  # fmt: skip
+"""Properties of an NVIDIA H200, as torch.cuda reports them."""
 BASE_SETTINGS = {"execution": {"compile": True, "capture": True}, "trainer": {"num_envs": 4096}}
 """Settings of the measured training that differ from the defaults."""
 _COMPILER_SETTINGS = {
@@ -371,7 +372,7 @@ from torch._inductor.runtime.triton_helpers import libdevice, math as tl_math
 """
 
 
-def parse(argv: list[str] | None) -> argparse.Namespace:
+def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     """Return the command-line arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -385,7 +386,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> None:
     """Print the number of kernels of every agent and part by type, and on request registers and code."""
-    args = parse(argv)
+    args = parse_arguments(argv)
     for agent in args.agents:
         counts, compiler = count_parts(agent, args.settings, args.parts)
         for part, kinds in counts.items():

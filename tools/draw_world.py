@@ -41,7 +41,7 @@ VESSEL_CONFIG = WORLD_CONFIG.vessel
 """Default vessel."""
 STEP_DURATION = WORLD_CONFIG.dt * WORLD_CONFIG.substeps
 """Length of a control step (s)."""
-POLICY = "pretrained/rainbow"
+DRAWN_POLICY = "pretrained/rainbow"
 """Policy whose reward is drawn next to that of the baseline ``straight``."""
 BLUE, RED, GREEN = shapes.VESSEL_COLOURS[:3]
 
@@ -390,7 +390,7 @@ def draw_reward() -> Any:
     suite = make_scenario_set("rules", WORLD_CONFIG, episodes=1, seed=3)
     figure = shapes.new_figure(11.2, 5.8, "constrained")
     grid = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=(1.0, 1.0))
-    for column, name in enumerate((POLICY, "straight")):
+    for column, name in enumerate((DRAWN_POLICY, "straight")):
         contender = find_contender(name, "best", CPU)
         _, recording = run_set(contender, suite, WORLD_CONFIG, ActingOptions(), CPU, name)
         view, steps = view_episode(recording, 1), int(recording.active[:, 0, 0].sum())

@@ -64,6 +64,7 @@ _TINY_BENCH_OPTIONS = [
     "trainer.num_envs=8",
     "trainer.buffer_size=2000",
 ]
+"""Options of every benchmark in a test of this script."""
 _TINY_TRAIN_SETTINGS = [
     "total_timesteps=400",
     "eval_freq=200",
@@ -75,6 +76,7 @@ _TINY_TRAIN_SETTINGS = [
     "world.max_steps=8",
     "eval_schedule.num_episodes=[1,0,0,0,0,0]",
 ]
+"""Settings of the training in a test of this script."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Step:
     """Function that returns whether the process may be stopped; called every second."""
 
 
-def parse(argv: list[str] | None) -> argparse.Namespace:
+def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     """Return the command-line arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -273,7 +275,7 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the steps that are not done, and return 1 if a step failed, else 0."""
-    args = parse(argv)
+    args = parse_arguments(argv)
     if args.fill:
         return fill_cache(args)
     deadline = time.monotonic() + 60.0 * args.minutes

@@ -228,7 +228,7 @@ class SimulatedEpisode:
         self.ros.publish(f"{i}/goal", ros_2.goal(robot.goal[1], robot.goal[0]))
 
 
-def parse(argv: list[str] | None) -> argparse.Namespace:
+def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     """Return the command-line arguments."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -292,7 +292,7 @@ def draw_success(results: dict[str, Any], path: Path) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the missing conditions and draw the figure."""
-    args = parse(argv)
+    args = parse_arguments(argv)
     contender, cpu = find_contender(args.policy, "best", torch.device("cpu")), torch.device("cpu")
     schedule, world = default_schedule_and_world([contender])
     scenario_set, _ = choose_scenarios(world, schedule, {"episodes": args.episodes, "seed": args.seed})

@@ -12,7 +12,7 @@ from tools.gpu_figures import RESULT_NAME, Step, all_steps, main, run_step
 
 
 def options(tmp_path, *words):
-    return gpu_figures.parse(["--out", str(tmp_path / "out"), "--device", "cpu", *words])
+    return gpu_figures.parse_arguments(["--out", str(tmp_path / "out"), "--device", "cpu", *words])
 
 
 def python(code):

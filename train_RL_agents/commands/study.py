@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{out}: {total} runs, {len(runs)} of them to be trained", flush=True)
     runner = Runner(runs, arguments.jobs, arguments.quiet)
     runner.run()
-    status = runner.report("stopped and saved; the same command continues")
+    status = runner.print_failures("stopped and saved; the same command continues")
     if runner.stopped:
         return status
     for path in write_report(study, arguments.file.stem, out, evaluate_runs(study, out, device)):

@@ -150,7 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
         path = runs[0].folder.path
         words = ["marinenav", "train", "--resume", str(path.parent if len(runs) > 1 else path)]
         words += ["--jobs", str(jobs)] if jobs > 1 else []
-        return runner.report(f"continue all: {shlex.join(words)}")
+        return runner.print_failures(f"continue all: {shlex.join(words)}")
 
 
 def _train_here(runs: Sequence[Run], trace: int) -> int:

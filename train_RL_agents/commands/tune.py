@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     search = Search(arguments.study, config, read_space(arguments.space, config), arguments.trials, best)
     runner = Runner(search.runs(arguments.argv, arguments.jobs), arguments.jobs, arguments.quiet)
     runner.run()
-    status = runner.report("stopped; the same command continues")
+    status = runner.print_failures("stopped; the same command continues")
     best = search.write_best()
     if status == 0 and best is not None:
         command = shlex.join(["marinenav", "train", "-C", str(arguments.study / BEST_CONFIG_NAME)])

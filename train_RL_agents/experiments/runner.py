@@ -54,6 +54,7 @@ class _Process:
     last_line: str = "it said nothing"
     """Last line that the process printed, which describes an error if it failed."""
     diverged: bool = False
+    """True once the process has reported that the run diverged."""
 
 
 class Runner:
@@ -105,7 +106,7 @@ class Runner:
             self._bars.stop()
             self._end_processes()
 
-    def report(self, advice: str) -> int:
+    def print_failures(self, advice: str) -> int:
         """Print a sentence for each run that failed, and return the exit status of all.
 
         Args:

@@ -37,6 +37,7 @@ from train_RL_agents.utils.files import make_folder, path_inside, read_json, sha
 _STUDY_KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 """Keys of a study's file."""
 _TIME_COLUMNS = ("env_steps", "train_time", "wall_time")
+"""Columns of evaluations.csv that last_evaluation reads."""
 _VARIABLE_SETTINGS = [key for key in RESUMABLE_SETTINGS if not key.startswith("trainer.")]
 """Settings in which existing runs may differ from the study's file: those that may change on resuming, without those
 of the trainer."""

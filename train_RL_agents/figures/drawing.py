@@ -241,13 +241,13 @@ class EpisodeScene:
         ]
         self._moving += draw_perception(self.map, view, vessel, frame)
         self._moving += draw_zone(self.map, view, vessel, frame)
-        self._moving += self._show_returns(frame)
+        self._moving += self._draw_returns(frame)
         for cursor in self._cursors:
             cursor.set_xdata([frame * view.dt] * 2)
         self.title.set_text(f"{view.policy}, {view.title}, t = {frame * view.dt:.1f} s")
         self.text.set_text(status_text(view, vessel, frame))
 
-    def _show_returns(self, frame: int) -> list[Artist]:
+    def _draw_returns(self, frame: int) -> list[Artist]:
         """Draw the distribution of the return in a frame, and its mean; return the artists, none if there is none."""
         quantiles, axes = self.view.quantiles, self.returns
         if axes is None or quantiles is None or not self.view.active[frame, self.vessel]:

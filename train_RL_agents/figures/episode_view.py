@@ -123,8 +123,8 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
     select = _Selection.of(recording, number)
     row, frames = select.row, select.steps + 1
     poses = select.over_time(recording.poses, frames)
-    arrived = _accumulate(select.over_time(recording.arrived))
-    collided = _accumulate(select.over_time(recording.collided))
+    arrived = _has_happened(select.over_time(recording.arrived))
+    collided = _has_happened(select.over_time(recording.collided))
     active, radius = ~(arrived | collided), select.per_vessel(recording.vessel_radius)
     self_state, objects, seen = map(
         select.over_time, (recording.self_state, recording.objects_state, recording.objects_mask)
@@ -319,7 +319,7 @@ def _append_zeros(array: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate((array, np.zeros_like(array[:1])))
 
 
-def _accumulate(events: Flags) -> Flags:
+def _has_happened(events: Flags) -> Flags:
     """Return flags [T+1, R] of frames that are true once an event, given by steps [T, R], has happened."""
     first = np.zeros_like(events[:1])
     return np.concatenate((first, np.logical_or.accumulate(events, 0)))

@@ -246,6 +246,7 @@ FIGURES = {
         ),
     ),
 }
+"""Kinds of figures by name."""
 UNPAIRED_FIGURES = ("curves", "levels", "iqm", "improvement", "profiles")
 """Names of the figures that do not require runs to have the same scenarios."""
 

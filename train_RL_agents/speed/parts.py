@@ -23,7 +23,7 @@ _REPLAY_PARTS = ("sampling", "growth")
 class Sweep(NamedTuple):
     """Benchmarks of a part of training, and the size that varies between them."""
 
-    make: Callable[[TrainerBenchmarks, BenchmarkOptions], list[Benchmark]]
+    make_benchmarks: Callable[[TrainerBenchmarks, BenchmarkOptions], list[Benchmark]]
     """Function that returns the benchmarks of a trainer."""
     size: str = ""
     """Size that varies, ``envs`` or ``batch``; empty if none does."""
@@ -61,8 +61,8 @@ def measure_part(part: str, options: BenchmarkOptions, modes: Sequence[str]) -> 
     """
     sweeps = [WORLD_SWEEP] if part == "growth" and "world" not in options.parts else []
     sweeps += [SWEEPS[part]] if options.has_replay or part not in _REPLAY_PARTS else []
-    for make, size, differ in sweeps:
-        names = [mode for mode in modes if mode in differ] or ["eager"]
+    for make_benchmarks, size, sweep_modes in sweeps:
+        names = [mode for mode in modes if mode in sweep_modes] or ["eager"]
         for number in getattr(options, size) if size else (None,):
             # Compiled code is cached per shape, with a limited number of variants.
             torch.compiler.reset()
@@ -70,6 +70,6 @@ def measure_part(part: str, options: BenchmarkOptions, modes: Sequence[str]) -> 
             check_memory_plan(plan_memory(config, options.device), config)
             with ExitStack() as stack:
                 trainers = [stack.enter_context(closing(TrainerBenchmarks(config, name))) for name in names]
-                benchmarks = [benchmark for trainer in trainers for benchmark in make(trainer, options)]
+                benchmarks = [benchmark for trainer in trainers for benchmark in make_benchmarks(trainer, options)]
                 for row in measure_rates(benchmarks, options.seconds, options.repeats):
                     yield {"part": part} | row

@@ -312,6 +312,7 @@ class ProgressDisplay:
         self._bars.show_text("training", f"evaluating {done} of {total}")
 
     def _update_bar(self, env_steps: int, **metrics: float | None) -> None:
+        """Update the bar with metrics by their names in BAR_FORMATS, and print the update as JSON if configured."""
         self._bars.show("training", self._total, env_steps, **metrics)
         move = {"total": self._total, "env_steps": env_steps, **dict.fromkeys(BAR_FORMATS)}
         self._print(move | metrics)

@@ -277,7 +277,7 @@ def test_critics_that_all_add_the_same_do_not_differ():
     assert critics_differ(means, torch.tensor([1.0, 11.0]), scores).tolist() == [False, False]
     assert critics_differ(means, torch.tensor([1.0, 9.5]), scores).tolist() == [True, True]
     page = read_page_part("sessions.js")
-    assert f"MAX_DIFFERENCE_SHARE = {MAX_CRITIC_DISAGREEMENT};" in page
+    assert f"MAX_CRITIC_DISAGREEMENT = {MAX_CRITIC_DISAGREEMENT};" in page
 
 
 def test_only_policies_without_chance_may_leave_a_batch(monkeypatch):

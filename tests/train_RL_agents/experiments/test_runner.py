@@ -118,7 +118,7 @@ def test_failures_are_told_and_the_largest_is_the_status(runner_of, capsys, stat
     codes = [f"os.kill(os.getpid(), {-number})" if number < 0 else f"sys.exit({number})" for number in statuses]
     runner = runner_of({str(place): python(code) for place, code in enumerate(codes)}, 1)
     runner.run()
-    assert runner.report("again") == status
+    assert runner.print_failures("again") == status
     told = [
         f"marinenav: {place}: failed with status {number}: it said nothing"
         for place, number in enumerate(statuses)
@@ -152,7 +152,7 @@ def test_a_proposer_learns_from_results_and_may_stop_runs(monkeypatch):
     runner.run()
     assert reports == [("first", 5, 0.5), ("second", 5, 0.5)]
     assert ends == [("first", 1, "it broke", True), ("second", 130, "saved", False)]
-    assert (runner.exit_status, runner.report("again")) == ({}, 0)
+    assert (runner.exit_status, runner.print_failures("again")) == ({}, 0)
 
 
 def test_an_error_of_a_proposer_ends_the_runs(monkeypatch):
@@ -197,7 +197,7 @@ def test_a_signal_asks_all_to_save_and_starts_no_more(runner_of, capsys, said):
     with usual_signals():
         runner.run()
     assert runner.exit_status == {"a": 130, "b": 130}
-    assert (runner.stopped, runner.failures, runner.report("again")) == (True, [], 130)
+    assert (runner.stopped, runner.failures, runner.print_failures("again")) == (True, [], 130)
     assert sorted(capsys.readouterr().out.splitlines()) == ["a: ready", "a: saved", "again", "b: ready", "b: saved"]
 
 

@@ -5,7 +5,7 @@ const sessions = (() => {
   // Distance from all else beyond which the place for a new item no longer counts as better (m).
   const CENTRE_CLEARANCE = 8, LINK_VERSION = 1;
   // Critics differ on a command if they do by more than this share of the range of all scores.
-  const MAX_DIFFERENCE_SHARE = 0.25;
+  const MAX_CRITIC_DISAGREEMENT = 0.25;
 
   // Whether critics differ on how much better or worse a command is than the chosen one: the mean
   // returns of both by each critic, and the scores of all commands.
@@ -13,7 +13,7 @@ const sessions = (() => {
     if (!means) return false;
     const better = means.map((value, critic) => value - chosen[critic]);
     const range = Math.max(...scores) - Math.min(...scores);
-    return Math.max(...better) - Math.min(...better) > MAX_DIFFERENCE_SHARE * range;
+    return Math.max(...better) - Math.min(...better) > MAX_CRITIC_DISAGREEMENT * range;
   }
 
   // data: { config, scenarios, policy } as Python wrote them; policy: as another session has it.
