@@ -19,7 +19,7 @@ class StepKernel(Protocol):
         """Return a function that replaces ``World.advance``; it starts an episode wherever one has ended."""
 
 
-class MakeKernel(Protocol):
+class KernelFactory(Protocol):
     """Protocol of a factory of kernels."""
 
     def __call__(self, config: WorldConfig, quantiles: Tensor, continuous: bool) -> StepKernel:
@@ -35,11 +35,11 @@ class MakeKernel(Protocol):
         """Return a description of what a configuration requires but the kernel lacks; empty if it lacks nothing."""
 
 
-KERNELS: dict[str, MakeKernel] = {}
+KERNEL_FACTORIES: dict[str, KernelFactory] = {}
 """Factories of kernels by name. The module ``NAME_world`` of this package registers its factory when imported."""
 
 
-def find_kernel(name: str, config: WorldConfig) -> MakeKernel | None:
+def find_kernel(name: str, config: WorldConfig) -> KernelFactory | None:
     """Return the factory of a kernel; None for ``compiled``, which uses PyTorch's operators.
 
     Raises:
@@ -51,6 +51,6 @@ def find_kernel(name: str, config: WorldConfig) -> MakeKernel | None:
         import_module(f"{__name__}.{name}_world")
     except ImportError as error:
         raise ConfigError(f"execution.kernel={name}: {name} is not installed") from error
-    lacks = KERNELS[name].unsupported(config)
+    lacks = KERNEL_FACTORIES[name].unsupported(config)
     require(not lacks, "execution.kernel", name, f"compiled with {lacks}")
-    return KERNELS[name]
+    return KERNEL_FACTORIES[name]

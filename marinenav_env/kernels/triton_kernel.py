@@ -44,7 +44,9 @@ _PERCEPTION = tl.constexpr(1)
 
 
 @triton.jit
-def _rates(inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS: tl.constexpr):
+def _thrust_rates(
+    inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS: tl.constexpr
+):
     """Return the left and right thrust rate (N/s), like thrust_rates_of_commands or thrust_rates_of_indices."""
     if CONTINUOUS:
         most = tl.load(numbers.max_thrust_rate + parameter)
@@ -131,7 +133,7 @@ def _integrate(inputs, pose, water, tau, hull, radius, dt, substeps, e, E, C):
 
 
 @triton.jit
-def _object(number, inputs, numbers, result, e, E, R, M, column, width):
+def _load_object(number, inputs, numbers, result, e, E, R, M, column, width):
     """Return x, y, velocity, detected and collision radius, existence of an object, like perception._true_objects."""
     is_robot = number < R
     robot = number * E + e
@@ -155,8 +157,8 @@ def _object(number, inputs, numbers, result, e, E, R, M, column, width):
 
 
 @triton.jit
-def _noise(number, robot, inputs, e, R):
-    """Draw the noise of one object for one robot, like perception.draw_perception_noise."""
+def _draw_noise(number, robot, inputs, e, R):
+    """Draw the random numbers of the measurement of one object by one robot, like perception.draw_perception_noise."""
     source = inputs.seed, inputs.environment, inputs.step, e
     a, b, c, d = words(source, number * R + robot, _PERCEPTION)
     x, y = normal(a, b)
@@ -192,7 +194,7 @@ def _measure(seen, noise, x, y, cos, sin, numbers, quantiles, points, parameter)
 
 
 @triton.jit
-def _insert(gaps, nearest, gap, number, K: tl.constexpr):
+def _insert_nearest(gaps, nearest, gap, number, K: tl.constexpr):
     """Insert an object into the sorted gaps and indices of the K nearest objects, like perception._nearest_objects.
 
     Of two equal gaps, the earlier one stays first. The last object is dropped.
@@ -274,7 +276,7 @@ def _locate_lane(E, R, width, envs, LANES: tl.constexpr):
 
 
 @triton.jit
-def _move(
+def _move_robots(
     inputs,
     hull,
     numbers,
@@ -294,7 +296,7 @@ def _move(
     """Store and return pose, velocity over ground and thrust after the step, like dynamics.move_ideal_vessels."""
     valid, _robot, e, offset, stride, parameter, column = place
     E, _R, _M, C, width = sizes
-    rates = _rates(inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS)
+    rates = _thrust_rates(inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS)
     if SCRIPTED:
         zero = tl.zeros_like(rates[0])
         rates = where(present, rates, (zero, zero))
@@ -369,8 +371,8 @@ def _perceive(
         nearest = nearest + (tl.zeros_like(robot),)
     for i in range(M):
         number = tl.zeros_like(robot) + i
-        other = _object(number, inputs, numbers, result, e, E, R, M, column, width)
-        noise = _noise(number, robot, inputs, e, R)
+        other = _load_object(number, inputs, numbers, result, e, E, R, M, column, width)
+        noise = _draw_noise(number, robot, inputs, e, R)
         sx, sy, _svx, _svy, sr = _measure(other, noise, x, y, cos, sin, numbers, quantiles, points, parameter)
         exists = active & other[6] & (number != robot)
         dx, dy, apart = other[0] - x, other[1] - y, other[5] + radius
@@ -381,7 +383,7 @@ def _perceive(
             seen = seen & ~is_missed(number, robot, chance, inputs, e, R, M)
         count += seen.to(tl.int32)
         gap = tl.where(seen, distance - sr, float("inf"))
-        gaps, nearest = _insert(gaps, nearest, gap, number, K)
+        gaps, nearest = _insert_nearest(gaps, nearest, gap, number, K)
     count = tl.minimum(count, tl.load(numbers.max_objects + parameter).to(tl.int32))
     return nearest, count, touching
 
@@ -428,8 +430,8 @@ def _fill_slots(
     for slot in range(K):
         number = nearest[0]
         nearest = nearest[1:] + (number,)
-        other = _object(number, inputs, numbers, result, e, E, R, M, column, width)
-        noise = _noise(number, robot, inputs, e, R)
+        other = _load_object(number, inputs, numbers, result, e, E, R, M, column, width)
+        noise = _draw_noise(number, robot, inputs, e, R)
         seen = _measure(other, noise, x, y, cos, sin, numbers, quantiles, points, parameter)
         kept, start = slot < count, slot * stride + offset
         values = where(kept, seen, (zero, zero, zero, zero, zero))
@@ -501,7 +503,7 @@ def _start_episodes(done, starts, place, sizes):
 
 
 @triton.jit
-def kernel(
+def step_kernel(
     inputs,
     hull,
     numbers,
@@ -533,8 +535,23 @@ def kernel(
 ):
     """Compute a control step, like World.advance, and start new episodes if STARTS is true.
 
-    Sizes: E environments, ``envs`` per program, R robots, M objects, C cores, K object slots, ``num_left`` and
-    ``num_right`` discrete commands; parameters are [R, width], where width is E or 1.
+    Tensors are in memory with their dimensions reversed, environments innermost; parameters are [R, width].
+
+    The arguments are:
+
+    - inputs, numbers, result: named tuples of pointers: triton_operator._Inputs, _Parameters, StepResult.
+    - hull: pointers to the parameters triton_operator.HULL_FIELDS.
+    - quantiles, points: von Mises quantile table, and the number of points of its rows.
+    - zones, penalties: numbers of triton_world._zones and triton_world._penalties.
+    - dt, substeps, max_steps: length of a substep (s), substeps of a step, largest number of steps of an episode.
+    - E, R, M, C: numbers of environments, of robots, of robots and obstacles, and of vortex cores.
+    - width: number of environments with parameters of their own, E, or 1 if the parameters are shared.
+    - num_left, num_right: numbers of thrust rates of discrete actions.
+    - envs: number of environments per program.
+    - starts: tensors and sizes of the start of new episodes, triton_operator._EpisodeStarts.
+    - LANES, K: numbers of lanes of a program and of object slots.
+    - CONTINUOUS, SCRIPTED, ENDS_AT_FIRST_COLLISION, BY_ROLE, WEATHER: see triton_operator.FLAG_NAMES.
+    - STARTS: whether to start new episodes.
     """
     place, sizes = _locate_lane(E, R, width, envs, LANES), (E, R, M, C, width)
     valid, _robot, _e, offset, stride, parameter, _column = place
@@ -546,7 +563,7 @@ def kernel(
     old_position, goal = load(inputs.pose, offset, stride, 2), load(inputs.goal, offset, stride, 2)
     before = length(goal[0] - old_position[0], goal[1] - old_position[1])
 
-    pose, ground, thrust = _move(
+    pose, ground, thrust = _move_robots(
         inputs,
         hull,
         numbers,

@@ -11,6 +11,7 @@ import triton.language as tl
 
 PI = tl.constexpr(math.pi)
 TURN = tl.constexpr(2.0 * math.pi)
+"""A full turn (rad)."""
 
 
 @triton.jit

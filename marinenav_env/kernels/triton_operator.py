@@ -15,18 +15,19 @@ import triton
 from torch import Tensor
 
 from marinenav_env.config import MAX_DELAY
-from marinenav_env.kernels.triton_kernel import kernel
+from marinenav_env.kernels.triton_kernel import step_kernel
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import Observation
 from marinenav_env.support.validation import require
 
-LANES = 32
-"""Number of lanes (GPU threads) of a program; more, as a power of two, if an environment has more robots."""
-_REGISTERS = 112
-"""Largest number of registers per lane; with fewer, ptxas of CUDA 12.8 spills two registers."""
+MIN_LANES = 32
+"""Smallest number of lanes (GPU threads) of a program; more, as a power of two, for more robots per environment."""
+_MAX_REGISTERS = 112
+"""Largest number of registers per lane; with fewer, ptxas of CUDA 12.8 spills two registers to memory."""
 
-STATE = ("pose", "velocity_water", "velocity_ground", "thrust", "active", "collided", "arrived", "steps")
-SCENARIO = (
+STATE_FIELDS = ("pose", "velocity_water", "velocity_ground", "thrust", "active", "collided", "arrived", "steps")
+"""Fields of State that the kernel reads, and writes with the prefix ``new_``."""
+SCENARIO_FIELDS = (
     "goal",
     "thruster_angle",
     "robot_mask",
@@ -36,8 +37,10 @@ SCENARIO = (
     "core_position",
     "core_circulation",
 )
-COMMANDS = ("left_thrust_change", "right_thrust_change")
-HULL = (
+"""Fields of Scenario that the kernel reads, apart from ``scripted``."""
+COMMAND_FIELDS = ("left_thrust_change", "right_thrust_change")
+"""Fields of Vessel with the thrust rates of discrete actions."""
+HULL_FIELDS = (
     "m",
     "Izz",
     "xDotU",
@@ -60,8 +63,8 @@ HULL = (
     "nRV",
     "nVR",
 )
-"""Fields of Vessel that the substeps read."""
-VESSEL = (
+"""Fields of Vessel that the kernel reads in every substep."""
+VESSEL_FIELDS = (
     "length",
     "width",
     "radius",
@@ -72,11 +75,16 @@ VESSEL = (
     "max_thrust",
     "max_thrust_rate",
 )
-SENSOR = ("range", "angle", "pos_std", "vel_std", "r_mean_ratio", "max_objects", "table_row")
-RULES = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward", "core_radius")
-SOURCE = ("seed", "environment", "step")
-ENTRIES = tuple(Observation.__annotations__)
-OUTCOME = (
+"""Other fields of Vessel that the kernel reads."""
+SENSOR_FIELDS = ("range", "angle", "pos_std", "vel_std", "r_mean_ratio", "max_objects", "table_row")
+"""Fields of Sensor that the kernel reads."""
+REWARD_FIELDS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward", "core_radius")
+"""Fields of RewardParameters."""
+SOURCE_FIELDS = ("seed", "environment", "step")
+"""Fields of RandomSource that the kernel reads."""
+OBSERVATION_FIELDS = tuple(Observation.__annotations__)
+"""Fields of Observation, which the kernel writes."""
+OUTCOME_FIELDS = (
     "reward",
     "collided",
     "arrived",
@@ -88,16 +96,23 @@ OUTCOME = (
     "episode_terminated",
     "episode_done",
 )
-FLAGS = ("CONTINUOUS", "SCRIPTED", "ENDS_AT_FIRST_COLLISION", "BY_ROLE", "WEATHER")
+"""Fields of Outcome that the kernel writes."""
+FLAG_NAMES = ("CONTINUOUS", "SCRIPTED", "ENDS_AT_FIRST_COLLISION", "BY_ROLE", "WEATHER")
 """Flags of the kernel, true if actions are continuous, scenarios may have scripted robots, an episode ends at the first
 collision, the reward has penalties by role, and there is weather."""
 _named: Any = namedtuple  # typed as Any, because mypy cannot follow computed field names
-_Inputs = _named("_Inputs", (*STATE, *SCENARIO, *COMMANDS, "scripted", "pending", "weather", "action", *SOURCE))
+_Inputs = _named(
+    "_Inputs",
+    (*STATE_FIELDS, *SCENARIO_FIELDS, *COMMAND_FIELDS, "scripted", "pending", "weather", "action", *SOURCE_FIELDS),
+)
 """Inputs of a step other than its parameters."""
-_Numbers = _named("_Numbers", (*VESSEL, *SENSOR, *RULES))
-StepResult = _named("StepResult", (*(f"new_{name}" for name in (*STATE, "pending")), *ENTRIES, *OUTCOME))
+_Parameters = _named("_Numbers", (*VESSEL_FIELDS, *SENSOR_FIELDS, *REWARD_FIELDS))
+"""Parameters that the kernel reads, apart from HULL_FIELDS."""
+StepResult = _named(
+    "StepResult", (*(f"new_{name}" for name in (*STATE_FIELDS, "pending")), *OBSERVATION_FIELDS, *OUTCOME_FIELDS)
+)
 """Outputs of a step, before new episodes start."""
-_Starts = _named("_Starts", ("following", "latest", "pool", "rows", "entries", "index"))
+_EpisodeStarts = _named("_Starts", ("following", "latest", "pool", "rows", "entries", "index"))
 """Tensors and sizes for the start of new episodes, see triton_kernel._start_episodes."""
 
 
@@ -119,13 +134,13 @@ def world_step(
 
     Args:
         inputs: values of the fields of _Inputs, in the usual logical shapes.
-        numbers: [N, R, E or 1] parameters, in the order of HULL and _Numbers.
+        numbers: [N, R, E or 1] parameters, in the order of HULL_FIELDS and _Parameters.
         quantiles: von Mises quantile table of the radius noise, [rows, points].
         zones: numbers of ColregsConfig, see ``triton_world._zones``.
         penalties: numbers of the penalties by role, see ``triton_world._penalties``.
         dt: length of a substep (s).
         sizes: number of substeps, largest number of steps of an episode, and number of object slots.
-        flags: values of FLAGS.
+        flags: values of FLAG_NAMES.
         scenario_leaves: tensors [E, ...] of the scenarios, which a step does not change; empty without a pool.
         pool: tensors [P, ...] of the scenarios, states and observations that new episodes start from.
         index: [E] int64, index of the pool entry of each environment; None: no new episodes.
@@ -134,28 +149,34 @@ def world_step(
         Fields of StepResult, followed by scenarios, states and observations that the next step starts from.
     """
     substeps, max_steps, slots = sizes
-    memory = _Inputs(*map(_reversed, inputs))
+    memory = _Inputs(*map(_to_reversed_layout, inputs))
     result, following = _allocate(inputs, numbers, slots, flags[-1], pool)
     robots, envs = memory.active.shape
-    lanes = triton.next_power_of_2(max(LANES, robots))
+    lanes = triton.next_power_of_2(max(MIN_LANES, robots))
     share = lanes // robots
     rows = numbers.unbind()
-    starts = _Starts((), (), (), (), 0, memory.steps)
+    starts = _EpisodeStarts((), (), (), (), 0, memory.steps)
     if index is not None:
-        states = len(pool) - len(scenario_leaves) - len(ENTRIES)
-        latest = *map(_reversed, scenario_leaves), *result[:states], *(getattr(result, name) for name in ENTRIES)
+        states = len(pool) - len(scenario_leaves) - len(OBSERVATION_FIELDS)
+        latest = (
+            *map(_to_reversed_layout, scenario_leaves),
+            *result[:states],
+            *(getattr(result, name) for name in OBSERVATION_FIELDS),
+        )
         counts = tuple(tensor.numel() // envs for tensor in following)
         # Otherwise a lane would read what another lane stores, see _start_episodes.
         assert all(count == 1 or count % robots == 0 for count in counts[len(scenario_leaves) :])
-        starts = _Starts(tuple(following), latest, tuple(map(_reversed, pool)), counts, len(pool[0]), index)
+        starts = _EpisodeStarts(
+            tuple(following), latest, tuple(map(_to_reversed_layout, pool)), counts, len(pool[0]), index
+        )
     most = 2**31 - 1  # the kernel computes memory offsets in 32 bits
     largest = max(tensor.numel() for tensor in (*memory, *result, *following, *starts.pool))
     require(largest <= most, "num_envs", envs, "less with execution.kernel=triton")
     with torch.cuda.device_of(numbers):
-        kernel[(triton.cdiv(envs, share),)](
+        step_kernel[(triton.cdiv(envs, share),)](
             memory,
-            tuple(rows[: len(HULL)]),
-            _Numbers(*rows[len(HULL) :]),
+            tuple(rows[: len(HULL_FIELDS)]),
+            _Parameters(*rows[len(HULL_FIELDS) :]),
             quantiles,
             result,
             tuple(zones),
@@ -175,11 +196,11 @@ def world_step(
             starts,
             LANES=lanes,
             K=slots,
-            **dict(zip(FLAGS, flags, strict=True)),
+            **dict(zip(FLAG_NAMES, flags, strict=True)),
             STARTS=index is not None,
             num_warps=lanes // 32,
             enable_fp_fusion=True,
-            maxnreg=min(_REGISTERS, 65_536 // lanes),
+            maxnreg=min(_MAX_REGISTERS, 65_536 // lanes),
         )
     return [*result, *following]
 
@@ -202,7 +223,7 @@ def _(
     return [*result, *following]
 
 
-def _reversed(tensor: Tensor) -> Tensor:
+def _to_reversed_layout(tensor: Tensor) -> Tensor:
     """Return a contiguous tensor with the dimensions of a tensor [E, ...] in reverse order."""
     return env_last(tensor).contiguous()
 

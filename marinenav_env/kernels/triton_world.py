@@ -14,18 +14,18 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig, WorldConfig
-from marinenav_env.kernels import KERNELS
+from marinenav_env.kernels import KERNEL_FACTORIES
 from marinenav_env.kernels.triton_operator import (
-    COMMANDS,
-    ENTRIES,
-    HULL,
-    OUTCOME,
-    RULES,
-    SCENARIO,
-    SENSOR,
-    SOURCE,
-    STATE,
-    VESSEL,
+    COMMAND_FIELDS,
+    HULL_FIELDS,
+    OBSERVATION_FIELDS,
+    OUTCOME_FIELDS,
+    REWARD_FIELDS,
+    SCENARIO_FIELDS,
+    SENSOR_FIELDS,
+    SOURCE_FIELDS,
+    STATE_FIELDS,
+    VESSEL_FIELDS,
     StepResult,
     world_step,
 )
@@ -62,6 +62,7 @@ _WEATHER = (
     "wave_amplitude",
     "wave_phase",
 )
+"""Fields of Weather, in the order of the rows that the kernel reads."""
 
 
 class TritonWorld:
@@ -147,7 +148,17 @@ class TritonWorld:
         entries: dict[str, Tensor],
         outcome: Outcome,
     ) -> tuple[State, dict[str, Tensor], Outcome]:
-        """Add the statistics of episodes to the outcome of a step, because the kernel does not compute them."""
+        """Set ``outcome.statistics``, which the kernel does not compute, and return state, entries and outcome.
+
+        Args:
+            statistics: [E, S] statistics before the step; None: not requested, and nothing is changed.
+            before: state before the step, batch [E].
+            scenario: scenarios, batch [E].
+            parameters: parameters, batch [E or 1].
+            after: state after the step, batch [E].
+            entries: entries of the observation after the step by name.
+            outcome: outcome of the step; it is changed in place.
+        """
         if statistics is None:
             return after, entries, outcome
         progress = goal_distance(before, scenario) - goal_distance(after, scenario)
@@ -189,15 +200,15 @@ class TritonWorld:
         noise = noise._replace(step=noise.step.expand_as(noise.environment))
         dtype = self._quantiles.dtype
         inputs = [
-            *(state.get(name) for name in STATE),
-            *(scenario.get(name) for name in SCENARIO),
-            *(parameters.vessel.get(name) for name in COMMANDS),
+            *(state.get(name) for name in STATE_FIELDS),
+            *(scenario.get(name) for name in SCENARIO_FIELDS),
+            *(parameters.vessel.get(name) for name in COMMAND_FIELDS),
             scenario.scripted if scripted else state.active,
             state.active if weather is None else state.pending,
             state.active if weather is None else _rows(weather),
             # Actions come from the policy in another memory layout, which compiled code can change here.
             environments_innermost(action.to(dtype) if self._continuous else action),
-            *(getattr(noise, name) for name in SOURCE),
+            *(getattr(noise, name) for name in SOURCE_FIELDS),
         ]
         flags = [
             self._continuous,
@@ -227,7 +238,7 @@ class TritonWorld:
         return result
 
 
-KERNELS["triton"] = TritonWorld
+KERNEL_FACTORIES["triton"] = TritonWorld
 
 
 # Conversion of tensor classes to lists and back -------------------------------------------------
@@ -241,7 +252,7 @@ def _leaves(part: Scenario | State) -> dict[str, Tensor]:
 
 def _parts(now: ResetState) -> tuple[dict[str, Tensor], ...]:
     """Return scenario, state and observation as dictionaries of tensors by name."""
-    observation = {name: now.observation.get(name) for name in ENTRIES}
+    observation = {name: now.observation.get(name) for name in OBSERVATION_FIELDS}
     return _leaves(now.scenario), _leaves(now.state), observation
 
 
@@ -261,14 +272,18 @@ def _step(tensors: list[Tensor], state: State) -> tuple[State, dict[str, Tensor]
     """Return state, observation and outcome of a step from the outputs of ``world_step`` and the state before it."""
     result, batch = StepResult(*tensors[: len(StepResult._fields)]), state.batch_size
     new = {name: getattr(result, f"new_{name}") for name in _leaves(state)}
-    entries = {name: getattr(result, name) for name in ENTRIES}
-    outcome = {name: getattr(result, name) for name in OUTCOME}
+    entries = {name: getattr(result, name) for name in OBSERVATION_FIELDS}
+    outcome = {name: getattr(result, name) for name in OUTCOME_FIELDS}
     return State(**new, batch_size=batch), entries, Outcome(**outcome, batch_size=batch)
 
 
 def _stack_parameters(parameters: Parameters, robots: int, dtype: torch.dtype) -> Tensor:
     """Return the parameters that the kernel reads as one tensor [N, R, E or 1], in the order of ``world_step``."""
-    parts = ((parameters.vessel, (*HULL, *VESSEL)), (parameters.sensor, SENSOR), (parameters.rules, RULES))
+    parts = (
+        (parameters.vessel, (*HULL_FIELDS, *VESSEL_FIELDS)),
+        (parameters.sensor, SENSOR_FIELDS),
+        (parameters.rules, REWARD_FIELDS),
+    )
     envs = parameters.batch_size[0]
     values = [part.get(name).view(envs, -1) for part, names in parts for name in names]
     return torch.stack([value.expand(envs, robots).T.to(dtype) for value in values])

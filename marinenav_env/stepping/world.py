@@ -13,7 +13,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import MAX_DELAY, WorldConfig
-from marinenav_env.kernels import MakeKernel
+from marinenav_env.kernels import KernelFactory
 from marinenav_env.physics.actuators import move_vessels, propulsive_thrust, steady_actuator_state, steady_setpoint
 from marinenav_env.physics.contact import in_contact
 from marinenav_env.physics.current import current_velocity
@@ -167,7 +167,7 @@ class World:
         compile_step: bool = False,
         weather: bool = False,
         statistics: bool = False,
-        kernel: MakeKernel | None = None,
+        kernel: KernelFactory | None = None,
     ) -> None:
         self.config, self.quantiles, self.continuous = config, quantiles, continuous
         self.statistics = statistic_names(config) if statistics else ()

@@ -31,7 +31,7 @@ def test_registers_hold_everything(settings: dict[str, Any], monkeypatch: pytest
     from marinenav_env.kernels import triton_operator, triton_world
     from tools.count_kernels import ptx_resources, simulate_h200
 
-    kernel, binaries = triton_operator.kernel, []
+    kernel, binaries = triton_operator.step_kernel, []
 
     class Compiler:
         def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
@@ -41,7 +41,7 @@ def test_registers_hold_everything(settings: dict[str, Any], monkeypatch: pytest
 
             return compile_only
 
-    monkeypatch.setattr(triton_operator, "kernel", Compiler())
+    monkeypatch.setattr(triton_operator, "step_kernel", Compiler())
     env = MarineNavEnv(num_envs=64, seed=0, **settings)
     monkeypatch.setattr(triton_world.triton.knobs.runtime, "interpret", True)
     world = triton_world.TritonWorld(env.config, env.world.quantiles, env.continuous)

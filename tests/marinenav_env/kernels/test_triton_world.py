@@ -97,7 +97,7 @@ def differences(
 
     device = state.pose.device
     if device.type == "cpu":
-        triton_operator.LANES = 1024  # the interpreter takes as long for many lanes as for few
+        triton_operator.MIN_LANES = 1024  # the interpreter takes as long for many lanes as for few
     kernel = triton_world.TritonWorld(world.config, world.quantiles, world.continuous)
     envs = len(state)
     source = RandomSource.from_seed(0, envs, device)
