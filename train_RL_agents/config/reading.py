@@ -43,7 +43,7 @@ PLUGIN_GROUPS = {
 }
 """Entry-point group of the plugins that the value of a setting may name, by key of the setting."""
 _IGNORED_KEYS = {"training_time"}
-"""Keys that are ignored in configuration files: the original project's trainer records them there."""
+"""Keys that are ignored in configuration files, because other programs record them there; they are no settings."""
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ class HostReplay:
         return batch
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
-        """Queue new priorities of a sampled batch from absolute TD errors [B]; do nothing if sampling is uniform."""
+        """Queue new priorities of a sampled batch from errors [B]; do nothing if sampling is uniform."""
         if priority is None or self._ring.sampler is None:
             return
         sent = TensorDict({SLOT_KEY: drawn.get(SLOT_KEY), "priority": priority}, priority.shape)

@@ -17,9 +17,9 @@ _BLOCK_SIZE = 32
 """Number of priorities per block: sampling sums over one block per slot, and over the sums of all blocks once per
 batch."""
 _PRIORITY_EPSILON = 1e-6
-"""Constant added to absolute TD errors, so that every stored transition can be sampled."""
-_MAX_TD_ERROR = 1e6
-"""Bound of absolute TD errors, so that a diverged one does not take all samples or make the sums infinite."""
+"""Constant added to errors, so that every stored transition can be sampled."""
+_MAX_ERROR = 1e6
+"""Bound of errors, so that a diverged one does not take all samples or make the sums infinite."""
 SPARE_SLOTS = 1024
 """Number of slots past the end of a replay that take the transitions that are not stored; with a single slot, writes
 would wait for each other."""
@@ -87,7 +87,7 @@ class BlockSums:
 
 
 class PrioritizedSampler:
-    """Sampler of slots in proportion to their priorities, (absolute TD error + epsilon) ** alpha.
+    """Sampler of slots in proportion to their priorities, (error + epsilon) ** alpha.
 
     Sampling is stratified: the sum of all priorities is divided into equal parts, and each gives one sample of a batch.
     New transitions get the highest priority so far.
@@ -116,10 +116,10 @@ class PrioritizedSampler:
         self.priorities.write(slots, torch.where(kept, self.max_priority, 0.0))
 
     def update(self, slots: Tensor, errors: Tensor) -> None:
-        """Set the priorities of slots [B] from absolute TD errors [B]; NaN and negative numbers count as 0."""
+        """Set the priorities of slots [B] from errors [B]; NaN and negative numbers count as 0."""
         # A single NaN would make the sums, and so all later samples, NaN.
-        finite = errors.to(torch.float64).nan_to_num(0.0, posinf=_MAX_TD_ERROR, neginf=0.0)
-        priorities = (finite.clamp(0.0, _MAX_TD_ERROR) + _PRIORITY_EPSILON) ** self._alpha
+        finite = errors.to(torch.float64).nan_to_num(0.0, posinf=_MAX_ERROR, neginf=0.0)
+        priorities = (finite.clamp(0.0, _MAX_ERROR) + _PRIORITY_EPSILON) ** self._alpha
         torch.maximum(self.max_priority, priorities.amax(), out=self.max_priority)
         self.priorities.write(slots, priorities)
 

@@ -133,7 +133,7 @@ class Replay:
         return self.layout.unpack(drawn).set(SLOT_KEY, slots)
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
-        """Set the priorities of a sampled batch [B] from absolute TD errors [B]; do nothing if sampling is uniform."""
+        """Set the priorities of a sampled batch [B] from errors [B]; do nothing if sampling is uniform."""
         if self.sampler is not None and priority is not None:
             self.sampler.update(drawn.get(SLOT_KEY), priority)
 
