@@ -336,9 +336,9 @@ class ScenarioConfig:
     """Largest current speed of the stronger of two cores of opposite rotation near the weaker one, as a share of the
     edge speed of the weaker one (1)."""
     v_range: Annotated[OrderedRange, at_least(0.0)] = (3.0, 3.0)
-    """OrderedRange of the current speed at the edge of a vortex core, drawn uniformly (m/s)."""
+    """Range of the current speed at the edge of a vortex core, drawn uniformly (m/s)."""
     obs_r_range: Annotated[OrderedRange, at_least(0.0)] = (1.0, 1.0)
-    """OrderedRange of the obstacle radius, drawn uniformly (m)."""
+    """Range of the obstacle radius, drawn uniformly (m)."""
     scale: PositiveFloat = 1.0
     """Factor on the lengths of encounters and of the levels of suites: ratio of the vessel's length to 5 m (1)."""
     speed_scale: PositiveFloat = 1.0

@@ -31,11 +31,11 @@ class Execution:
     capture: bool = True
     """Launch collection and updates as CUDA graphs on a GPU; without effect on a CPU."""
     kernel: KernelName = "compiled"
-    """KernelName of a step of the world: compiled (PyTorch's operators, compiled by the setting compile)
+    """Kernel of a step of the world: compiled (PyTorch's operators, compiled by the setting compile)
     or triton (one Triton kernel on a GPU, equal up to rounding). ``marinenav bench`` compares their
     speed."""
     precision: PrecisionName = "fp32"
-    """PrecisionName of matrix products in the losses: float32, or bfloat16 or float16 with means, targets
+    """Precision of matrix products in the losses: float32, or bfloat16 or float16 with means, targets
     and weights in float32; auto: fp32 on a CPU, bf16 on a GPU, fp16 on a GPU without bf16. Policies act
     in float32."""
     tf32: bool = False

@@ -26,7 +26,7 @@ _MEANING_COLUMN = 36
 
 
 class SettingsSection(NamedTuple):
-    """SettingsSection of the help: the settings that one dataclass declares."""
+    """Section of the help: the settings that one dataclass declares."""
 
     title: str
     """Heading of the settings."""

@@ -142,7 +142,7 @@ class DeployedAgent(nn.Module):
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """ExportFormat of exported files: how they are named and made."""
+    """Format of exported files: how they are named and made."""
 
     file_name: Callable[[str], str]
     """Function from the name of an agent to that of the file."""

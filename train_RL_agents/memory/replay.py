@@ -148,7 +148,7 @@ class Replay:
         ``sampler`` is the state of the PrioritizedSampler, or an empty dict if sampling is uniform.
         """
         filled = int(self.num_stored)  # host: saving a checkpoint
-        # Matrices are bitwise_clone as they are, because a GPU may lack the memory for unpacked copies.
+        # Matrices are copied as they are, because a GPU may lack the memory for unpacked copies.
         packed = {
             kind: matrix[:filled].to("cpu", copy=True)  # host: saving a checkpoint
             for kind, matrix in self._packed.items()

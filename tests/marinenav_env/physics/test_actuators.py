@@ -351,7 +351,7 @@ def test_saved_states_have_the_actuators():
 def test_actuators_compile_into_one_graph(monkeypatch):
     counter = CompileCounter()
     monkeypatch.setattr(
-        "marinenav_env.stepping.world.compiled",
+        "marinenav_env.stepping.world.compile_function",
         lambda call, device, keep_all_guards=True: torch.compile(call, backend=counter, fullgraph=True, dynamic=False),
     )
     levels = (Level(3, 0, 0, 5.0), Level(3, 0, 2, 5.0, thruster_fault=0.5, weather=1.0))

@@ -37,7 +37,7 @@ def test_a_step_and_new_episodes_are_the_same_as_one_function(
     if not free:
         monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     as_they_are: Any = lambda function, *_, **__: function  # noqa: E731
-    monkeypatch.setattr(world, "compiled", as_they_are)
+    monkeypatch.setattr(world, "compile_function", as_they_are)
     together = make(kind, seed=1, compile_step=True)
     td, expected = together.reset(), apart.reset()
     started = 0

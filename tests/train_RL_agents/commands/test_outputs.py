@@ -38,7 +38,7 @@ _WORK = (
     "train_RL_agents.run.checkpoint.torch.load",
     "train_RL_agents.experiments.runner.Runner.run",
     "train_RL_agents.evaluation.frozen.run_suite",
-    "train_RL_agents.speed.run.machine",
+    "train_RL_agents.speed.run.describe_machine",
     "train_RL_agents.torchrl_trainer.TorchRLTrainer",
 )
 
