@@ -144,6 +144,13 @@ class Forgetful(Chase):
     saves_state = False
 
 
+class Tutored(Chase):
+    """One that uses the global random generator, as in TorchRL's tutorials."""
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.generator = torch.manual_seed(seed or 0)
+
+
 class Alone(EnvBase):
     """A single agent in a single environment without a batch, of which one copy is rewarded for being still."""
 

@@ -17,6 +17,7 @@ from marinenav_env.sensing.entries import Entry
 from marinenav_env.specs import GROUP, STATISTICS, make_specs
 from marinenav_env.support.plugins import summarize_error
 from marinenav_env.support.validation import ConfigError, require
+from train_RL_agents.environments.global_random import GlobalRandomState
 from train_RL_agents.utils.device import preserve_num_threads
 
 MAX_ACTIONS = 1024
@@ -130,6 +131,7 @@ class GroupEnv(EnvBase):
         self._reward_sum = torch.zeros(self.num_envs, device=self.device)
         """Sum of the rewards of all agents in the episode, [E]."""
         self._has_restored_state = False
+        self._global_random = GlobalRandomState()
 
     # Specs --------------------------------------------------------------------------------------
 
@@ -242,7 +244,7 @@ class GroupEnv(EnvBase):
         return wrap_errors(f"{self.name}: {what}", self.base)
 
     def _set_seed(self, seed: int | None) -> None:
-        with self._wrap_errors("seeding failed"):
+        with self._wrap_errors("seeding failed"), self._global_random.activate(seed):
             self.base.set_seed(seed)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
@@ -255,7 +257,7 @@ class GroupEnv(EnvBase):
 
     def _reset_envs(self, over: Tensor | None) -> None:
         """Start new episodes in the environments of a mask [E], or in all if it is None."""
-        with self._wrap_errors("a reset failed"):
+        with self._wrap_errors("a reset failed"), self._global_random.activate():
             if over is None or self._base_state.is_empty():
                 self._base_state, over = self.base.reset(), torch.ones_like(self._steps, dtype=torch.bool)
             else:
@@ -278,7 +280,8 @@ class GroupEnv(EnvBase):
         converted = self.action_space.to_env_actions(action)
         converted = converted if self._group else converted.squeeze(1)
         with self._wrap_errors("a step failed"):
-            after = self.base.step(self._base_state.copy().set(self._action_key, converted.to(self.base.device)))
+            with self._global_random.activate():
+                after = self.base.step(self._base_state.copy().set(self._action_key, converted.to(self.base.device)))
             self._base_state = self.base.step_mdp(after)
             following = after.get("next")
             observation = self._observation(following)
@@ -411,8 +414,10 @@ class GroupEnv(EnvBase):
         """Return everything that the rest of the episodes depends on, by name; None if ``saves_state`` is false."""
         if not self.saves_state:
             return None
+        with self._global_random.activate():
+            base_state = self.base.state_dict()
         return {
-            "base": self.base.state_dict(),
+            "base": base_state,
             "now": self._base_state.to_dict(),
             "terminated": self._terminated.clone(),
             "truncated": self._truncated.clone(),
@@ -424,7 +429,8 @@ class GroupEnv(EnvBase):
 
     def load_state_dict(self, state: Any, *args: Any, **kwargs: Any) -> None:
         """Restore the result of state_dict; the next full reset continues its episodes instead of starting new ones."""
-        self.base.load_state_dict(state["base"])
+        with self._global_random.activate():
+            self.base.load_state_dict(state["base"])
         self._base_state = TensorDict(state["now"], self.batch_size)
         if self.base.device is not None:
             self._base_state = self._base_state.to(self.base.device)

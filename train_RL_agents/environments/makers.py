@@ -22,6 +22,7 @@ from marinenav_env.support import plugins
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.environment import LIBRARY_NAMES, EnvConfig
+from train_RL_agents.environments.global_random import GlobalRandomState
 from train_RL_agents.environments.group_env import SUCCESS_NAMES, GroupEnv, wrap_errors
 from train_RL_agents.utils.device import preserve_num_threads
 
@@ -185,18 +186,21 @@ def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) 
     Raises:
         ConfigError: when the environments cannot be made, or their specs are not supported.
     """
-    make = find_factory(config.name)
-    made = partial(_make_base_env, make, config.name, read_options(config, make))
-    base = made(num_envs, device, seed)
-    if base.batch_size != (num_envs,):
-        shape = list(base.batch_size)
-        base.close(raise_if_closed=False)
-        require(shape == [], f"{config.name}: the batch size", shape, f"[{num_envs}], or [] for a single environment")
-        kind = ParallelEnv if config.parallel and num_envs > 1 else SerialEnv
-        # All environments share one factory, so that specs are read once; set_seed below gives them different seeds.
-        with wrap_errors(f"env.name={config.name}: it cannot be made"):
-            base = kind(num_envs, partial(made, 1, torch.device("cpu"), seed))
-    env = GroupEnv(base, config.name, config.max_steps, device)
+    with GlobalRandomState().activate(seed):
+        make = find_factory(config.name)
+        made = partial(_make_base_env, make, config.name, read_options(config, make))
+        base = made(num_envs, device, seed)
+        if base.batch_size != (num_envs,):
+            shape = list(base.batch_size)
+            base.close(raise_if_closed=False)
+            require(
+                shape == [], f"{config.name}: the batch size", shape, f"[{num_envs}], or [] for a single environment"
+            )
+            kind = ParallelEnv if config.parallel and num_envs > 1 else SerialEnv
+            # All environments share one factory, so that specs are read once; their seeds differ by set_seed below.
+            with wrap_errors(f"env.name={config.name}: it cannot be made"):
+                base = kind(num_envs, partial(made, 1, torch.device("cpu"), seed))
+        env = GroupEnv(base, config.name, config.max_steps, device)
     env.set_seed(seed)
     if isinstance(base, ParallelEnv) and config.timeout:
         base.BATCHED_PIPE_TIMEOUT = config.timeout  # set after the processes have started, which takes long

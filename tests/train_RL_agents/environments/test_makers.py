@@ -16,7 +16,7 @@ HERE = "tests.train_RL_agents.other_envs"
 
 @pytest.fixture(autouse=True)
 def allowed():
-    plugins.allow(*(f"{HERE}:{name}" for name in ("Chase", "Alone", "no_environment", "broken")))
+    plugins.allow(*(f"{HERE}:{name}" for name in ("Chase", "Tutored", "Alone", "no_environment", "broken")))
 
 
 def made(name, num_envs=2, **settings):
@@ -34,6 +34,20 @@ def test_a_single_environment_is_made_as_often_as_needed_with_other_seeds():
     speeds = env.reset()["speed"]
     assert len(set(speeds.tolist())) == 3
     assert made("gymnasium:CartPole-v1").reset()["observation"].shape == (2, 4)
+
+
+def test_an_environment_that_seeds_the_global_generator_affects_no_other_and_not_the_program():
+    config, program = EnvConfig(f"{HERE}:Tutored"), torch.get_rng_state()
+    starts = []
+    for evaluates in (False, True):
+        training = make_env(config, 2, CPU, 5)
+        training.reset()
+        if evaluates:
+            make_env(config, 2, CPU, 0).reset()
+        starts.append(training.reset()["robots", "observation", "place"])
+    assert torch.equal(*starts)
+    assert not torch.equal(starts[0], make_env(config, 2, CPU, 6).reset()["robots", "observation", "place"])
+    assert torch.equal(torch.get_rng_state(), program)
 
 
 def test_options_are_json_or_text():

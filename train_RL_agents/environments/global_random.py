@@ -1,0 +1,72 @@
+"""Separate states of the global random generators for environments of others, which may seed or use them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_NUMPY_RANDOM: Any = np.random
+"""Module numpy.random, whose type stub lacks the functions of the global bit generator."""
+
+
+class GlobalRandomState:
+    """State of the global random generators of Python, numpy and torch that belongs to one environment.
+
+    Environments may use these generators, as in TorchRL's tutorials. If a process had a single state for all, each
+    evaluation would seed the training again, and a run's initial weights would follow from the environment's seed.
+    """
+
+    def __init__(self) -> None:
+        # Numpy's generator is exchanged as a whole, because copying its state takes 0.1 ms.
+        self._own_states = _read_generators()._replace(numpy=np.random.MT19937(0))
+
+    @contextmanager
+    def activate(self, seed: int | None = None) -> Iterator[None]:
+        """Make the global generators continue from this state in the context.
+
+        Args:
+            seed: seed of the generators at the beginning of the context; None: they continue.
+        """
+        program_states = _read_generators()
+        _write_generators(self._own_states)
+        if seed is not None:
+            random.seed(seed)
+            np.random.seed(seed % 2**32)
+            torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            self._own_states = _read_generators()
+            _write_generators(program_states)
+
+
+class _GeneratorStates(NamedTuple):
+    """States of the global random generators of Python, numpy and torch."""
+
+    python: Any
+    numpy: Any
+    """Bit generator of numpy itself, which is exchanged as a whole."""
+    torch: Tensor
+    cuda: Tensor | None
+    """State of the generator of torch on the current GPU; None if the process uses no GPU."""
+
+
+def _read_generators() -> _GeneratorStates:
+    """Return the states of the global random generators."""
+    cuda = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
+    return _GeneratorStates(random.getstate(), _NUMPY_RANDOM.get_bit_generator(), torch.get_rng_state(), cuda)
+
+
+def _write_generators(states: _GeneratorStates) -> None:
+    """Set the states of the global random generators."""
+    random.setstate(states.python)
+    _NUMPY_RANDOM.set_bit_generator(states.numpy)
+    torch.set_rng_state(states.torch)
+    if states.cuda is not None:
+        torch.cuda.set_rng_state(states.cuda)
