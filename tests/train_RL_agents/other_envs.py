@@ -205,12 +205,13 @@ class Harbour(gymnasium.Env[Any, Any]):
     Args:
         key: name in the info by which it tells; empty if it does not.
         breaks: number of the reset that fails, or step for the first step; empty if all is well.
+        start: the first of the two actions.
     """
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
-    action_space = gymnasium.spaces.Discrete(2)
 
-    def __init__(self, key: str = "is_success", breaks: str = "") -> None:
+    def __init__(self, key: str = "is_success", breaks: str = "", start: int = 0) -> None:
+        self.action_space = gymnasium.spaces.Discrete(2, start=start)
         self.key, self.breaks, self.age, self.resets = key, breaks, 0, 0
 
     def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict[str, Any]]:

@@ -11,6 +11,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 from tensordict import TensorDictBase
 from torchrl.data import Binary, Composite
@@ -41,12 +42,27 @@ def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **
 
     require(":" not in task, "env.name", f"gymnasium:{task}", "an ID without a module")
     env = gymnasium.make(task, **options)
+    _require_actions_from_zero(env.action_space, f"gymnasium:{task}")
     env.action_space.seed(seed)
     told = {**env.reset(seed=seed)[1], **env.step(env.action_space.sample())[4]}
     key = next((name for name in SUCCESS_NAMES if name in told), None)
     # GymEnv is not used, because one of its options imports a module.
     wrapped = GymWrapper(env)
     return wrapped if key is None else wrapped.set_info_dict_reader(SuccessReader(key))
+
+
+def _require_actions_from_zero(action_space: Any, name: str) -> None:
+    """Check that the choices of an action space of Gymnasium begin at 0, because TorchRL's wrappers number them so.
+
+    Args:
+        action_space: action space of an environment or of one agent.
+        name: name of the environment in the message of the error.
+
+    Raises:
+        ConfigError: when the choices begin at another number.
+    """
+    start = np.asarray(getattr(action_space, "start", 0))
+    require(not start.any(), f"{name}: the first action", start.tolist(), "0, as TorchRL counts actions from 0")
 
 
 class SuccessReader(BaseInfoDictReader):
@@ -81,7 +97,10 @@ def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, *
         make = import_module(module).parallel_env
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"env.name=pettingzoo:{task}: {plugins.summarize_error(error)}") from error
-    return PettingZooWrapper(make(**options), return_state=False, use_mask=True, done_on_any=False, seed=seed)
+    env = make(**options)
+    for agent in env.possible_agents:
+        _require_actions_from_zero(env.action_space(agent), f"pettingzoo:{task}")
+    return PettingZooWrapper(env, return_state=False, use_mask=True, done_on_any=False, seed=seed)
 
 
 def make_vmas(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:

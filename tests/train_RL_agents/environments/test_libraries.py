@@ -76,3 +76,11 @@ def test_an_environment_of_gymnasium_that_fails_while_it_begins_gets_a_sentence(
     with pytest.raises(ConfigError, match=r"Harbour-v0: .* failed|it cannot be made \(ValueError: the winch") as caught:
         make_env(config, 2, torch.device("cpu"), 0).reset()
     assert "\n" not in str(caught.value)
+
+
+def test_actions_that_do_not_begin_at_0_are_refused(monkeypatch):
+    gymnasium = pytest.importorskip("gymnasium")
+    spec = gymnasium.envs.registration.EnvSpec("Harbour-v0", Harbour)
+    monkeypatch.setitem(gymnasium.registry, "Harbour-v0", spec)
+    with pytest.raises(ConfigError, match="Harbour-v0: the first action=1: must be 0"):
+        make_env(EnvConfig("gymnasium:Harbour-v0", ("start=1",)), 2, torch.device("cpu"), 0)
