@@ -49,7 +49,7 @@ from marinenav_env.stepping.tensordicts import add_missing_entries, make_tensord
 from marinenav_env.stepping.world import World
 from marinenav_env.support import plugins
 from marinenav_env.support.seeds import as_seed
-from marinenav_env.support.validation import ConfigError, require
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 
 Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
 """Types of the argument ``scenarios`` of MarineNavEnv."""
@@ -119,6 +119,8 @@ class MarineNavEnv(EnvBase):
             that parallel workers whose environments come from one factory differ.
         noise: random source of noise and scenarios, for an environment that is part of a larger
             batch; by default it is derived from the seed. ``set_seed`` does not change a given source.
+        total_envs: number of environments of the larger batch, if they take turns at the scenarios of a file, a
+            list or tensors; None: these environments use all of them.
         compile_step: whether to compile the step, including the start of episodes, into one graph
             (fullgraph); the first step then takes a while.
         capture_step: whether to capture ``step_and_maybe_reset``, which collectors call, as a CUDA
@@ -149,6 +151,7 @@ class MarineNavEnv(EnvBase):
         episode_statistics: bool = False,
         seed: int | None = None,
         noise: RandomSource | None = None,
+        total_envs: int | None = None,
         compile_step: bool = False,
         capture_step: bool = False,
         kernel: str = "compiled",
@@ -162,6 +165,8 @@ class MarineNavEnv(EnvBase):
         is_integer = isinstance(num_envs, Integral) and not isinstance(num_envs, bool)
         require(is_integer, "num_envs", num_envs, "a whole number")
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
+        is_large_enough = total_envs is None or (is_nonnegative_int(total_envs) and total_envs >= num_envs)
+        require(is_large_enough, "total_envs", total_envs, f"a whole number of at least num_envs, {num_envs}")
         require(config is None or isinstance(config, WorldConfig), "config", config, "a WorldConfig")
         floats = (torch.float32, torch.float64)
         for name, flag in (("continuous", continuous), ("flat", flat)):
@@ -181,12 +186,12 @@ class MarineNavEnv(EnvBase):
             self.config = config_for_batch(config, source)
             self._scenarios = with_weather(source, config.weather)
         self._generator = torch.Generator(self.device)
-        self._noise_given = noise is not None
+        self._noise_given, self._total_envs = noise is not None, total_envs
         self._noise = noise or RandomSource.from_seed(0, num_envs, self._generator.device)
         none = torch.zeros(num_envs, dtype=torch.bool, device=self._generator.device)
         # Kernels other than ``compiled`` start an episode wherever one has ended.
         self._start_masks = (none, ~none) if kernel == "compiled" else None
-        self._first_entry_number = first_entry_number(source, self._noise)
+        self._first_entry_number = first_entry_number(source, self._noise, total_envs is not None)
         with self._convert_user_errors():
             self._make_world(compile_step, episode_statistics, kernel)
             pairs = None if continuous else self.num_discrete_actions
@@ -294,7 +299,12 @@ class MarineNavEnv(EnvBase):
                 self._source, self._scenarios, self._make_reset_state, self._noise, self._generator
             )
         else:
-            self.reset_pool = FixedPool(self._source, self._make_reset_state, self.num_envs)
+            env_numbers = self._noise.environment
+            if self._total_envs is None:
+                env_numbers = torch.arange(self.num_envs, device=env_numbers.device)
+            self.reset_pool = FixedPool(
+                self._source, self._make_reset_state, env_numbers, self._total_envs or self.num_envs
+            )
         is_covered = self._kernel == "compiled" or self.reset_pool.states.scenario.behaviour is None
         require(is_covered, "execution.kernel", self._kernel, "compiled with vessels that misbehave")
         require_thrusters(self.reset_pool.states.scenario, self._all_constants.extras)

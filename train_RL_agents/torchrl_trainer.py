@@ -146,7 +146,7 @@ class TorchRLTrainer:
     def _build(self, seed: int) -> None:
         """Create the agent, the collector of its steps, and the algorithm that learns from them."""
         config, device = self._rank_config, self.device
-        environment = make_environment(config)
+        environment = make_environment(config, self.ranks.size)
         agent = environment.make_agent(device)
         envs = config.trainer.num_envs
         noise = RandomSource.from_seed(self.run.seed, envs, device, self.ranks.rank * envs)

@@ -166,17 +166,22 @@ def make_sampler(curriculum: Curriculum, config: ScenarioConfig, device: torch.d
     return sampler
 
 
-def first_entry_number(scenarios: Any, source: RandomSource) -> Tensor:
+def first_entry_number(scenarios: Any, source: RandomSource, is_shared: bool = False) -> Tensor:
     """Return the environment number of the first entry of a reset pool, for its random source, [] int64.
 
-    Pools of the built-in sampler have the same numbers for all batches of environments. Pools of other scenarios
-    have different numbers for each batch, without gaps, because environment numbers end at 2^32.
+    Pools of the built-in sampler, and of scenarios that all batches of environments share, have the same numbers for
+    all batches. Pools of other scenarios have different numbers for each batch, without gaps, because environment
+    numbers end at 2^32.
 
     Args:
         scenarios: a Curriculum, or a sequence of scenarios.
         source: random source of E environments.
+        is_shared: whether all batches of environments share a sequence of scenarios.
     """
-    entries = (scenarios.pool_size if scenarios.sampler else 0) if isinstance(scenarios, Curriculum) else len(scenarios)
+    if isinstance(scenarios, Curriculum):
+        entries = scenarios.pool_size if scenarios.sampler else 0
+    else:
+        entries = 0 if is_shared else len(scenarios)
     return source.environment[0] // len(source.environment) * entries + _FIRST_POOL_NUMBER
 
 
@@ -404,34 +409,37 @@ class SampledPool(ResetPool):
 class FixedPool(ResetPool):
     """Pool of reset states of given scenarios, used in order.
 
-    Environment e starts with scenario e, then uses e + E, e + 2 E and so on, modulo P. Where an
+    Environment e of N starts with scenario e, then uses e + N, e + 2 N and so on, modulo P. Where an
     environment returns to its first scenario before it has used all P, it continues with
     the next one, so every environment uses every scenario equally often in the long run.
 
     Args:
         scenario: scenarios, batch [P].
         make_reset_state: function that adds state and observation to scenarios.
-        num_envs: number of environments E.
+        env_numbers: [E] int64 numbers of the environments, below N.
+        total_envs: number N of all environments, of which E are in this process.
     """
 
-    def __init__(self, scenario: Scenario, make_reset_state: ResetStateFactory, num_envs: int) -> None:
+    def __init__(
+        self, scenario: Scenario, make_reset_state: ResetStateFactory, env_numbers: Tensor, total_envs: int
+    ) -> None:
         size, device = scenario.batch_size[0], scenario.goal.device
         self.states = _arrange_memory(make_reset_state(scenario, torch.arange(size, device=device), None))
-        self._first = torch.arange(num_envs, device=device)
+        self._first, self._total_envs = env_numbers, total_envs
         self.counter = self._first.clone()
-        self._round = math.lcm(size, num_envs)
+        self._round = math.lcm(size, total_envs)
 
     def next_index(self) -> Tensor:
         """Return the index of the next scenario of every environment, [E] int64."""
-        number, size, stride = self.counter, self.states.batch_size[0], len(self._first)
+        number, size = self.counter, self.states.batch_size[0]
         # After a round, the scenarios of an environment repeat; shift them unless it has used all P.
-        shift = number // self._round if self._round < size * stride else 0
+        shift = number // self._round if self._round < size * self._total_envs else 0
         return (number + shift) % size
 
     def advance(self, done: Tensor | None) -> None:
         """Advance the counters of the environments that have started an episode."""
         # In place, because a captured reset reads the memory of the counter.
-        self.counter.add_(1 if done is None else done, alpha=len(self._first))
+        self.counter.add_(1 if done is None else done, alpha=self._total_envs)
 
     def prepare(self, env_steps: int) -> None:
         """Go back to the first scenario of every environment."""

@@ -57,6 +57,7 @@ def test_one_environment_for_each_given_scenario() -> None:
         ({"continuous": "no"}, r"^continuous='no': must be True or False$"),
         ({"kernel": "cuda"}, r"^kernel='cuda': must be compiled or triton$"),
         ({"num_envs": True}, r"^num_envs=True: must be a whole number$"),
+        ({"num_envs": 4, "total_envs": 2}, r"^total_envs=2: must be a whole number of at least num_envs, 4$"),
     ],
 )
 def test_bad_arguments_are_refused(options: dict[str, Any], message: str) -> None:

@@ -42,11 +42,12 @@ class BuiltInEnvironment:
     ``statistics`` (names of the columns of the key ``episode_statistics``).
 
     Args:
-        config: configuration of the run.
+        config: configuration of the run, with this process's share of the environments.
+        num_processes: number of processes that have such a share.
     """
 
-    def __init__(self, config: TrainConfig[Any]) -> None:
-        self.config = config
+    def __init__(self, config: TrainConfig[Any], num_processes: int = 1) -> None:
+        self.config, self._total_envs = config, num_processes * config.trainer.num_envs
         self.spec = make_observation_spec(config.world)
         """Specification of the observation and of continuous actions."""
         self.num_actions = config.world.vessel.num_actions
@@ -87,6 +88,7 @@ class BuiltInEnvironment:
             device=device,
             seed=seed,
             noise=noise,
+            total_envs=self._total_envs,
             compile_step=config.execution.compile,
             episode_statistics=True,
             # Only with workers; without them, the graph collector captures more than the step.
@@ -129,6 +131,7 @@ class BuiltInEnvironment:
                 env_steps // count,
                 seed=seed,
                 noise=RandomSource(noise.seed.to(_CPU), numbers[worker].clone(), torch.tensor(env_steps // num_envs)),
+                total_envs=self._total_envs,
                 continuous=agent.continuous,
                 compile_step=config.execution.compile,
                 kernel=config.execution.kernel,

@@ -129,7 +129,7 @@ def test_sampled_entries_are_chosen_evenly() -> None:
 def test_fixed_scenarios_are_gone_through_in_order() -> None:
     sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
     scenario = sampler.sample(torch.tensor([0, 1, 2, 0, 1]), torch.Generator().manual_seed(0))
-    pool = FixedPool(scenario, make_reset_state, num_envs=2)
+    pool = FixedPool(scenario, make_reset_state, torch.arange(2), 2)
     assert (pool.states.scenario == scenario).all()
     taken: list[list[int]] = [[], []]
     for number, row in enumerate(entries(pool, None).tolist()):
@@ -148,7 +148,7 @@ def fixed(scenarios: int, num_envs: int) -> FixedPool:
     sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
     levels = torch.arange(scenarios) % len(LEVELS)
     scenario = sampler.sample(levels, torch.Generator().manual_seed(0))
-    return FixedPool(scenario, make_reset_state, num_envs)
+    return FixedPool(scenario, make_reset_state, torch.arange(num_envs), num_envs)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import sys
 import pytest
 import torch
 
-from marinenav_env import ConfigError
+from marinenav_env import ConfigError, write_scenarios
 from marinenav_env.runtime.philox import RandomSource
+from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.helpers import make_inputs, seeded
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import (
@@ -81,6 +82,29 @@ def test_each_worker_has_its_share_of_one_world():
     assert not (made[0].reset_pool.states == made[2].reset_pool.states).all()
     # Other processes decide when Ctrl-C ends them.
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def starts_of(env):
+    """The place (m) from which each environment starts one episode after the other, and what it observes there."""
+    step, starts = env.reset(), []
+    for _ in range(2):
+        starts.append(torch.cat((env.scenario.start[:, 0, :1], step["robots", "observation", "self_state"][:, 0]), -1))
+        _, step = env.step_and_maybe_reset(step.update(env.action_spec.zero()))
+    return torch.stack(starts, 1)
+
+
+def test_ranks_and_workers_use_a_scenario_file_in_the_order_of_one_world(tmp_path):
+    write_scenarios(tmp_path / "all.json", [simple_episode([(5 + row, 5, 0)], [(40, 40)]) for row in range(8)])
+    words = [f"training_schedule.scenarios={tmp_path / 'all.json'}", "world.max_steps=1", "execution.compile=false"]
+    agent, cpu = agent_of("AC-IQN"), torch.device("cpu")
+    one = make_environment(from_dict({}, ["trainer.num_envs=4", *words]))
+    expected = starts_of(one.make_envs(agent, cpu, 0, RandomSource.from_seed(0, 4, cpu)))
+    assert sorted(expected[..., 0].flatten().tolist()) == [5.0 + row for row in range(8)]
+    share = make_environment(from_dict({}, ["trainer.num_envs=2", *TWO, *words]), 2)
+    second = RandomSource.from_seed(0, 2, cpu, 2)
+    assert torch.equal(starts_of(share.make_envs(agent, cpu, 1, second)), expected[2:])
+    made = [starts_of(make()) for make in workers._worker_env_factories(share, agent, 1, second, 0)]
+    assert torch.equal(torch.cat(made), expected[2:])
 
 
 def test_a_sent_policy_acts_as_the_latest_one_and_tosses_its_own_coins(tmp_path):
