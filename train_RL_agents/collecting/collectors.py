@@ -134,10 +134,17 @@ class StepCollector:
         self._display.log(
             f"no workers by {self._config.trainer.collector} ({first_line(error)}); collecting in this process"
         )
-        self.env.env_steps = self.env_steps  # the env-steps that workers made
         if not self._has_restored_state:
+            self._reseed_envs()
             self.on_worlds_replaced()
+        self.env.env_steps = self.env_steps  # the env-steps that workers made
         return self._start_local()
+
+    def _reseed_envs(self) -> None:
+        """Seed the environments so that they do not repeat the episodes and noise of the env-steps so far."""
+        if self.env_steps:
+            self._noise.step.fill_(self.env_steps // self._config.trainer.num_envs)
+            self.env.set_seed((self._seed + self.env_steps) % 2**31)
 
     def _start_workers(self) -> Iterator[TensorDictBase]:
         """Start workers, and return an iterator over their batches."""
@@ -183,4 +190,4 @@ class StepCollector:
             self.env.load_state_dict(state["world"])
         elif self._config.trainer.collector == "local":
             self._restarts_episodes = True
-            self.env.set_seed((self._seed + env_steps) % 2**31)
+            self._reseed_envs()

@@ -23,7 +23,7 @@ from tests.train_RL_agents.tiny_runs import (
     scalars,
     train,
 )
-from train_RL_agents.collecting import workers
+from train_RL_agents.collecting import collectors, workers
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import make_environment
 from train_RL_agents.memory.column_layout import STORED_MASK
@@ -149,6 +149,30 @@ def test_without_workers_the_run_goes_on_in_this_process(tmp_path, monkeypatch, 
     assert saved(parts)["world"]["env_steps"] == 104
     train(parts)
     assert differences(saved(run), saved(parts)) == []
+
+
+class Lost:
+    """Stands in for workers that are lost after a batch, which is that of a world in this process."""
+
+    mean_active_robots = torch.zeros(())
+
+    def __init__(self, environment, policy, device, seed, noise, *others):
+        self._policy, start = policy, noise._replace(step=noise.step.clone())
+        self._env = environment.make_envs(policy.agent, device, seed, start)
+
+    def batches(self):
+        yield self._env.step_and_maybe_reset(self._policy(self._env.reset()))[0].unsqueeze(1)
+        raise OSError("worker 0 was lost")
+
+    def close(self):
+        pass
+
+
+def test_a_run_that_loses_its_workers_does_not_repeat_its_first_episodes(tmp_path, monkeypatch):
+    monkeypatch.setattr(collectors, "Workers", Lost)
+    trainer = begin(new_run(tmp_path, *TWO))
+    goals = [trainer.collector.collect()["robots", "observation", "self_state"][:, 0, :, :2] for _ in range(2)]
+    assert not (goals[0] == goals[1]).all((-1, -2)).any()
 
 
 def test_a_missing_ray_is_told(tmp_path, monkeypatch, capsys):
