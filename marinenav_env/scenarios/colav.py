@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any
 
 from marinenav_env.scenarios.nodes import Node
-from marinenav_env.scenarios.situations import Point, Ship, Situation, count_turns, first_course
+from marinenav_env.scenarios.situations import Point, Ship, Situation, count_turns, first_course, has_speed_changes
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError
 
@@ -87,7 +87,7 @@ def parse_colav(content: Any, name: str) -> Situation:
             raise ConfigError(f"{ship.place}: there is no waypoint ahead")
         ships.append(Ship(position, course, speed))
         left_out["turns at waypoints"] += count_turns([position, *points])
-        left_out["changes of speed"] += len(set(speeds)) > 1
+        left_out["changes of speed"] += has_speed_changes([speed, *speeds])
     return Situation(name if stated is None else stated.text(), tuple(ships), left_out=+left_out)
 
 

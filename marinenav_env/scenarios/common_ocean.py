@@ -19,7 +19,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from marinenav_env.scenarios.nodes import MAX_ELEMENTS, MAX_MAGNITUDE
-from marinenav_env.scenarios.situations import Point, Ship, Situation, TrackState
+from marinenav_env.scenarios.situations import Point, Ship, Situation, TrackState, has_speed_changes
 from marinenav_env.scenarios.xml_tree import descendant, number_in_text, parse_xml
 from marinenav_env.support.validation import ConfigError, brief, require
 
@@ -174,7 +174,9 @@ def _dynamic_ship(obstacle: Element, place: str, time_step: float, left_out: Cou
     require(stated is not None or len(track) > 0, place, "...", "a vessel with a velocity or a trajectory")
     straight = all(abs(math.remainder(later[3] - course, 2.0 * math.pi)) <= MAX_STRAIGHT_DEVIATION for later in track)
     left_out["turns of tracks"] += not straight
-    return Ship(position, course, track[0][4] if stated is None else stated, track=tuple(track))
+    speed = track[0][4] if stated is None else stated
+    left_out["changes of speed"] += has_speed_changes([speed, *(later[4] for later in track)])
+    return Ship(position, course, speed, track=tuple(track))
 
 
 def _circle_obstacle(circle: Element, obstacle: Element, place: str) -> tuple[float, float, float]:

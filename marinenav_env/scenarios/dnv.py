@@ -13,7 +13,15 @@ from collections import Counter
 from typing import Any
 
 from marinenav_env.scenarios.nodes import Node
-from marinenav_env.scenarios.situations import Point, Ship, Situation, bearing, count_turns, first_course
+from marinenav_env.scenarios.situations import (
+    Point,
+    Ship,
+    Situation,
+    bearing,
+    count_turns,
+    first_course,
+    has_speed_changes,
+)
 from marinenav_env.support.validation import ConfigError
 
 KNOT = 1852.0 / 3600.0
@@ -53,17 +61,16 @@ def parse_dnv(content: Any, name: str) -> Situation:
     own = root.require("ownShip")
     title = root.get("title")
     origin = _latitude_and_longitude(_position(own))
-    own_ship, turns = _ship_and_turns(own, origin)
+    left_out: Counter[str] = Counter()
+    own_ship = _read_ship(own, origin, left_out)
     targets = root.get("targetShips", "targetShip")
     if targets is not None:
-        read = [_ship_and_turns(target, origin) for target in targets.items(least=1)]
-        others, turns = [ship for ship, _ in read], turns + sum(count for _, count in read)
+        others = [_read_ship(target, origin, left_out) for target in targets.items(least=1)]
     else:
         encounters = root.get("encounters", "encounter")
         if encounters is None:
             raise ConfigError(f"{name}: the key 'targetShips' or 'encounters' is missing")
         others = [_target_ship(encounter, own_ship) for encounter in encounters.items(least=1)]
-    left_out = Counter({"turns at waypoints": turns})
     return Situation(name if title is None else title.text(), (own_ship, *others), left_out=+left_out)
 
 
@@ -107,8 +114,14 @@ def _local_position(position: Node, origin: Point) -> Point:
     return place
 
 
-def _ship_and_turns(ship: Node, origin: Point) -> tuple[Ship, int]:
-    """Return a ship on the course of its first leg, and the number of turns at its waypoints."""
+def _read_ship(ship: Node, origin: Point, left_out: Counter[str]) -> Ship:
+    """Return a ship on the course of its first leg, and count its turns at waypoints and changes of speed.
+
+    Args:
+        ship: own ship or target ship.
+        origin: latitude and longitude of the position (0, 0) (degrees).
+        left_out: number of features that are left out, by their type in words, to which the counts are added.
+    """
     initial, waypoints = _initial_state(ship), _waypoints(ship)
     position = _local_position(_position(ship), origin)
     speed = initial.get("sog", "speed") or (_speed_at_waypoint(waypoints[0]) if waypoints else None)
@@ -120,7 +133,11 @@ def _ship_and_turns(ship: Node, origin: Point) -> tuple[Ship, int]:
     course = first_course(position, points, None if degrees is None else math.radians(degrees))
     if course is None:
         raise ConfigError(f"{ship.place}: the key 'cog' is missing, and there is no waypoint ahead")
-    return Ship(position, course, KNOT * speed.number(0.0, MAX_SHIP_SPEED)), count_turns([position, *points])
+    stated_speeds = (speed, *map(_speed_at_waypoint, waypoints))
+    speeds = [each.number(0.0, MAX_SHIP_SPEED) for each in stated_speeds if each is not None]
+    left_out["turns at waypoints"] += count_turns([position, *points])
+    left_out["changes of speed"] += has_speed_changes(speeds)
+    return Ship(position, course, KNOT * speeds[0])
 
 
 def _speed_at_waypoint(waypoint: Node) -> Node | None:

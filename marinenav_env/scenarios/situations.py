@@ -52,6 +52,8 @@ SPEED_RESERVE = 1.25
 """Top speed of a vessel slower than the own vessel, relative to its initial speed."""
 MIN_THRUSTER_SPEED = 0.3
 """Smallest speed that the thrusters of a vessel are made for (m/s)."""
+MAX_STEADY_SPEED_DIFFERENCE = 0.05
+"""Largest difference of the speeds of a ship that does not count as a change of speed, relative to the initial one."""
 
 Point = tuple[float, float]
 """Position: north and east (m)."""
@@ -116,6 +118,15 @@ def count_turns(waypoints: Sequence[Point]) -> int:
     """Return the number of turns along waypoints, that is of legs after the first."""
     apart = [point for point, before in zip(waypoints[1:], waypoints, strict=False) if point != before]
     return max(len(apart) - 1, 0)
+
+
+def has_speed_changes(speeds: Sequence[float]) -> bool:
+    """Return whether a ship changes its speed by more than MAX_STEADY_SPEED_DIFFERENCE.
+
+    Args:
+        speeds: speeds of the ship, the initial one first, in any unit.
+    """
+    return max(speeds) - min(speeds) > MAX_STEADY_SPEED_DIFFERENCE * speeds[0]
 
 
 # Similarity -------------------------------------------------------------------------------------

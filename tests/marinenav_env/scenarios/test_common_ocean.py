@@ -42,7 +42,7 @@ def test_any_numbers_are_read_back():
             Ship((number(), number()), 0.1, 1e-9, track=states),
         )
         turns = any(abs(math.remainder(state[3] - 0.1, 2.0 * math.pi)) > math.radians(5.0) for state in states)
-        left_out = {"turns of tracks": 1} if turns else {}
+        left_out = {"changes of speed": 1} | ({"turns of tracks": 1} if turns else {})
         obstacles = tuple((number(), number(), abs(number())) for _ in range(3))
         situation = Situation("x", ships, obstacles, 0.5, is_to_scale=True, left_out=left_out)
         assert parse_common_ocean(common_ocean_text(situation), "x") == situation

@@ -163,6 +163,14 @@ def test_turns_are_left_out_with_a_warning(tmp_path):
     assert episode == read_scenarios(SAMPLES / "dnv_generated.json")[0]
 
 
+def test_speeds_of_later_legs_are_left_out_with_a_warning(tmp_path):
+    content = copy.deepcopy(GENERATED)
+    content["targetShips"][0]["waypoints"][1]["leg"]["sog"] *= 0.5
+    with pytest.warns(UserWarning, match=r"slows\.json: left out 1 changes of speed"):
+        (episode,) = read_scenarios(written(tmp_path, "slows.json", content))
+    assert episode == read_scenarios(SAMPLES / "dnv_generated.json")[0]
+
+
 # NTNU -------------------------------------------------------------------------------------------
 
 
@@ -180,13 +188,13 @@ def test_scenarios_of_colav_simulator():
 
 def test_ships_of_colav_simulator_without_a_part_of_their_state(tmp_path):
     ship = {"waypoints": [[0.0, 0.0, 50.0], [0.0, 100.0, 100.0]], "speed_plan": [4.0, 5.0, 5.0]}
-    other = {"csog_state": [900.0, 0.0, 3.0, 180.0]}
+    other = {"csog_state": [900.0, 0.0, 3.0, 180.0], "speed_plan": [4.0, 4.0]}
     path = written(tmp_path, "two.json", {"ship_list": [ship, other]})
     (situation,) = read_situations(path)
     first, second = situation.ships
     assert (first.position, first.speed) == ((0.0, 0.0), 4.0) and math.degrees(first.course) == pytest.approx(90.0)
     assert math.degrees(second.course) == pytest.approx(180.0)
-    assert situation.left_out == {"turns at waypoints": 1, "changes of speed": 1}
+    assert situation.left_out == {"turns at waypoints": 1, "changes of speed": 2}
 
 
 def test_yaml_needs_its_package(monkeypatch):
@@ -211,6 +219,7 @@ def test_scenarios_of_common_ocean(tmp_path):
     assert other.track[1] == pytest.approx((2, 1040.0, 920.0, -0.9, 5.5))
     assert situation.obstacles == ((500.0, -300.0, 50.0),)
     assert situation.left_out == {
+        "changes of speed": 1,
         "further goal states": 1,
         "obstacles that are no circles": 1,
         "turns of tracks": 1,
