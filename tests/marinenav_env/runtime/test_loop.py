@@ -402,7 +402,7 @@ def test_a_host_read_breaks_the_capture_and_not_the_run():
 
 BREAK = """
 import torch
-from marinenav_env.runtime.loop import WARM_UPS, Loop
+from marinenav_env.runtime.loop import WARMUP_CALLS, Loop
 
 device = torch.device("cuda:0")
 shared, said = torch.Generator(device).manual_seed(0), []
@@ -422,11 +422,11 @@ def read(state, value):
 good = Loop(draw, (), device, generators=[shared], log=said.append)
 broken = Loop(read, (), device, generators=[shared], log=said.append)
 zeros = torch.zeros(2, device=device)
-found = [good(zeros)["noise"].clone() for _ in range(WARM_UPS + 2)]
-found += [broken(zeros)["sum"] - 1.0 for _ in range(WARM_UPS + 2)]
+found = [good(zeros)["noise"].clone() for _ in range(WARMUP_CALLS + 2)]
+found += [broken(zeros)["sum"] - 1.0 for _ in range(WARMUP_CALLS + 2)]
 assert len(said) == 1 and good.captures and not broken.captures, said
 assert torch.cuda.current_stream() == usual
-found += [good(zeros)["noise"].clone() for _ in range(WARM_UPS + 3)]
+found += [good(zeros)["noise"].clone() for _ in range(WARMUP_CALLS + 3)]
 shared.manual_seed(0)
 expected = [torch.rand(2, generator=shared, device=device) for _ in found]
 # One stream of numbers for all that draw.

@@ -66,8 +66,7 @@ def test_each_worker_has_its_share_of_one_world():
         {"training_schedule.timesteps": [0, 5, 9, 10, 11, 12]}, ["trainer.num_envs=8", *TWO, "execution.compile=false"]
     )
     environment, agent = make_environment(config), agent_of("AC-IQN")
-    made = [make() for make in workers._worker_env_factories(environment, agent, 0, noise(), 12)]
-    made += [make() for make in workers._worker_env_factories(environment, agent, 0, noise(), 0)]
+    made = [make() for step in (12, 0) for make in workers._worker_env_factories(environment, agent, 0, noise(), step)]
     assert [env.num_envs for env in made] == [4] * 4
     assert [env.env_steps for env in made] == [6, 6, 0, 0]
     assert made[0].reset_pool._curriculum.timesteps == (0, 3, 5, 5, 6, 6)

@@ -70,7 +70,7 @@ def test_without_generated_code_there_is_no_triton_kernel_either(tmp_path, attem
 @pytest.mark.parametrize("problem", ["the cache is damaged; delete it", ""])
 def test_of_several_processes_one_without_generated_code_ends(tmp_path, monkeypatch, problem):
     folder = new_run(tmp_path, "execution.compile=true")
-    ranks = SimpleNamespace(size=2, rank=1, is_main=False, any=lambda flag: flag)
+    ranks = SimpleNamespace(size=2, rank=1, is_main=False, any_rank=lambda flag: flag)
     monkeypatch.setattr(module, "Ranks", lambda: ranks)
     for name, result in (
         ("compiler", lambda: ""),

@@ -52,6 +52,6 @@ def test_memory_estimate_counts_what_is_kept_and_gives_losses_of_any_size(tmp_pa
     assert all(item.size > 0 for item in found.entries)
     state = torch.get_rng_state()
     for count in (1, 5):
-        found.loss(count)
+        found.compute_losses(count)
     assert torch.equal(torch.get_rng_state(), state)
     assert found.robots_per_sample == (1 if isinstance(trainer.config.trainer, OffPolicyConfig) else 3)

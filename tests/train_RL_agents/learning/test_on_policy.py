@@ -420,7 +420,7 @@ def test_memory_estimate_by_hand(tmp_path, words):
     assert (found.extra_bytes_per_sample, found.robots_per_sample) == (0, 3)
     sizes, loss = [], agent.loss
     agent.loss = lambda batch, noise: sizes.append(batch.weight.shape) or loss(batch, noise)
-    found.loss(5)
+    found.compute_losses(5)
     assert sizes == [(5, 3)]
 
 

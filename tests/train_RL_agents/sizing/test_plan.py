@@ -66,7 +66,7 @@ def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
     found = plan_memory(trainer.config, CPU)
     held = leaf_bytes(rows)
     priorities = replay.sampler
-    assert size_of(found, "replay") == held + leaf_bytes(vars(priorities.sums).values() if priorities else [])
+    assert size_of(found, "replay") == held + leaf_bytes(vars(priorities.priorities).values() if priorities else [])
     assert size_of(found, "networks, targets, EMA copy") == held_weights(learner)
     learner.update(to_batch(trainer.algorithm.example_transition.expand(4).clone()))
     assert size_of(found, "optimiser") == pytest.approx(held_by_optimizer(learner), rel=0.1)
@@ -94,7 +94,7 @@ def test_exact_items_of_on_policy_runs_are_what_is_allocated(tmp_path, tiny, wor
 def test_a_kernel_for_gpus_is_planned_for():
     words = ["agent_type=DQN", "execution.kernel=triton"]
     own, usual = (plan_memory(from_dict({}, each), CPU) for each in (words, words[:1]))
-    assert own.items == usual.items
+    assert own.entries == usual.entries
 
 
 def test_a_rollout_has_room_for_all_its_steps():
