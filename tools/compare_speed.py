@@ -35,7 +35,7 @@ SIDES = ("old", "new")
 _UNREACHABLE_STEPS = 1_000_000
 """Length (env-steps) of a training that is killed long before, after its first update and return."""
 _RUNS_PER_PAIR = 8
-"""Number of runs per side and pair."""
+"""Number of runs of each checkout in a pair."""
 
 
 # In the process of a checkout -------------------------------------------------------------------
@@ -175,7 +175,13 @@ TimeFunctions = dict[str, Callable[[int], float]]
 
 
 def measure_alternating(measure: TimeFunctions, steps: int, pairs: int) -> list[float]:
-    """Return the ratio of the old time to the new time in each of several pairs of runs of a number of steps."""
+    """Return the ratio of the old time to the new time in each of several pairs, whose runs alternate.
+
+    Args:
+        measure: for each of ``old`` and ``new``, a function that makes a number of steps and returns their time (s).
+        steps: number of steps of a run.
+        pairs: number of pairs, each of eight runs of either checkout.
+    """
     ratios = []
     for _ in range(pairs):
         seconds = dict.fromkeys(SIDES, 0.0)
@@ -195,7 +201,10 @@ def ratio_text(ratios: Sequence[float]) -> str:
 
 
 def calibrate_steps(measure: TimeFunctions, seconds: float) -> int:
-    """Return the number of steps that take about ``seconds``; both sides make equally many steps meanwhile."""
+    """Return the number of steps that take the slower checkout about ``seconds``, from trial runs of both.
+
+    ``measure`` has, for each of ``old`` and ``new``, a function that makes some steps and returns their time (s).
+    """
     steps = 1
     while True:
         elapsed = max(run(steps) for run in measure.values())

@@ -31,7 +31,7 @@ MARINENAV_COMMAND = [sys.executable, "-m", "train_RL_agents"]
 _MAX_OUTPUT_LENGTH = 4000
 """Number of characters at the end of a step's output that are kept."""
 _MIN_REMAINING_TIME = 5.0
-"""Remaining time (s) below which no step is started."""
+"""Smallest time left until the limit ``--minutes`` of this call at which a further step is started (s)."""
 
 SIZE_OPTIONS = {
     "world": ["--envs", "16384"],

@@ -68,7 +68,8 @@ class EvaluationOptions(TypedDict, total=False):
     fresh: bool
     """True for new scenarios and noise."""
     risk: float | Literal["adaptive"]
-    """Share of the worst outcomes to act on (CVaR level) in (0, 1], for agents that estimate distributions."""
+    """Share of the worst outcomes to act on (CVaR level) in (0, 1], for agents that estimate distributions; with
+    ``adaptive`` it is clip(distance of the closest observed object / 2 boat lengths, 0, 1)."""
     others: str
     """Policy or baseline that steers the other vessels of the suites imazu_own and encounters_own; with the prefix
     ``blind:`` it sees no objects."""

@@ -52,12 +52,20 @@ class _FirstVesselWorlds(NumpyWorlds):
         self._others = others
 
     def reset(self, seed: Any = None) -> None:
-        """Start new episodes in all worlds, like NumpyWorlds.reset, and require that each has an agent."""
+        """Start new episodes in all worlds, like NumpyWorlds.reset.
+
+        Raises:
+            ConfigError: when an episode has no agent; see _require_agents.
+        """
         super().reset(seed)
         self._require_agents(np.ones(self.env.num_envs, np.bool_))
 
     def start_episodes(self, over: NDArray[np.bool_]) -> None:
-        """Start a new episode where ``over`` [E] is true, and require that it has an agent."""
+        """Start a new episode in the worlds where ``over`` [E] is true.
+
+        Raises:
+            ConfigError: when a new episode has no agent; see _require_agents.
+        """
         super().start_episodes(over)
         self._require_agents(over)
 

@@ -19,10 +19,11 @@ from marinenav_env.runtime.philox import RandomSource, uniform
 
 ROBOTS, COURSES, DISTANCES, PLACE_OFFSETS, INITIAL_MOTION, HEADINGS, CORES, OBSTACLES = range(2**16, 2**16 + 8)
 VESSELS, WEATHER, LEVEL_CHOICES, POOL_ENTRIES, BEHAVIOUR_CHOICES, FAULTS, DELAYS = range(2**16 + 8, 2**16 + 15)
-"""Purposes of random numbers: what is drawn, one number for each; numbers of different purposes are independent. The
-noise of the world has the purposes from 0."""
+"""Identifiers of the quantities that are drawn, called purposes; random numbers of different purposes are independent.
+The noise of the world has the purposes from 0."""
 ATTEMPT_STRIDE = 2**12
-"""Difference between the purposes of the random numbers of one attempt at a scenario and of the next."""
+"""Number by which the purpose of random numbers (the identifier of the quantity that is drawn) grows when a scenario is
+drawn anew, so that each attempt has independent numbers."""
 FIRST_CANDIDATES = 64
 """Number of candidates per scenario that are examined first."""
 CANDIDATE_GROWTH = 4
@@ -83,13 +84,14 @@ class GeneratorDraws:
 class CounterDraws:
     """Random numbers of P scenarios from a counter-based source, with one environment of the source per scenario.
 
-    The numbers depend only on the source (seed, environment and step), the purpose and the attempt.
+    The numbers depend only on the source (seed, environment and step), the purpose (what is drawn, such as ROBOTS) and
+    the attempt.
     """
 
     source: RandomSource
     dtype: torch.dtype
     attempt: int = 0
-    """Number of earlier attempts at these scenarios; every attempt has different numbers."""
+    """Number of times that these scenarios were drawn before; every attempt has independent numbers."""
 
     @property
     def can_draw_parts(self) -> bool:
@@ -148,7 +150,7 @@ def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.d
         source: generator, or counter-based random source of P environments.
         size: number of scenarios P.
         dtype: floating-point type of the numbers.
-        attempt: number of earlier attempts at these scenarios.
+        attempt: number of times that these scenarios were drawn before; only a counter-based source uses it.
     """
     if isinstance(source, torch.Generator):
         return GeneratorDraws(source, size, dtype)

@@ -50,7 +50,7 @@ ONSET_LEAD_TIMES = (2.0, 8.0)
 
 
 class Encounters(NamedTuple):
-    """Starts, goals, motion and behaviours of the robots of P encounters."""
+    """Starts, goals, motion and behaviours of P encounters with R robot slots; values in empty slots do not matter."""
 
     places: Tensor
     """[4, P, R] x and y of the starts, then x and y of the goals (m)."""
@@ -61,9 +61,11 @@ class Encounters(NamedTuple):
     scripted: Tensor
     """[P, R] bool, robots that are not controlled by actions."""
     behaviour: Tensor | None
-    """[P, R] int64, index of each scripted robot's behaviour in BEHAVIOURS; None if all keep course and speed."""
+    """[P, R] int64, index of each scripted robot's behaviour in levels.BEHAVIOURS; None if all scripted robots
+    keep course and speed."""
     onset: Tensor | None
-    """[P, R] time at which the behaviour begins (s); None if all scripted robots keep course and speed."""
+    """[P, R] time from the start of the episode until the behaviour begins (s); None if all scripted robots keep course
+    and speed."""
 
 
 def _min_relative_speed(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
@@ -86,7 +88,7 @@ class EncounterSampler:
     Args:
         config: constraints on scenarios, and factors on lengths and speeds.
         levels: levels that scenarios are drawn for.
-        sides: [2, L] width and height of the map of each level (m).
+        sides: [2, L] width and height of the map of each of the L levels (m).
         options: device and floating-point type of the tensors.
     """
 
@@ -115,7 +117,7 @@ class EncounterSampler:
         """True if vessels of any level start in motion."""
 
     def draw(self, level: Tensor, present: Tensor, is_encounter: Tensor, draws: Draws) -> Encounters:
-        """Draw robots whose courses meet at one point.
+        """Draw encounters of robots whose courses meet at one point, for P scenarios of up to R robots.
 
         The point is the centre of the map; vessels with a delay meet robot 0 farther along its course.
 

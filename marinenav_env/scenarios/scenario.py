@@ -44,7 +44,7 @@ def blank_scenarios(
         size: number of scenarios P.
         robots: number of robot slots R.
         obstacles: number of obstacle slots O.
-        cores: number of core slots C.
+        cores: number of slots C for vortex cores of the current.
         device: device of the tensors.
         dtype: floating-point type of the tensors.
     """
@@ -146,8 +146,9 @@ def _check_room(config: ScenarioConfig, level: Level) -> None:
 class ScenarioSampler:
     """Sampler of scenarios of mixed levels on a device, without host reads that wait for the device.
 
-    As published, a scenario whose draws are used up has fewer robots, cores or obstacles than its
-    level requires. CompleteSampler draws scenarios that have all of them.
+    Robots, vortex cores of the current and obstacles are drawn by rejection. As in the published sampler, a scenario
+    has fewer of them than its level requires if ``config.draws`` draws do not suffice; CompleteSampler draws scenarios
+    that have all of them.
 
     Args:
         config: constraints on scenarios.

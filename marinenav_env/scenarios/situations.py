@@ -210,10 +210,10 @@ def scale_situation(situation: Situation, world: WorldConfig) -> Situation:
 
 
 def _with_goals(ships: Sequence[Ship], scale: ScenarioConfig) -> list[Ship]:
-    """Return scaled ships with goals: the stated one, else the end of the track, else beyond the closest approach.
+    """Return ships with goals: the stated one, else the end of the track, else beyond the closest approach.
 
     Args:
-        ships: scaled ships, the own ship first.
+        ships: ships whose positions and speeds are scaled to this world, the own ship first.
         scale: settings with the factors on the lengths and speeds of the world.
     """
     own, *others = ships
@@ -285,12 +285,12 @@ def _clipped_setpoints(vessel: VesselConfig, speed: float, robot: int) -> list[f
 
 
 def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: float) -> VesselConfig:
-    """Return the vessels with weaker thrusters where ships are slower than the own one.
+    """Return the settings of the vessels, with a smaller ``max_thrust`` for those slower than the own vessel.
 
     Args:
-        vessel: vessels of the ships.
-        ships: scaled ships, the own ship first.
-        slowest: smallest speed that thrusters are made for (m/s).
+        vessel: settings of the vessels, with a number for all or a tuple with one for each.
+        ships: initial states of the vessels, scaled to this world, the own vessel first.
+        slowest: smallest initial speed for which the thrust is reduced (m/s); slower vessels get the thrust for it.
     """
     base = vessel.max_thrust if isinstance(vessel.max_thrust, tuple) else (vessel.max_thrust,) * len(ships)
     limits = [

@@ -221,7 +221,7 @@ class ResetPool(ABC):
         """
 
     def due(self, env_steps: int) -> list[Tensor]:
-        """Return the groups of entries that are due for replacement; called once per vector step.
+        """Return which groups of adjacent pool entries are due for replacement; called once per vector step.
 
         Args:
             env_steps: env-steps of the run so far, which a curriculum may depend on.
@@ -232,7 +232,7 @@ class ResetPool(ABC):
         return []
 
     def replace(self, begin: Tensor) -> None:
-        """Replace a group of entries in place; this can be captured in a CUDA graph.
+        """Replace a group of adjacent pool entries in place; this can be captured in a CUDA graph.
 
         Args:
             begin: index of the first entry to replace, [] int64.
@@ -330,7 +330,12 @@ class SampledPool(ResetPool):
             self.replace(begin)
 
     def _change_level(self, env_steps: int) -> list[Tensor]:
-        """Set the current level, and return all groups of entries if it is a new one, else none."""
+        """Set the level from which scenarios are drawn to the one that is scheduled at an env-step.
+
+        Returns:
+            If the level is a new one, indices [] int64 of the first of each ``refresh_size`` pool entries that
+            ``replace`` replaces at once, together all entries; else an empty list.
+        """
         level = self._curriculum.level_at(env_steps)
         if level == self._level:
             return []
@@ -338,7 +343,10 @@ class SampledPool(ResetPool):
         return [*self._begins]
 
     def due(self, env_steps: int) -> list[Tensor]:
-        """Return the groups of entries to replace now: all when the level changes, one at every refresh interval."""
+        """Return the first entry, [] int64, of each group of ``refresh_size`` entries to replace in this vector step.
+
+        All groups are due when the level of the curriculum changes, and one at every ``refresh_interval``.
+        """
         begins = self._change_level(env_steps)
         self._ticks += 1
         if self._ticks % self._curriculum.refresh_interval == 0:

@@ -58,7 +58,10 @@ class BuiltInEnvironment:
         """Names of the entries of the observation that the trainer checks, because they may be infinite or NaN."""
 
     def make_agent(self, device: torch.device) -> Agent[Any]:
-        """Return a new agent of the run.
+        """Return a new, untrained agent of the kind and with the settings that the run's configuration states.
+
+        Args:
+            device: device of the agent's networks.
 
         Raises:
             ConfigError: when the agent cannot act in this environment.

@@ -51,7 +51,9 @@ Hash = Annotated[str, Rule("32 hexadecimal digits", lambda text: bool(_HASH.full
 _KEYS_IN_FILES = {"compliance": "conduct"}
 """Keys in files by field of SuiteResult, where they differ."""
 Counts = tuple[NonNegativeInt, ...]
+"""Nonnegative integers, such as one per episode."""
 Numbers = tuple[float, ...]
+"""Finite numbers, such as one per episode."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class SuiteResult:
     seed: NonNegativeInt
     """Seed of scenarios and measurement noise."""
     groups: tuple[str, ...]
-    """Names of the groups."""
+    """Names of the groups of scenarios by which results are reported."""
     level: Counts
     """[N] index of each episode's group in ``groups``."""
     outcome: str
@@ -219,9 +221,11 @@ class Entry:
     """Results of one policy on the suites of the benchmark."""
 
     policy: dict[str, Any]
-    """Name, agent, env_steps, sha256 of the file, and what the policy observes; texts, numbers and null."""
+    """Description of the policy: ``name``, ``agent``, and of a trained one ``env_steps`` (of its training), ``file``,
+    ``sha256`` (of the file) and what it observes; values are texts, numbers or None."""
     program: dict[str, Any]
-    """Versions of the packages, and the revision of the program."""
+    """Software that made the entry, by name: versions of ``python``, the ``platform`` and packages, ``revision`` (git
+    commit) and ``changed`` (``yes`` if files differed from that commit)."""
     made: str
     """Date on which the entry was made (UTC)."""
     suites: dict[str, SuiteResult]

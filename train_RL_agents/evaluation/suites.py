@@ -37,23 +37,24 @@ from train_RL_agents.utils.closest import did_you_mean
 
 @dataclass(frozen=True)
 class Part:
-    """Scenarios of a set that are run in one batch, with their world."""
+    """Scenarios of a ScenarioSet that are run together as one batch, and how they are run."""
 
     world: WorldConfig
-    """World of the scenarios."""
+    """Settings of the world in which the scenarios are run; Episode objects have vessels and weather of their own."""
     scenarios: Scenario | Sequence[Episode]
-    """N scenarios; the ``level`` of scenario tensors is the index of their group in the set."""
+    """N scenarios; the ``level`` of scenario tensors is the index of their group in ScenarioSet.groups."""
     only_own: bool = False
     """True if the policy controls only robot 0; the others keep course and speed, or are steered by another policy."""
     levels: tuple[int, ...] | None = None
-    """Index of the group of each of N Episode objects; None: they form one group, or ``scenarios`` are tensors."""
+    """Index in ScenarioSet.groups of the group of each of N Episode objects; None: they form one group, or
+    ``scenarios`` are tensors."""
     situations: tuple[int, ...] | None = None
-    """Number of the situation that each scenario repeats; None: all scenarios differ."""
+    """Number of the traffic situation that each of the N scenarios repeats with other noise; None: all differ."""
     others: str = ""
     """Name of the policy or baseline that steers all vessels but robot 0 if ``only_own``; empty: they keep course and
     speed."""
     seed: int | None = None
-    """Seed of the measurement noise; None: that of the set."""
+    """Seed of the measurement noise; None: that of the ScenarioSet."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ class ScenarioSet:
     name: str
     """Name of the suite; ``levels`` or ``scenarios`` if drawn from levels or read from a file."""
     groups: tuple[str, ...]
-    """Names of the groups of the report."""
+    """Names of the groups of scenarios by which results are reported."""
     parts: tuple[Part, ...]
-    """Scenarios in one or more batches."""
+    """Scenarios, in parts that are each run as one batch."""
     seed: int
     """Seed of scenario sampling and measurement noise."""
 
@@ -81,7 +82,7 @@ class ScenarioSet:
 
 
 GroupsAndParts = tuple[tuple[str, ...], tuple[Part, ...]]
-"""Names of the groups of a suite, and its scenarios in parts."""
+"""Names of the groups of a suite, and its scenarios in parts, each of which is run as one batch."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Suite:
     about: str
     """Description in one line."""
     make: Callable[[WorldConfig, int, int], GroupsAndParts]
-    """Function from a world, a number of episodes and a seed to the names of the groups and the parts."""
+    """Function from a world, a number of episodes and a seed to the names of the groups, and the scenarios as parts."""
     episodes: int
     """Default number of episodes per group; per level in ``noise``, ``vessels``, ``weather`` and ``faults``, and per
     situation in ``dnv``."""
@@ -277,14 +278,14 @@ def _make_encounters(world: WorldConfig, episodes: int, seed: int, only_own: boo
 def _make_unruly(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return encounters with vessels that misbehave or are steered by other policies."""
     parts = (
-        replace(_make_part(drawn.world, drawn.scenarios, bool(drawn.others)), others=drawn.others)
+        replace(_make_part(drawn.world, drawn.scenarios, bool(drawn.other_policy)), others=drawn.other_policy)
         for drawn in unruly_scenarios(world, episodes, seed)
     )
     return GROUP_NAMES, tuple(parts)
 
 
 def _make_part(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
-    """Return scenarios as a part of a suite; with ``only_own``, the other vessels collide only with the own one."""
+    """Return scenarios as a Part; with ``only_own``, the policy controls vessel 0, and others collide only with it."""
     if only_own:
         world = _with_ghosts(world, scenarios.robot_mask.shape[-1])
     return Part(world, scenarios, only_own)

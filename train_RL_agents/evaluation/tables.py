@@ -134,7 +134,8 @@ RATE_COLUMNS = {
     "exact 95% Poisson interval; without one its lower end",
     **{f"hours_per_broken_{role.replace('-', '_')}": f"the same of the role {role}" for role in ROLES[1:]},
 }
-"""Columns of rates of broken rules in the suites of encounters, with their meanings; the first also in ``rules``."""
+"""Columns of rates of broken rules, with their meanings: ``hours_per_broken_rule``, in the suite ``rules`` and in the
+suites of encounters, and ``hours_per_broken_ROLE`` for each role of a vessel, only in the suites of encounters."""
 
 UNRULY_COLUMNS = {
     "no_collision": "encounters without a collision of the own vessel, with the 95% Wilson interval",
@@ -160,7 +161,8 @@ class Result:
     """Differences of success rates from the first policy by group and overall, see rows.paired_difference; None for
     the first policy."""
     compliance: dict[str, dict[str, Any]] | None = None
-    """Compliance with the rules of the sea, or safety, by group; None for suites without such scores."""
+    """Metrics of compliance with the rules of the sea, or of safety, by group and name (see compliance_columns); None
+    for suites without such metrics."""
     situations: dict[str, int] | None = None
     """Number of situations ``without_collision`` in any of their episodes, and number of ``all`` situations; None for
     other suites than those of encounters."""

@@ -1,4 +1,7 @@
-"""Runs of all seeds of one configuration, new or resumed: sizes for the device, run folders, first printed lines."""
+"""Preparation of the training runs of all seeds of one configuration, new or resumed.
+
+Batch sizes and the like are fitted to the device, run folders are made, and the lines that introduce a run are printed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from train_RL_agents.utils.progress import relative_to_cwd
 
 
 def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto", at_once: int = 1) -> SizedConfig:
-    """Return a configuration with sizes for its device and a plan of its memory, before a run folder is made.
+    """Return a configuration with sizes, such as of batches, for its device, and a plan of the memory it needs.
 
     Args:
         path: configuration file, or name of a shipped one; None for the defaults.
@@ -57,7 +60,7 @@ def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto",
 
 
 def _banner(folder: Path, agent: str, device: str, more: str, root: Path) -> list[str]:
-    """Return the first lines that a run prints.
+    """Return the two lines that a run prints first: what runs on which device, and the command for TensorBoard.
 
     Args:
         folder: run folder or training folder.

@@ -20,7 +20,9 @@ from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import read_json
 
 _MAX_EXAMPLES = 100
+"""Largest number of examples in a ``contract.json``."""
 _MAX_TOLERANCE = 0.01
+"""Largest tolerance that a ``contract.json`` may state, as a share of 1 + |output|."""
 
 
 def check_file(path: Path) -> tuple[int, float]:
@@ -73,6 +75,11 @@ def load_checked(path: Path) -> NetworkFunction:
 def _compare_outputs(path: Path, outputs: dict[str, Tensor], examples: _Examples) -> float:
     """Return the largest difference between outputs and the examples' outputs, as a share of 1 + |output|.
 
+    Args:
+        path: file that the outputs come from, for messages.
+        outputs: outputs [B, ...] by name.
+        examples: B examples with the expected outputs and the tolerance.
+
     Raises:
         ConfigError: when the difference exceeds the tolerance of the contract, or an output has another shape.
     """
@@ -105,7 +112,7 @@ class _Examples(NamedTuple):
     tolerance: float
     """Largest allowed difference of an output, as a share of 1 + |output|."""
     hashes: dict[str, Any]
-    """SHA-256 of exported files by name."""
+    """SHA-256 of exported files by name of the file, in hexadecimal digits."""
 
 
 def _to_float64(numbers: Any) -> Tensor:
@@ -184,7 +191,12 @@ def _load_in_sandbox(path: Path, examples: _Examples) -> NetworkFunction:
 
 
 def _compute_outputs(path: Path, call: NetworkFunction, examples: _Examples) -> dict[str, Tensor]:
-    """Return the outputs [B, ...] by name that a network computes for the examples, one at a time.
+    """Return the outputs [B, ...] by name that a network computes for the B examples, one at a time.
+
+    Args:
+        path: file of the network, for messages.
+        call: network, a function from the inputs [1, ...] of one example, in their order, to its outputs.
+        examples: examples with the inputs, and with the names of the outputs in order.
 
     Raises:
         ConfigError: when they cannot be computed, or some are missing.

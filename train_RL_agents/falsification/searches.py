@@ -15,8 +15,8 @@ from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.falsification.encounters import Encounters, SearchSpace, concatenate_batches, signatures
 
 ELITE_SIZE = 20
-"""Number of encounters around which others are drawn while fewer failures are known: those with the smallest
-clearance."""
+"""Number of encounters, those with the smallest clearance, around which new ones are drawn while fewer failures than
+this are known."""
 KERNEL_STD = 0.06
 """Standard deviation of the continuous parameters, each in [0, 1], around an encounter of the elite."""
 MUTATION_PROBABILITY = 0.03
@@ -25,31 +25,33 @@ RANDOM_SHARE = 0.05
 """Share of the encounters after the first population that are random."""
 FAILURE_SHARE_POWER = 4
 """Exponent of the share of failures in the weight of encounters that count as the same (see encounters.signatures)."""
-UNAVOIDABLE_CLEARANCE = 10.0
-"""Clearance that is assumed for unavoidable collisions (m), so that they are not searched for."""
+UNAVOIDABLE_COLLISION_SCORE = 10.0
+"""Score of an unavoidable collision in place of its clearance (m); it is large, so that the search, which prefers small
+scores, does not look for more of them."""
 
 
 class Trials(NamedTuple):
-    """Outcomes of P encounters."""
+    """Outcomes of P encounters, each of which was run once."""
 
     clearance: Tensor
     """[P] smallest distance between the hull of the own vessel and another (m), negative if they collided."""
     collision: Tensor
     """[P] bool: the own vessel collided."""
     unavoidable: Tensor
-    """[P] bool: no manoeuvre avoids the collision once the misbehaviour could be observed; see avoidance."""
+    """[P] bool: the own vessel collided, and no manoeuvre from the moment on at which it could see the misbehaviour
+    avoids that; see evaluation.avoidance."""
     unavoidable_at_sight: Tensor
-    """[P] bool: no manoeuvre avoids the collision even from the first sight of a vessel on."""
+    """[P] bool: likewise no manoeuvre from the moment on at which it first sees a vessel avoids that."""
     hit: Tensor
-    """[P] int64 index, among the others, of the vessel that came closest."""
+    """[P] int64 index, among the vessels other than the own one, of the vessel that came closest."""
 
     def rows(self, chosen: Tensor) -> Trials:
-        """Return the outcomes that indices or a bool mask [P] select."""
+        """Return the outcomes of some of the P encounters, chosen by their indices [N] or by a bool mask [P]."""
         return Trials(*(tensor[chosen] for tensor in self))
 
     @property
     def failed(self) -> Tensor:
-        """Return the failures: collisions that were avoidable, [P] bool."""
+        """Return in which of the P encounters the own vessel had an avoidable collision, a failure, [P] bool."""
         return self.collision & ~self.unavoidable
 
 
@@ -135,7 +137,7 @@ class CrossEntropy:
         failures = torch.zeros(len(total), dtype=failed.dtype).index_add(0, group, failed)
         weights = failed * ((failures / total) ** FAILURE_SHARE_POWER / failures.clamp_min(1.0))[group]
         if failed.sum() < ELITE_SIZE:
-            score = torch.where(trials.unavoidable, UNAVOIDABLE_CLEARANCE, trials.clearance)
+            score = torch.where(trials.unavoidable, UNAVOIDABLE_COLLISION_SCORE, trials.clearance)
             weights[score.topk(min(ELITE_SIZE, len(score)), largest=False).indices] = 1.0
         return weights
 
@@ -144,4 +146,4 @@ SEARCH_METHODS: dict[str, Callable[[SearchSpace, int], Search]] = {
     "cross-entropy": CrossEntropy,
     "random": RandomSearch,
 }
-"""Classes of searches by name of the method."""
+"""Functions from the encounters to choose from and a seed to a search, by name of the method."""

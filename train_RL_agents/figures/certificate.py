@@ -89,7 +89,14 @@ def _interval_svg(value: Estimate, bound: float | None = None) -> Markup:
 
 
 def _threshold_rows(values: Iterable[Estimate | None]) -> Iterator[dict[str, str]]:
-    """Yield the cells, by title of the column, of a row for each threshold and the value measured for it."""
+    """Yield a row for each of evaluation.thresholds.THRESHOLDS: its cells by title of the column.
+
+    Args:
+        values: value measured for each threshold, in the order of THRESHOLDS; None if it was not measured.
+
+    Yields:
+        ``measured on``, ``verdict``, ``value``, ``threshold``, and ``0 to 1``, a picture of a share with its interval.
+    """
     for threshold, value in zip(THRESHOLDS, values, strict=True):
         is_share, bound = threshold.metric != "avg_time", threshold.bound
         digits = ".3f" if is_share else ".1f"
@@ -136,7 +143,7 @@ def _tile_elements(entry: Entry, values: Sequence[Estimate | None]) -> Iterator[
 
     Args:
         entry: results of the policy.
-        values: value measured for each threshold; None if the entry does not have it.
+        values: value measured for each threshold, in the order of THRESHOLDS; None if the entry does not have it.
     """
 
     def tile(title: str, value: str, ends: str = "") -> str:

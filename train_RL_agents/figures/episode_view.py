@@ -342,13 +342,16 @@ def zone_outline(rule: int, config: ColregsConfig) -> Floats:
     corners = np.array([(aft, port), (fore, port), (fore, starboard), (aft, starboard)])
     slope, corner_y = config.crossing_corner_slope, config.crossing_corner_y
 
-    def beyond(point: NDArray[Any]) -> float:
-        """Return how far a point lies beyond the line at which the forward corner is cut."""
+    def signed_distance(point: NDArray[Any]) -> float:
+        """Return how far to starboard of the line that cuts off the forward corner a point lies (m along y).
+
+        It is negative on the side that is kept.
+        """
         return float(point[1] - corner_y + slope * (point[0] - fore))
 
     kept = []
     for start, end in zip(corners, np.roll(corners, -1, 0), strict=True):
-        first, last = beyond(start), beyond(end)
+        first, last = signed_distance(start), signed_distance(end)
         if first <= 0.0:
             kept.append(start)
         if first * last < 0.0:

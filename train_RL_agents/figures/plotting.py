@@ -20,11 +20,11 @@ from train_RL_agents.utils.files import make_folder, write_atomically
 
 # Without yellow, which is hard to see on white. Line styles, markers and hatches distinguish groups in grey, too.
 COLOURS = (*drawing.VESSEL_COLOURS[:-1], "#000000")
-"""Colours of groups, in order."""
+"""Colours of the lines and bars of groups of training runs, in the order of the groups, which repeat them."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-"""Markers of groups, in order."""
+"""Matplotlib's markers of the lines of groups of training runs, in the order of the groups."""
 HATCHES = ("", "//", "..", "xx", "\\\\", "--", "oo")
-"""Hatches of the bars of groups, in order."""
+"""Matplotlib's hatches of the bars of groups of training runs, in the order of the groups."""
 FILE_FORMATS = ("png", "pdf")
 """Formats in which every figure is written."""
 _LETTER_WIDTH = 0.095
@@ -36,7 +36,10 @@ _NARROW_WIDTH = 4.2
 
 
 def group_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return ``color``, ``linestyle``, ``marker`` and ``hatch`` of each group; up to seven differ in grey, too."""
+    """Return Matplotlib's ``color``, ``linestyle``, ``marker`` and ``hatch`` of each group of runs, by its name.
+
+    Up to seven groups differ in grey, too.
+    """
     styles = zip(cycle(COLOURS), cycle(drawing.TRACK_STYLES), cycle(MARKERS), cycle(HATCHES))
     return {
         name: {"color": colour, "linestyle": line, "marker": marker, "hatch": hatch}
@@ -45,7 +48,7 @@ def group_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _group_names(rows: Rows) -> list[str]:
-    """Return the names of the groups in rows, in order."""
+    """Return the names of the groups of runs in rows (key ``group``), in the order of their first row."""
     return list(dict.fromkeys(row["group"] for row in rows))
 
 
@@ -57,12 +60,12 @@ def _add_legend(picture: Any, handles: Any, labels: Sequence[str]) -> None:
 
 
 def draw_band(axes: Any, rows: Rows, keys: Sequence[str], style: dict[str, Any], **line: Any) -> None:
-    """Draw a line with the band of its interval.
+    """Draw a line with a shaded band between the ends of its interval.
 
     Args:
-        axes: axes to draw on.
+        axes: Matplotlib axes to draw on.
         rows: points of the line.
-        keys: names of x, middle, low and high in the rows.
+        keys: keys in the rows of x, of the line's y, and of the low and the high end of the interval.
         style: colour and line style of the group, from ``group_styles``.
         **line: further options of the line; ``drawstyle="steps-post"`` makes steps of line and band.
     """

@@ -1,4 +1,7 @@
-"""Segments of a log on the grid of the simulation, and the actuators' states at their start."""
+"""Division of a boat's log (recorded commands and poses) into segments that can be simulated.
+
+Commands are averaged over the time steps of the simulation, 0.1 s; the actuators' states at each start are included.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ class Segments:
     initial_targets: Array
     """[E, 2] steady states of the actuators under the earliest command of the 20 s before the start."""
     target_changes: Array
-    """[E, C, 2] changes of the steady states between that command and the start."""
+    """[E, C, 2] changes of the steady states between that command and the start, at most C, filled up with 0."""
     change_ages: Array
     """[E, C] times from these changes to the start (s)."""
 
@@ -100,8 +103,8 @@ def cut_segments(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Ar
     Args:
         log: log of the boat.
         parts: first and last time of each segment (s).
-        targets: [T, 2] steady states of the actuators under the commands.
-        seconds: length of all simulations (s).
+        targets: [T, 2] steady states of the actuators under the command of each sample of the log.
+        seconds: length of the simulation of every segment (s), from its first time on.
     """
     grid = np.arange(round(seconds / TIME_STEP) + 1) * TIME_STEP
     # The integral of the commands, whose differences are the means of the steps.

@@ -65,16 +65,16 @@ class ColumnLayout:
             self._columns.append(_Column(key, kind, begin, self.widths[kind], leaf.shape))
 
     def zeros(self, batch: Sequence[int], device: torch.device) -> PackedTensors:
-        """Return matrices [*batch, W] of zeros by the name of their dtype."""
+        """Return matrices [*batch, W] of zeros by the name of their dtype; W is its number of columns (``widths``)."""
         return {
             kind: torch.zeros(*batch, width, dtype=getattr(torch, kind), device=device)
             for kind, width in self.widths.items()
         }
 
     def pack(self, rows: TensorDictBase) -> PackedTensors:
-        """Pack a TensorDict of transitions with any batch shape into matrices [*batch, W].
+        """Pack a TensorDict of transitions with any batch shape into matrices [*batch, W], one per dtype.
 
-        Leaves that the example lacks are left out.
+        W is the number of columns of that dtype (``widths``). Leaves that are not part of the layout are left out.
         """
         parts: dict[str, list[Tensor]] = {kind: [] for kind in self.widths}
         batch = rows.batch_size
@@ -101,8 +101,12 @@ class ColumnLayout:
             level[key[-1]] = packed[kind][..., begin:end].view((*batch, *shape))
         return TensorDict(rows, batch, device=first.device)
 
-    def pack_marked(self, batch: TensorDictBase) -> PackedTransitions:
-        """Pack transitions [B] with their entry STORED_MASK as the mask; on a CPU, pack only those to store."""
+    def pack_stored_rows(self, batch: TensorDictBase) -> PackedTransitions:
+        """Pack the transitions [B] of a tensordict that replay must store, those whose entry ``stored`` is true.
+
+        On a CPU only these are packed, with the mask None. On a GPU, where selecting rows would wait for the device,
+        all are packed, with the entry ``stored`` [B] as the mask.
+        """
         stored = batch.get(STORED_MASK)
         index = true_indices(stored)
         if index is None:

@@ -127,7 +127,7 @@ class HostReplay:
 
     def extend(self, rows: TensorDictBase) -> None:
         """Queue the insertion of the transitions [B] of a tensordict whose entry STORED_MASK is true."""
-        self.insert(self._ring.layout.pack_marked(rows))
+        self.insert(self._ring.layout.pack_stored_rows(rows))
 
     def insert(self, rows: PackedTransitions) -> None:
         """Queue the insertion of packed transitions [B]; the tensors may be overwritten afterwards."""

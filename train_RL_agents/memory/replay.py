@@ -86,7 +86,7 @@ class Replay:
 
     def extend(self, rows: TensorDictBase) -> None:
         """Insert the transitions [B] of a tensordict whose entry STORED_MASK is true."""
-        self.insert(self.layout.pack_marked(rows))
+        self.insert(self.layout.pack_stored_rows(rows))
 
     def insert(self, rows: PackedTransitions) -> None:
         """Insert the packed transitions [B] in their mask; B must not exceed the capacity."""

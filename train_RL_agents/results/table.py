@@ -20,7 +20,7 @@ from typing import Any
 from train_RL_agents.results.statistics import Estimate
 
 UNLIMITED_WIDTH = 1_000_000
-"""Line width in characters if stdout is not a terminal."""
+"""Width of a line in characters if stdout is not a terminal, so that tables are not narrowed there."""
 
 
 def line_width() -> int:
@@ -56,7 +56,13 @@ class Column:
         return f"{header} ({self.unit})" if self.unit else header
 
     def text(self, row: Mapping[str, Any]) -> str:
-        """Return the metric of a row as text; without a metric, its lower end such as ``> 3.2``, or a dash."""
+        """Return the metric of a row as text, with its interval in brackets if the row has both ends.
+
+        If the metric is missing or None, the text is the lower end of its interval, such as ``> 3.2``, or else a dash.
+
+        Args:
+            row: values by key, with those of ``name`` and ``ends``.
+        """
         value = row.get(self.name)
         low, high = map(row.get, self.ends) if self.ends else (None, None)
         if value is None:

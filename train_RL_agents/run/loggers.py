@@ -80,7 +80,12 @@ class TorchRLLogger(RunLogger):
 
 
 def _make_csv(path: Path, resumed_at: int) -> Any:
-    """Return a logger that writes a file for every scalar, with lines ``env_steps,value``."""
+    """Return a logger that writes a file for every scalar, with lines ``env_steps,value``.
+
+    Args:
+        path: run folder, in whose folder ``csv`` the files are.
+        resumed_at: env-steps after which existing lines are deleted, as a resumed run repeats them; -1 for a new run.
+    """
     folder = path_inside(path, "csv")
     for entry in folder.rglob("*"):
         modifiable_path(folder, str(entry.relative_to(folder)))
@@ -93,7 +98,12 @@ def _make_csv(path: Path, resumed_at: int) -> Any:
 
 
 def _make_wandb(path: Path, resumed_at: int) -> Any:
-    """Return a run of Weights & Biases, offline unless WANDB_MODE says otherwise."""
+    """Return a run of Weights & Biases, offline unless WANDB_MODE says otherwise.
+
+    Args:
+        path: run folder, in which the files and the id of the run are; a resumed run continues the run of that id.
+        resumed_at: env-steps at which the run is resumed, -1 for a new run; not used.
+    """
     wandb = import_optional("wandb", "wandb")
     offline = os.environ.get("WANDB_MODE", "offline") in ("offline", "dryrun")
 
@@ -143,7 +153,12 @@ class _MLflow:
 
 
 def _make_mlflow(path: Path, resumed_at: int) -> _MLflow:
-    """Return a run of MLflow, in a file of the run folder unless MLFLOW_TRACKING_URI says otherwise."""
+    """Return a run of MLflow, in a file of the run folder unless MLFLOW_TRACKING_URI says otherwise.
+
+    Args:
+        path: run folder, in which the id of the run is; a resumed run continues the run of that id.
+        resumed_at: env-steps at which the run is resumed, -1 for a new run; not used.
+    """
     mlflow, file = import_optional("mlflow", "mlflow"), path_inside(path, "mlflow_run_id")
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -161,12 +176,13 @@ def _make_mlflow(path: Path, resumed_at: int) -> _MLflow:
 
 
 _FACTORIES: dict[str, LoggerFactory] = {"csv": _make_csv, "wandb": _make_wandb, "mlflow": _make_mlflow}
+"""Functions that make the loggers, by their name in ``config.loggers``."""
 _OPTIONAL_LOGGERS = ("wandb", "mlflow")
 """Loggers that need a package and an extra of the same name."""
 
 
 def _find_factory(name: str) -> LoggerFactory:
-    """Return the factory of a logger, which may be a user's class.
+    """Return the function that makes the logger of a name: a shipped one, or a user's class ``package.module:Class``.
 
     Raises:
         ConfigError: if the user's class cannot be imported, or does not derive from torchrl's Logger.
@@ -193,7 +209,14 @@ def check_loggers(names: Sequence[str]) -> None:
 
 
 def open_loggers(path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]) -> list[RunLogger]:
-    """Return the loggers that ``config.loggers`` names, in this order; the arguments are those of TensorBoard."""
+    """Return the loggers that ``config.loggers`` names, in this order.
+
+    Args:
+        path: run folder.
+        config: configuration of the run.
+        resumed_at: env-steps of the checkpoint from which the run is resumed, -1 for a new run.
+        heading: lines that describe the run, for TensorBoard's text page.
+    """
     settings = flatten(to_dict(config))
 
     def open_logger(name: str) -> RunLogger:

@@ -23,7 +23,10 @@ NO_GPU_PROBES_MESSAGE = "no utilisation, temperature and power of the GPU in the
 
 
 def host_probes() -> dict[str, Probe]:
-    """Return probes by tag: CPU use of all programs (%), and memory of this process (GB)."""
+    """Return functions that measure the CPU use of all programs (%) and the memory of this process (GB).
+
+    Their tags in logs are the keys ``system/cpu_percent`` and ``system/memory_gb``.
+    """
     process = psutil.Process()
     psutil.cpu_percent()  # the next call returns the mean since this one
     return {
@@ -33,8 +36,9 @@ def host_probes() -> dict[str, Probe]:
 
 
 def gpu_probes(device: torch.device) -> dict[str, Probe]:
-    """Return probes by tag: utilisation (%), temperature (deg C) and power (W) of a GPU; none for the CPU.
+    """Return functions that measure utilisation (%), temperature (deg C) and power (W) of a GPU; none for the CPU.
 
+    Their tags in logs are the keys ``gpu/utilization``, ``gpu/temperature_c`` and ``gpu/power_w``.
     The package that reads the driver is optional; without it, a warning says which values are missing.
     """
     if device.type != "cuda":
@@ -52,10 +56,10 @@ def gpu_probes(device: torch.device) -> dict[str, Probe]:
 
 
 class Monitor:
-    """Sampler of probes that leaves a shortest time between samples.
+    """Sampler of scalars about the machine that leaves a shortest time between samples.
 
     Args:
-        probes: probes by the tag of their scalar. A probe that fails is removed.
+        probes: functions that return the current value of a scalar, by its tag in logs. One that fails is removed.
         interval: shortest time between samples (s).
     """
 
@@ -65,7 +69,10 @@ class Monitor:
 
     @classmethod
     def for_device(cls, device: torch.device) -> Monitor:
-        """Return a monitor of the host and, if the device is a GPU, of the device."""
+        """Return a monitor of the host's CPU use and this process's memory, and of the device if it is a GPU.
+
+        Of a GPU it monitors utilisation, temperature and power; see host_probes and gpu_probes for tags and units.
+        """
         return cls(host_probes() | gpu_probes(device))
 
     def read(self) -> dict[str, float]:

@@ -41,7 +41,7 @@ UPDATE_RATE = "updates/s"
 FILL_CHUNK_SIZE = 65_536
 """Largest number of random rows that fill_with_random_rows inserts into replay in one call."""
 _PHASE_OF_PART = {"update": "update", "insertion": "insert", "sampling": "sample"}
-"""Phase of the trainer's timer whose time is reported as the share of a part of the loop, by part."""
+"""Phase of PhaseTimer whose time is the share of a part of the training loop in reports, by name of the part."""
 
 
 @dataclass(frozen=True)
@@ -278,15 +278,17 @@ def fill_with_random_rows(replay: Replay | HostReplay, example: TensorDictBase, 
 
 
 def time_shares(phase_seconds: dict[str, float], seconds: float) -> dict[str, float]:
-    """Return the shares of parts in the time of a run of the training loop.
+    """Return the shares of its parts in the time that the training loop took, each from 0 to 1.
 
     Args:
-        phase_seconds: seconds of each phase by name, with ``policy`` for the policy's forward pass.
-        seconds: seconds of the run.
+        phase_seconds: seconds of the phases ``collect`` (with those of the policy), ``policy`` (its forward passes),
+            ``update``, ``insert`` (storing steps) and ``sample`` (from replay); missing ones count as 0.
+        seconds: seconds of the whole loop.
 
     Returns:
-        ``share world`` (collection without the policy), ``share policy``, ``share update``, ``share insertion``,
-        ``share sampling``, ``share rest`` (the time of no part) and ``share outside`` (the last three together).
+        ``share world`` (``collect`` without the policy), ``share policy``, ``share update``, ``share insertion``
+        (``insert``), ``share sampling`` (``sample``), ``share rest`` (the time of no part) and ``share outside`` (the
+        last three together).
     """
     policy = phase_seconds.get("policy", 0.0)
     parts = {"world": phase_seconds.get("collect", 0.0) - policy, "policy": policy}

@@ -38,8 +38,8 @@ def test_what_the_others_do():
     for drawn in unruly_scenarios(WORLD, 14, 0):
         scenarios, mask = drawn.scenarios, drawn.scenarios.robot_mask
         assert drawn.world.max_steps == MAX_STEPS
-        if drawn.others:
-            assert drawn.others in POLICY_GROUPS.values() and scenarios.scripted is None
+        if drawn.other_policy:
+            assert drawn.other_policy in POLICY_GROUPS.values() and scenarios.scripted is None
             continue
         assert torch.equal(scenarios.scripted, mask & (torch.arange(mask.shape[1]) > 0))
         for group, expected in enumerate(codes):

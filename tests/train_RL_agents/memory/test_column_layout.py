@@ -83,8 +83,8 @@ def test_the_sign_of_zero_stays():
 def test_only_where_the_host_may_ask_rows_are_chosen(never_ask, monkeypatch):
     packing, rows = ColumnLayout(example()), rows_of(4)
     rows[STORED_MASK] = torch.tensor([True, False, False, True])
-    packed, stored = packing.pack_marked(rows)
+    packed, stored = packing.pack_stored_rows(rows)
     assert stored is rows[STORED_MASK] and torch.equal(packed["int64"][:, 0], rows["action"])
     monkeypatch.undo()
-    packed, stored = packing.pack_marked(rows)
+    packed, stored = packing.pack_stored_rows(rows)
     assert stored is None and torch.equal(packed["int64"][:, 0], rows["action"][[0, 3]])
