@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 from marinenav_env.scenarios.nodes import Node
@@ -133,8 +134,10 @@ def _read_ship(ship: Node, origin: Point, left_out: Counter[str]) -> Ship:
     course = first_course(position, points, None if degrees is None else math.radians(degrees))
     if course is None:
         raise ConfigError(f"{ship.place}: the key 'cog' is missing, and there is no waypoint ahead")
-    stated_speeds = (speed, *map(_speed_at_waypoint, waypoints))
-    speeds = [each.number(0.0, MAX_SHIP_SPEED) for each in stated_speeds if each is not None]
+    speeds = [speed.number(0.0, MAX_SHIP_SPEED)]
+    for stated_speed in filter(None, map(_speed_at_waypoint, waypoints)):
+        with suppress(ConfigError):  # such as 102.3, which is "not available" in AIS; these speeds are not used
+            speeds.append(stated_speed.number(0.0, MAX_SHIP_SPEED))
     left_out["turns at waypoints"] += count_turns([position, *points])
     left_out["changes of speed"] += has_speed_changes(speeds)
     return Ship(position, course, KNOT * speeds[0])

@@ -112,7 +112,7 @@ def _identify(log: Path, given: dict[str, Any]) -> int:
     from train_RL_agents.utils.files import write_atomically
 
     name = given.get("name", given["out"].stem)
-    check_vessel_name(name, "--name")
+    check_vessel_name(name, "--name" if "name" in given else "--out")
     result = report.identify(
         log, given["vessel"], given.get("frame", "ned"), given.get("fit", ()), given.get("keep", ()),
         lambda text: print(text, flush=True),

@@ -34,12 +34,15 @@ class GlobalRandomState:
             seed: seed of the generators at the beginning of the context; None: they continue.
         """
         program_states = _read_generators()
-        _write_generators(self._own_states)
-        if seed is not None:
-            random.seed(seed)
-            np.random.seed(seed % 2**32)
-            torch.manual_seed(seed)
         try:
+            _write_generators(self._own_states)
+            if seed is not None:
+                random.seed(seed)
+                np.random.seed(seed % 2**32)
+                # torch.manual_seed would seed all GPUs, and only the state of the current one is restored.
+                torch.default_generator.manual_seed(seed)
+                if torch.cuda.is_initialized():
+                    torch.cuda.manual_seed(seed)
             yield
         finally:
             self._own_states = _read_generators()

@@ -182,8 +182,9 @@ class Algorithm(ABC):
         self.learner.set_progress(progress)
         settings = self._config.trainer
         first, last = settings.imitation_weight, settings.imitation_weight_final
-        self.imitation_weight = first if last is None else first + (last - first) * min(progress, 1.0)
-        self._imitation_weight.fill_(self.imitation_weight)
+        if self._imitates and last is not None:
+            self.imitation_weight = first + (last - first) * min(progress, 1.0)
+            self._imitation_weight.fill_(self.imitation_weight)
 
     def resume_problem(self, state: dict[str, Any]) -> str:
         """Return the reason, as text, why a run cannot be resumed from a saved state; empty if it can."""

@@ -163,6 +163,14 @@ def test_turns_are_left_out_with_a_warning(tmp_path):
     assert episode == read_scenarios(SAMPLES / "dnv_generated.json")[0]
 
 
+@pytest.mark.parametrize("speed", [102.3, -1.0, "fast"])
+def test_speeds_of_later_legs_need_not_be_known(tmp_path, speed):
+    content = copy.deepcopy(GENERATED)
+    content["targetShips"][0]["waypoints"][1]["leg"]["sog"] = speed
+    (episode,) = read_scenarios(written(tmp_path, "unknown.json", content))
+    assert episode == read_scenarios(SAMPLES / "dnv_generated.json")[0]
+
+
 def test_speeds_of_later_legs_are_left_out_with_a_warning(tmp_path):
     content = copy.deepcopy(GENERATED)
     content["targetShips"][0]["waypoints"][1]["leg"]["sog"] *= 0.5

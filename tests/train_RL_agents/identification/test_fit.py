@@ -153,7 +153,7 @@ def test_what_a_log_of_straight_runs_cannot_tell_is_kept_at_the_presets_value(tm
         ("identify none.csv --out b.json", "none.csv: cannot be read as a log"),
         ("identify log.csv --out b.json --vessel none", "world.vessel='none': must be a JSON file or one of"),
         ("identify log.csv --out b.json --vessel otter --fit drag", "coefficient='drag': must be one of"),
-        ("identify log.csv --out published.json --vessel otter", "--name='published': must be a name other than publ"),
+        ("identify log.csv --out published.json --vessel otter", "--out='published': must be a name other than publ"),
         ("identify log.csv --out b.json --vessel otter --name=", "--name='': must be a name other than published"),
         ("identify log.csv --out log.csv --vessel otter", "log.csv is the log: name another file"),
     ],
