@@ -165,7 +165,7 @@ class Parameters(TensorClass):
 
 
 class Observation(TensorClass):
-    """What every robot observes of itself and of the nearest objects, batch [E]; zeros for inactive robots."""
+    """Observation of every robot, of itself and of the nearest objects, batch [E]; zeros for inactive robots."""
 
     self_state: Tensor
     """[E, R, 7] goal x, y (m, body frame), surge and sway velocity over ground (m/s), yaw rate (rad/s), left and right

@@ -23,7 +23,7 @@ VESSELS, WEATHER, LEVEL_CHOICES, POOL_ENTRIES, BEHAVIOUR_CHOICES, FAULTS, DELAYS
 The noise of the world has the purposes from 0."""
 ATTEMPT_STRIDE = 2**12
 """Number by which the purpose of random numbers (the identifier of the quantity that is drawn) grows when a scenario is
-drawn anew, so that each attempt has independent numbers."""
+drawn again, so that each attempt has independent numbers."""
 FIRST_CANDIDATES = 64
 """Number of candidates per scenario that are examined first."""
 CANDIDATE_GROWTH = 4

@@ -21,7 +21,7 @@ from marinenav_env.support.files import parse_json, read_text
 from marinenav_env.support.validation import ConfigError
 
 FILE_DESCRIPTION = "a scenario file"
-"""What error messages say that a file should be."""
+"""Description of a readable scenario file, for error messages."""
 SCENARIO_SUFFIXES = (".json", ".xml", ".yaml", ".yml")
 """Suffixes of the files that are read from a folder."""
 MAX_FILES = 10_000

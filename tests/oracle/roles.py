@@ -9,7 +9,7 @@ from .angles import wrap_pi
 
 @dataclass(frozen=True)
 class Meeting:
-    """See marinenav_env.rules.roles.RelativeMotion."""
+    """Relative motion of one pair of vessels, with the names and units of marinenav_env.rules.roles.RelativeMotion."""
 
     distance: float
     tcpa: float

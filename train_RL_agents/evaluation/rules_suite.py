@@ -143,7 +143,7 @@ def moving_vessels(
 
 @dataclass(frozen=True)
 class EncounterOutcomes:
-    """What vessels did in N encounters of two; pairs are of the own and the other vessel."""
+    """Behaviour of the vessels in N encounters of two; pairs are of the own and the other vessel."""
 
     gap: Tensor
     """[N] smallest distance between the discs of the hulls (m); negative if they overlap."""

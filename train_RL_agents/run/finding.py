@@ -22,7 +22,7 @@ POLICY_PATTERN = "checkpoints/policy_*.pt"
 EVALUATIONS_PATTERN = "evaluations.npz"
 """Name of the file with the evaluations of a run, relative to its folder."""
 _PATTERN_NAMES = {POLICY_PATTERN: "a policy", EVALUATIONS_PATTERN: "an evaluation"}
-"""What files of a pattern contain, for messages."""
+"""Descriptions of the contents of files, by file name pattern, for messages."""
 
 
 def resolve_path(path: Path, needed: str = "") -> Path:

@@ -6,7 +6,7 @@ import math
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -16,13 +16,21 @@ import pytest
 import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv
-from marinenav_env.vessels import scale_of_vessel, scaled_level, vessel_files
+from marinenav_env.vessels import read_vessel, scale_of_vessel, scaled_level, vessel_files
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, ROWS, contract_of
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.boat import runtime
-from train_RL_agents.boat.runtime import BoatError, Odometry, Pilot, Settings, Tracks
+from train_RL_agents.boat.runtime import (
+    DEFAULT_VESSEL_SETTINGS,
+    DERIVED_VESSEL_SETTINGS,
+    BoatError,
+    Odometry,
+    Pilot,
+    Settings,
+    Tracks,
+)
 from train_RL_agents.exporting.export import FORMATS, DeployedAgent, export
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
@@ -277,6 +285,20 @@ def test_the_numbers_of_a_boat_are_compared_with_its_file(tmp_path):
     file.write_text("{")
     with pytest.raises(BoatError, match=r"boat\.json: no vessel file"):
         Pilot(contract, None, Settings(boat=str(file)))
+
+
+def test_settings_that_a_vessel_file_leaves_out_have_their_defaults_on_board(tmp_path):
+    """Against the reader of the world, as the program of a boat runs without it."""
+    content = json.loads(vessel_files()["otter"].read_text()) | {"name": "bare"}
+    stated = ("length", "width", "m", "Izz", "min_thrust", "max_thrust", "xU", "nR")
+    content["vessel"] = {name: content["vessel"][name] for name in stated}
+    path = tmp_path / "bare.json"
+    path.write_text(json.dumps(content))
+    read = asdict(read_vessel(path))
+    read |= read["actuators"]
+    left_out = {name: value for name, value in read.items() if name not in (*stated, *DERIVED_VESSEL_SETTINGS)}
+    assert left_out == {name: DEFAULT_VESSEL_SETTINGS.get(name, 0.0) for name in left_out}
+    assert DEFAULT_VESSEL_SETTINGS.keys() <= left_out.keys()
 
 
 @pytest.mark.parametrize("name", vessel_files())
