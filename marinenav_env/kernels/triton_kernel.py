@@ -288,7 +288,7 @@ def _move_robots(
     dt,
     substeps,
     active,
-    present,
+    controlled,
     CONTINUOUS: tl.constexpr,
     SCRIPTED: tl.constexpr,
     WEATHER: tl.constexpr,
@@ -297,9 +297,8 @@ def _move_robots(
     valid, _robot, e, offset, stride, parameter, column = place
     E, _R, _M, C, width = sizes
     rates = _thrust_rates(inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS)
-    if SCRIPTED:
-        zero = tl.zeros_like(rates[0])
-        rates = where(present, rates, (zero, zero))
+    zero = tl.zeros_like(rates[0])
+    rates = where(controlled, rates, (zero, zero))
     if WEATHER:
         rates = delayed(rates, inputs, result, place, width)
     low, high = tl.load(numbers.min_thrust + parameter), tl.load(numbers.max_thrust + parameter)
@@ -312,7 +311,7 @@ def _move_robots(
         mass = tl.load(hull[0] + parameter)
         force = weather_force(seconds, mass, inputs, numbers, place, width)
         if SCRIPTED:
-            force = where(present, force, (zero, zero, zero))
+            force = where(controlled, force, (zero, zero, zero))
         tau = tau[0] + force[0], tau[1] + force[1], tau[2] + force[2]
     pose = load(inputs.pose, offset, stride, 3)
     water = load(inputs.velocity_water, offset, stride, 3)
@@ -575,7 +574,7 @@ def step_kernel(
         dt,
         substeps,
         active,
-        present,
+        controlled,
         CONTINUOUS,
         SCRIPTED,
         WEATHER,

@@ -251,9 +251,8 @@ class World:
         state, scenario = now.state, now.scenario
         if isinstance(noise, RandomSource):
             noise = self.draw_noise(noise, scenario, scenario.goal.dtype)
-        rates, scripted = self._thrust_rates(action, parameters.vessel), scenario.scripted
-        if scripted is not None:
-            rates = torch.where((scenario.robot_mask & ~scripted)[..., None], rates, 0.0)
+        rates = self._thrust_rates(action, parameters.vessel)
+        rates = torch.where(controlled_robots(now)[..., None], rates, 0.0)
         moved = _move_robots(state, scenario, parameters, rates, self.config)
         entries, seen = self.observe(moved, scenario, parameters, noise)
         outcome = self._find_outcome(now, parameters, moved, entries, seen)

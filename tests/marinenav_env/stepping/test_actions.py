@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from marinenav_env import ConfigError, MarineNavEnv
+from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
+from marinenav_env.config import MODERATE_WEATHER, ActuatorConfig, VesselConfig
 from marinenav_env.scenarios.reset import controlled_robots
 from marinenav_env.stepping.actions import find_invalid_actions
-from tests.marinenav_env.env_helpers import ACTION, equal, make
+from tests.marinenav_env.env_helpers import ACTION, SHORT, equal, make
 
 STEPS: dict[str, Callable[[MarineNavEnv, Any], Any]] = {
     "step": lambda env, td: env.step(td),
@@ -93,9 +95,14 @@ def test_numbers_of_any_type_are_commands(dtype: torch.dtype) -> None:
     assert torch.equal(env.state.thrust, other.state.thrust)
 
 
-@pytest.mark.parametrize("continuous", [True, False])
-def test_actions_of_robots_that_do_not_act_may_be_anything(continuous: bool) -> None:
-    env = make(seed=1, continuous=continuous)
+LATE = replace(SHORT, weather=replace(MODERATE_WEATHER, delay=1))
+LAGGING = replace(SHORT, vessel=VesselConfig(actuators=ActuatorConfig(lag=1.0)))
+
+
+@pytest.mark.parametrize(("continuous", "config"), [(True, SHORT), (False, SHORT), (True, LATE), (True, LAGGING)])
+def test_actions_of_robots_that_do_not_act_may_be_anything(continuous: bool, config: WorldConfig) -> None:
+    """They leave nothing in the state, which is refused when it is loaded unless it is finite."""
+    env = make(seed=1, continuous=continuous, config=config)
     td = env.reset()
     acting = controlled_robots(env.world_state.now)
     assert not acting.all()
@@ -104,6 +111,7 @@ def test_actions_of_robots_that_do_not_act_may_be_anything(continuous: bool) -> 
     action = torch.where(acting[..., None] if continuous else acting, action, wrong)
     env.step(td.set(ACTION, action.to(torch.float32 if continuous else torch.int64)))
     assert env.state.pose.isfinite().all()
+    env.load_state_dict(env.state_dict())
 
 
 def test_scripted_vessels_need_no_action() -> None:
