@@ -13,7 +13,7 @@ from marinenav_env.sensing.entries import ENTRY_KINDS, Entry, EntrySensor
 from marinenav_env.sensing.perception import perception_entries
 from marinenav_env.sensing.range_scan import RangeScan
 from marinenav_env.support import plugins
-from marinenav_env.support.validation import ConfigError, require
+from marinenav_env.support.validation import ConfigError, is_number, require
 
 
 def observation_entries(config: WorldConfig | None = None) -> dict[str, Entry]:
@@ -41,12 +41,17 @@ def describe_entries(config: WorldConfig, sensors: tuple[EntrySensor, ...]) -> d
     """Return the descriptions of the entries of perception and of additional sensors by name.
 
     Raises:
-        ConfigError: when two entries have the same name.
+        ConfigError: when two entries have the same name, or the mask of an entry does not fit.
     """
     entries: dict[str, Entry] = {}
     for entry in (*perception_entries(config), *(sensor.entry(config) for sensor in sensors)):
         require(entry.name not in entries, "world.sensor.entries", entry.name, "named once")
         entries[entry.name] = entry
+    masks = {name: entry.shape for name, entry in entries.items() if entry.kind == "mask"}
+    for name, entry in entries.items():
+        is_mask = not entry.mask or masks.get(entry.mask) == entry.shape[:1]
+        allowed = f"an entry of kind mask with the shape {entry.shape[:1]}"
+        require(is_mask, f"world.sensor.entries: {name}.mask", entry.mask, allowed)
     return entries
 
 
@@ -82,6 +87,11 @@ def _load_sensor(reference: str, config: WorldConfig) -> EntrySensor:
     is_identifier = isinstance(entry.name, str) and entry.name.isidentifier()
     require(is_identifier, f"{key}.name", entry.name, "an identifier")
     require(entry.kind in ENTRY_KINDS, f"{key}.kind", entry.kind, f"one of {', '.join(ENTRY_KINDS)}")
-    is_shape = all(isinstance(size, int) and size >= 1 for size in entry.shape)
+    is_shape = len(entry.shape) > 0 and all(isinstance(size, int) and size >= 1 for size in entry.shape)
     require(is_shape, f"{key}.shape", entry.shape, "whole numbers, at least 1")
+    width = entry.shape[-1]
+    is_scale = len(entry.scale) in (0, 1, width) and all(is_number(number) and number > 0.0 for number in entry.scale)
+    require(is_scale, f"{key}.scale", entry.scale, f"numbers above 0, one or {width}")
+    are_limits = len(entry.limits) in (1, width) and all(low <= high for low, high in entry.limits)
+    require(are_limits, f"{key}.limits", entry.limits, f"pairs (low, high), one or {width}")
     return sensor

@@ -79,6 +79,30 @@ class Thin(Alone):
         return (0,)
 
 
+class Single(Alone):
+    def shape(self, config: WorldConfig) -> tuple[int, ...]:
+        return ()
+
+
+class Unscaled(Current):
+    def scale(self, config: WorldConfig) -> tuple[float, ...]:
+        return (1.0, 0.0)
+
+
+class Limitless(Current):
+    def limits(self, config: WorldConfig) -> tuple[tuple[float, float], ...]:
+        return ((1.0, -1.0),)
+
+
+class Masked(Current):
+    kind = "objects"
+    mask = "objects_maks"
+
+
+class Long(Masked):
+    mask = "objects_mask"
+
+
 def reference(name: str) -> str:
     return f"{__name__}:{name}"
 
@@ -90,8 +114,7 @@ def config(*names: str, **settings: Any) -> WorldConfig:
 
 @pytest.fixture(autouse=True)
 def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["Current", "Alone", "ready", "Shapeless", "Nameless", "Unkind", "Same", "Thin", "CURRICULUM"]
-    allow_only(monkeypatch, *map(reference, names))
+    allow_only(monkeypatch, *map(reference, globals()))
 
 
 def test_flat_observations_have_all_entries_one_after_another() -> None:
@@ -154,6 +177,11 @@ def test_gymnasium_offers_every_entry() -> None:
         ("Unkind", r"Unkind\.kind='picture': must be one of vector, objects, mask, scan"),
         ("Same", "world.sensor.entries='self_state': must be named once"),
         ("Thin", r"Thin\.shape=\(0,\): must be whole numbers, at least 1"),
+        ("Single", r"Single\.shape=\(\): must be whole numbers, at least 1"),
+        ("Unscaled", r"Unscaled\.scale=\(1\.0, 0\.0\): must be numbers above 0, one or 2$"),
+        ("Limitless", r"Limitless\.limits=\(\(1\.0, -1\.0\),\): must be pairs \(low, high\), one or 2$"),
+        ("Masked", r"current\.mask='objects_maks': must be an entry of kind mask with the shape \(2,\)$"),
+        ("Long", r"current\.mask='objects_mask': must be an entry of kind mask with the shape \(2,\)$"),
         ("CURRICULUM", "CURRICULUM='Curriculum': must be an EntrySensor of marinenav_env"),
         ("Unknown", "is a part that this program does not load from files"),
     ],
