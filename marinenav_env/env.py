@@ -338,9 +338,14 @@ class MarineNavEnv(EnvBase):
             drawn = self._varying.sample(scenario.level, source)
             for name in drawn.keys(include_nested=True, leaves_only=True):
                 self._all_constants.get(name).index_copy_(0, index, drawn.get(name))
-        shared = self._all_constants.batch_size[0] == 1
-        parameters = self._all_constants if shared else self._all_constants[index]
-        return self.world.first(scenario, parameters, source)
+        parameters = self._all_constants if self._shares_parameters else self._all_constants[index]
+        are_episodes = not isinstance(self._scenarios, Curriculum | Scenario)
+        return self.world.initial_reset_state(scenario, parameters, source, are_episodes)
+
+    @property
+    def _shares_parameters(self) -> bool:
+        """Whether all episodes have the same parameters."""
+        return bool(self._all_constants.batch_size[0] == 1)
 
     def __repr__(self) -> str:
         actions = "two commands" if self.continuous else f"{self.num_discrete_actions} actions"
@@ -636,7 +641,7 @@ class MarineNavEnv(EnvBase):
             "now": self.world_state.now.to_tensordict().to_dict(),
             "parameters": self.world_state.parameters.to_tensordict().to_dict(),
             "reset_pool": self.reset_pool.state_dict(),
-            "constants": self._all_constants.to_tensordict().to_dict() if self._varying else {},
+            "constants": {} if self._shares_parameters else self._all_constants.to_tensordict().to_dict(),
             "generator": self._generator.get_state(),
             "noise": {name: tensor.clone() for name, tensor in self._noise.tensors_to_save().items()},
             "env_steps": self.env_steps,
@@ -666,7 +671,7 @@ class MarineNavEnv(EnvBase):
         try:
             restore_tensors(self.world_state.now, state["now"])
             restore_tensors(parameters, state["parameters"])
-            if self._varying is not None:
+            if state["constants"] or self._varying is not None:
                 restore_tensors(self._all_constants, state["constants"])
             self.reset_pool.load_state_dict(state["reset_pool"])
             noise = self._noise.tensors_to_save()

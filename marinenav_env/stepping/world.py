@@ -252,7 +252,9 @@ class World:
         if isinstance(noise, RandomSource):
             noise = self.draw_noise(noise, scenario, scenario.goal.dtype)
         rates = self._thrust_rates(action, parameters.vessel)
-        rates = torch.where(controlled_robots(now)[..., None], rates, 0.0)
+        if scenario.scripted is not None or state.pending is not None or state.actuator is not None:
+            # Elsewhere rates of robots that do not act have no effect, and compiled code is faster without this.
+            rates = torch.where(controlled_robots(now)[..., None], rates, 0.0)
         moved = _move_robots(state, scenario, parameters, rates, self.config)
         entries, seen = self.observe(moved, scenario, parameters, noise)
         outcome = self._find_outcome(now, parameters, moved, entries, seen)
@@ -448,19 +450,25 @@ class World:
             entries[sensor.name] = value.masked_fill(~active, 0)
         return entries, seen
 
-    def first(self, scenario: Scenario, parameters: Parameters, source: RandomSource) -> ResetState:
+    def initial_reset_state(
+        self, scenario: Scenario, parameters: Parameters, source: RandomSource, are_episodes: bool
+    ) -> ResetState:
         """Return the initial scenario, state and observation of a batch of episodes.
+
+        Scripted robots get the thrust that keeps their speed, and so do others without a thrust in the scenario.
 
         Args:
             scenario: scenarios, batch [P].
             parameters: parameters, batch [P or 1].
             source: random source of the observation noise, of P environments.
+            are_episodes: whether the scenarios are Episodes; where no robot of these is scripted, all keep their thrust.
         """
         scripted = scenario.scripted
         if scripted is not None:
-            # Scripted robots get the thrust that keeps their speed, and so do others without a thrust in the scenario.
             scenario = scenario.clone(recurse=False)
             stated = scenario.thrust.any(-1, keepdim=True) & ~scripted[..., None]
+            if are_episodes:
+                stated = stated | ~scripted.any(-1)[:, None, None]
             steady = steady_setpoint(scenario.velocity, parameters.vessel, parameters.extras)
             scenario.thrust = torch.where(stated, scenario.thrust, steady)
         state = initial_state(scenario, parameters.rules.core_radius)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from marinenav_env import ConfigError, MarineNavEnv
+from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
+from marinenav_env.config import VesselConfig
 from tests.marinenav_env.env_helpers import (
     ACTION,
     KINDS,
@@ -19,6 +20,7 @@ from tests.marinenav_env.env_helpers import (
     play,
     same,
 )
+from tests.marinenav_env.helpers import simple_episode
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float64, marks=pytest.mark.slow)])
@@ -93,6 +95,19 @@ def test_a_state_that_does_not_fit_is_refused(saved: tuple[str, int], into: tupl
     state = make(*saved).state_dict()
     with pytest.raises(ConfigError, match=r"^the saved world does not fit this one: "):
         make(*into).load_state_dict(state)
+
+
+def test_scenarios_of_a_saved_world_keep_their_parameters() -> None:
+    """Also those that begin later, in a world that was made for others of the same sizes."""
+    one = simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)])
+    light, heavy = (
+        [replace(one, world=WorldConfig(vessel=VesselConfig(m=mass + number))) for number in range(3)]
+        for mass in (300.0, 500.0)
+    )
+    worlds = env, other = [MarineNavEnv(SHORT, 2, scenarios=given, seed=0) for given in (light, heavy)]
+    other.load_state_dict(env.state_dict())
+    rows, theirs = ([each.reset().clone(), *play(each)] for each in worlds)
+    assert same(rows, theirs) and equal(*(each.constants.to_tensordict() for each in worlds))
 
 
 def test_a_state_without_a_source_of_random_numbers_is_refused() -> None:

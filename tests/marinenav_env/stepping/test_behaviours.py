@@ -192,3 +192,11 @@ def test_vessels_that_are_controlled_keep_the_thrust_of_their_file() -> None:
     one = replace(one, velocity=[[1.0, 0.0, 0.0]] * 2, thrust=[[100.0, 50.0]] * 2)
     env = MarineNavEnv(scenarios=[replace(one, behaviour=["", "keep"], onset=[0.0, 0.0])])
     assert env.state.thrust[0].tolist() == [[100.0, 50.0], [125.0, 125.0]]
+
+
+def test_vessels_among_others_that_are_controlled_keep_the_thrust_of_their_file() -> None:
+    """Whatever the other episodes are: a vessel that starts without thrust slows down at first."""
+    alone = replace(simple_episode([(0.0, 0.0, 0.0)], [(50.0, 0.0)]), velocity=[[1.0, 0.0, 0.0]])
+    other = replace(alone, behaviour=["keep"], onset=[0.0])
+    for given in ([alone], [alone, other]):
+        assert MarineNavEnv(scenarios=given).state.thrust[0].tolist() == [[0.0, 0.0]]
