@@ -169,8 +169,12 @@ class MarineNavEnv(EnvBase):
         require(is_large_enough, "total_envs", total_envs, f"a whole number of at least num_envs, {num_envs}")
         require(config is None or isinstance(config, WorldConfig), "config", config, "a WorldConfig")
         floats = (torch.float32, torch.float64)
-        for name, flag in (("continuous", continuous), ("flat", flat)):
+        flags = {"continuous": continuous, "flat": flat, "episode_statistics": episode_statistics}
+        flags |= {"compile_step": compile_step, "capture_step": capture_step, "check_actions": check_actions}
+        for name, flag in flags.items():
             require(isinstance(flag, bool), name, flag, "True or False")
+        count = num_envs if noise is None else len(noise.environment)
+        require(count == num_envs, "noise", f"numbers of {count} environments", f"those of num_envs, {num_envs}")
         require(dtype in floats, "dtype", dtype, "torch.float32 or torch.float64")
         require(kernel in get_args(KernelName), "kernel", kernel, " or ".join(get_args(KernelName)))
         try:
@@ -457,7 +461,7 @@ class MarineNavEnv(EnvBase):
         """Check actions about every 1,000 steps of the batch, for loops that never reset all environments."""
         self._actions.read_flag_periodically(self.env_steps // self.num_envs)
 
-    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         done = None if tensordict is None else tensordict.get("_reset", None)
         # Loops of TorchRL that do not call maybe_reset, such as those around a TransformedEnv, start episodes here.
         if self._has_begun and not (self._was_restored and done is None):

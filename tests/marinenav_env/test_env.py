@@ -55,6 +55,8 @@ def test_one_environment_for_each_given_scenario() -> None:
         ({"scenarios": 5}, r"^scenarios=5: must be a Curriculum, a scenario file"),
         ({"scenarios": [1, 2]}, r"^scenarios=\[1, 2\]: must be a Curriculum, a scenario file"),
         ({"continuous": "no"}, r"^continuous='no': must be True or False$"),
+        ({"compile_step": "no"}, r"^compile_step='no': must be True or False$"),
+        ({"num_envs": 4, "noise": RandomSource.from_seed(0, 1, CPU)}, r"^noise='numbers of 1 .*: must be those of num"),
         ({"kernel": "cuda"}, r"^kernel='cuda': must be compiled or triton$"),
         ({"num_envs": True}, r"^num_envs=True: must be a whole number$"),
         ({"num_envs": 4, "total_envs": 2}, r"^total_envs=2: must be a whole number of at least num_envs, 4$"),
@@ -63,6 +65,12 @@ def test_one_environment_for_each_given_scenario() -> None:
 def test_bad_arguments_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         MarineNavEnv(**options)
+
+
+def test_a_reset_takes_no_seed() -> None:
+    """It would have no effect; set_seed has."""
+    with pytest.raises(TypeError, match="unexpected keyword argument 'seed'"):
+        make().reset(seed=1)
 
 
 def test_a_batch_has_one_time_step() -> None:
