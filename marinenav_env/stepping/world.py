@@ -461,7 +461,7 @@ class World:
             scenario: scenarios, batch [P].
             parameters: parameters, batch [P or 1].
             source: random source of the observation noise, of P environments.
-            are_episodes: whether the scenarios are Episodes; if none of their robots is scripted, all keep their thrust.
+            are_episodes: whether the scenarios are Episodes; if none of its robots is scripted, all keep theirs.
         """
         scripted = scenario.scripted
         if scripted is not None:
