@@ -20,8 +20,9 @@ from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
-from train_RL_agents.config.schema import replace_execution
+from train_RL_agents.config.schema import TrainConfig, replace_execution
 from train_RL_agents.environments import make_environment
+from train_RL_agents.environments.worlds import training_world
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
 from train_RL_agents.learning.learner import NotEnoughMemoryError, is_out_of_memory
 from train_RL_agents.run.checkpoint import (
@@ -148,6 +149,8 @@ class TorchRLTrainer:
         config, device = self._rank_config, self.device
         environment = make_environment(config, self.ranks.size)
         agent = environment.make_agent(device)
+        if self.ranks.is_main and config.env.is_built_in:
+            warn_of_clipped_rewards(config, agent.return_range)
         envs = config.trainer.num_envs
         noise = RandomSource.from_seed(self.run.seed, envs, device, self.ranks.rank * envs)
         self._environment = environment
@@ -529,6 +532,26 @@ class TorchRLTrainer:
 def non_finite_names(values: dict[str, float]) -> list[str]:
     """Return the names of those values that are infinite or NaN."""
     return [name for name, value in values.items() if not math.isfinite(value)]
+
+
+def warn_of_clipped_rewards(config: TrainConfig[Any], return_range: tuple[float, float]) -> None:
+    """Warn if the reward of a collision or an arrival is outside of the returns that an agent represents.
+
+    Args:
+        config: configuration of a run in the built-in environment.
+        return_range: result of ``Agent.return_range``.
+    """
+    lowest, highest = return_range
+    reward, factor = training_world(config).reward, config.trainer.reward_scale
+    for name, value in (("a collision", reward.collision_penalty), ("an arrival", reward.goal_reward)):
+        scaled = factor * value
+        counted = min(max(scaled, lowest), highest)
+        if not math.isclose(counted, scaled):
+            warnings.warn(
+                f"the reward {value:g} of {name}, times trainer.reward_scale={factor:g}, counts as {counted:g}: "
+                f"{config.agent_type} has returns of {lowest:g} to {highest:g}; settings of agent widen the range",
+                stacklevel=2,
+            )
 
 
 def check_and_log(trainer: TorchRLTrainer) -> None:

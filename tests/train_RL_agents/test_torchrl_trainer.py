@@ -3,6 +3,7 @@
 import gc
 import math
 import weakref
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -281,6 +282,27 @@ def test_it_sets_up_its_process(tmp_path, monkeypatch):
     words = "execution.threads=1", "execution.precision=fp32"
     trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
     assert called == [(trainer.device, 1, "fp32", trainer.config.execution.tf32)]
+
+
+@pytest.mark.parametrize(
+    ("word", "warning"),
+    [
+        (
+            "training.reward.collision_penalty=-100",
+            r"the reward -100 of a collision, times trainer.reward_scale=0.1, counts as -5: Rainbow has returns of "
+            r"-5 to 6; settings of agent widen the range",
+        ),
+        ("trainer.reward_scale=1", "the reward 10 of an arrival, .* counts as 6"),
+        ("training.reward.collision_penalty=-50", None),
+        ("agent.v_min=-10", None),
+    ],
+)
+def test_rewards_that_an_agent_cannot_represent_are_told(tmp_path, word, warning):
+    """Penalties of 100 and 400 gave the very same policy, without a word."""
+    words = ("agent_type=Rainbow", "training.reward.collision_penalty=-100", word)
+    told = pytest.warns(UserWarning, match=warning) if warning else nullcontext()
+    with told:
+        TorchRLTrainer(new_run(tmp_path, *words), quiet=True).run.close()
 
 
 def test_seeds_share_a_training_folder_and_a_trainer_is_gone_before_the_next_starts(tmp_path, command, monkeypatch):

@@ -7,6 +7,7 @@ An agent is an off-policy agent (``Agent``) or an on-policy one (``agents.actor_
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -189,6 +190,11 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return self.exploration_noise(torch.Size([1]), generator) is not None
 
     # Learning -----------------------------------------------------------------------------------
+
+    @property
+    def return_range(self) -> tuple[float, float]:
+        """Return the lowest and the highest return (scaled reward) that the agent represents; by default infinite."""
+        return -math.inf, math.inf
 
     @abstractmethod
     def loss(self, batch: Any, noise: Any) -> Losses:

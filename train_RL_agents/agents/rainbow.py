@@ -91,6 +91,11 @@ class Rainbow(Agent[RainbowConfig]):
         support = torch.linspace(config.v_min, config.v_max, config.atoms)
         self.register_buffer("support", support, persistent=False)
 
+    @property
+    def return_range(self) -> tuple[float, float]:
+        """Return the returns of the lowest and of the highest atom."""
+        return self.config.v_min, self.config.v_max
+
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
         """Return the probabilities [B, A, atoms], without noise; risk does not apply."""
         return {"probabilities": self.networks["critic"](observation).exp()}
@@ -105,7 +110,7 @@ class Rainbow(Agent[RainbowConfig]):
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Tensor:
         """Sample the standard normal noise [F] of all layers, one sample for all observations."""
-        return self._noise(1, generator)[0]
+        return torch.randn(self.noise_size, generator=generator, device=generator.device)
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
         """Return N quantiles [..., N] of the return of actions, where N is the number of atoms."""
@@ -119,7 +124,7 @@ class Rainbow(Agent[RainbowConfig]):
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Sample the noise [3, F] of the predictions, of the choice of next actions and of the target network."""
-        return self._noise(3, generator)
+        return torch.randn(3, self.noise_size, generator=generator, device=generator.device)
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
         """Return the mean cross entropy to the projected target distribution, and each transition's as ``priority``."""
@@ -142,7 +147,3 @@ class Rainbow(Agent[RainbowConfig]):
     def _choose(self, log_probabilities: Tensor) -> Tensor:
         """Return the actions [B] with the highest mean return, given log probabilities [B, A, atoms]."""
         return self.select({"probabilities": log_probabilities.exp()})
-
-    def _noise(self, count: int, generator: torch.Generator) -> Tensor:
-        """Sample standard normal numbers [count, F], where F is their number in all layers."""
-        return torch.randn(count, self.noise_size, generator=generator, device=generator.device)
