@@ -207,7 +207,7 @@ class Learner:
         features = {
             self._precision: True,
             "TF32": config.tf32 and on_gpu,
-            "fused optimiser": config.fused_optimizer and not config.compile,
+            "fused optimiser": config.fused_optimizer and not config.compile and self._settings.optimizer == "adam",
             "compiled": config.compile,
             "captured as a CUDA graph": self.captures,
             "not captured, since processes exchange gradients": shared,

@@ -210,6 +210,11 @@ def test_a_restored_learner_goes_on_identically(name):
 # How updates are computed ------------------------------------------------------------------------
 
 
+def test_only_adam_runs_as_one_fused_kernel():
+    assert learner_of("A2C", optimizer="rmsprop").describe() == "fp32"
+    assert learner_of("A2C", optimizer="adam").describe() == "fp32, fused optimiser"
+
+
 @pytest.mark.parametrize("ranks", [None, SimpleNamespace(size=2)])
 def test_several_processes_on_gpus_say_why_updates_are_not_captured(ranks):
     learner = learner_of("DQN", acting={"capture": True})
