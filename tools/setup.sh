@@ -78,14 +78,15 @@ if ! { suits "$venv/bin/python" && grep -qF "$root/$venv/bin/python" "$venv/bin/
 fi
 
 rm -f "$stamp"
+# Python compiles what it imports, a small part of what is installed, when it does.
 echo "setup: installing (about 3 GB of downloads the first time, 0.7 GB with --cpu: some minutes)"
 "$venv/bin/python" -m pip install --quiet --upgrade pip
 if [ -n "$cpu" ]; then
     # First and from there alone: of two indexes, pip takes the one with the later version. What
     # torch requires comes with the rest: that index has few versions of it.
     torch=$(sed -n 's/^ *\(torch[>=].*\)/\1/p' setup.cfg)
-    "$venv/bin/python" -m pip install --quiet ${options[@]+"${options[@]}"} --no-deps --index-url "$cpu" "$torch"
+    "$venv/bin/python" -m pip install --quiet --no-compile ${options[@]+"${options[@]}"} --no-deps --index-url "$cpu" "$torch"
 fi
-"$venv/bin/python" -m pip install --quiet ${options[@]+"${options[@]}"} -e ".[$extras]"
+"$venv/bin/python" -m pip install --quiet --no-compile ${options[@]+"${options[@]}"} -e ".[$extras]"
 printf '%s : %s\n' "$want" "$*" >"$stamp"
 echo "setup: done in $((SECONDS - started)) s"
