@@ -39,7 +39,7 @@ find = PathFinder.find_spec
 PathFinder.find_spec = lambda name, *rest: (
     None if name.partition(".")[0] in absent else find(name, *rest)
 )
-sys.exit(pytest.main(["-q", "-m", "gpu", "--collect-only", "-p", "no:cacheprovider"]))
+sys.exit(pytest.main(["-q", "-m", "gpu", "--collect-only", "--assert=plain", "-p", "no:cacheprovider"]))
 """
 
 

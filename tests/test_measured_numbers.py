@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,12 @@ from train_RL_agents.evaluation.entry import read_entry
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs/results"
+
+
+@cache
+def suites_of(name):
+    """The results of an entry by suite; several tests ask for the same."""
+    return read_entry(RESULTS / f"entries/{name}.json").suites
 
 
 def rows_of(page, header):
@@ -41,7 +48,7 @@ def test_the_table_of_the_readme_is_made_of_the_entries():
     assert len(rows) == 8
     for agent, *cells in rows:
         name = agent.lower().replace("-", "_")
-        suites = read_entry(RESULTS / f"entries/{name}.json").suites
+        suites = suites_of(name)
         success = {
             suite: {group: row["success_rate"] for group, row in suites[suite].table.items()} for suite in suites
         }
@@ -72,7 +79,7 @@ def test_the_first_table_of_the_readme_is_made_of_the_entries():
     rows = rows_of("README.md", "policy | hours per collision | per broken rule")
     assert len(rows) >= 3
     for policy, *cells in rows:
-        suites = read_entry(RESULTS / f"entries/{policy.split('`')[1]}.json").suites
+        suites = suites_of(policy.split("`")[1])
         rate = suites["fresh"].table["overall"]
         ends = f"{rate['hours_per_collision_low']:.0f} to {rate['hours_per_collision_high'] or math.inf:.0f}"
         hours_per_collision = (
@@ -235,7 +242,7 @@ def test_the_tables_of_the_published_weights_are_those_of_the_file():
 @pytest.mark.parametrize("card", sorted((ROOT / "pretrained").glob("*/README.md")), ids=lambda path: path.parent.name)
 def test_the_card_of_a_policy_has_the_metrics_of_its_entry(card):
     rows = rows_of(card.relative_to(ROOT), "suite | episodes | success")
-    suites = read_entry(RESULTS / f"entries/{card.parent.name}.json").suites
+    suites = suites_of(card.parent.name)
     assert [name.strip("`") for name, *_ in rows] == list(suites)
     for (name, *cells), result in zip(rows, suites.values(), strict=True):
         row, kept = result.table["overall"], result.compliance.get("overall", {}).get("rules_kept")

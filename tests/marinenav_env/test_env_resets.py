@@ -29,6 +29,12 @@ from tests.marinenav_env.env_helpers import (
 from tests.marinenav_env.helpers import simple_episode
 
 
+def with_variant(usual: bool, other: bool) -> list[Any]:
+    """Cases of every kind with the usual value, and with the other one, of which one kind is quick."""
+    others = [pytest.param(kind, other, marks=[pytest.mark.slow] * (kind != "mixture")) for kind in KINDS]
+    return [(kind, usual) for kind in KINDS] + others
+
+
 def controlled(env: MarineNavEnv) -> Tensor:
     """[E, R] bool: active robots that are no traffic."""
     scripted = env.scenario.scripted
@@ -126,8 +132,7 @@ def test_the_guard_against_host_reads_works(read: Callable[[Tensor], Any]) -> No
         read(tensor)
 
 
-@pytest.mark.parametrize("continuous", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "continuous"), with_variant(True, False))
 def test_steps_and_resets_read_nothing_on_the_host(
     kind: str, continuous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,8 +244,7 @@ def with_extras(env: MarineNavEnv) -> TensorDict:
     return td
 
 
-@pytest.mark.parametrize("flat", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "flat"), with_variant(False, True))
 def test_a_step_with_resets_is_torchrls_own(kind: str, flat: bool) -> None:
     ours, theirs = (make(kind, seed=1, flat=flat) for _ in range(2))
     td, expected = with_extras(ours), with_extras(theirs)

@@ -27,7 +27,7 @@ from tests.marinenav_env.helpers import simple_episode
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_restored_run_goes_on_bit_for_bit(kind: str, dtype: torch.dtype) -> None:
     env = make(kind, seed=1, dtype=dtype)
-    actions = actions_of(env, 40)
+    actions = actions_of(env, 28)
     _, td = advance(env, env.reset(), actions[:11])
     snapshot, here = env.state_dict(), td.clone()
     buffer = io.BytesIO()

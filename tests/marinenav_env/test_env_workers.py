@@ -54,9 +54,10 @@ WAYS = {
     "a creator that copies": lambda count, factory: SerialEnv(count, EnvCreator(factory, share_memory=False)),
     "transformed": lambda count, factory: in_processes(count, transformed),
 }
+QUICK = [pytest.param(way, marks=[pytest.mark.slow] * (way == "transformed")) for way in WAYS]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", QUICK)
 def test_a_seed_gives_every_worker_a_stream_of_its_own(way: str) -> None:
     starts = []
     for seed in (5, 5, 6):
@@ -68,7 +69,7 @@ def test_a_seed_gives_every_worker_a_stream_of_its_own(way: str) -> None:
     assert not torch.equal(first[0], first[1])
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", QUICK)
 def test_specs_hold_in_workers_of_one_factory_which_differ(way: str) -> None:
     with closing(WAYS[way](2, unseeded)) as env:
         seen = env.rollout(12, break_when_any_done=False)

@@ -286,9 +286,9 @@ def test_a_reward_that_is_stated_is_trained_on(settings):
 
 
 def test_another_policy_steers_the_others():
-    choice = {"suite": "encounters_own", "episodes": 1}
-    alone, orca = (compare("straight", **choice, **others) for others in ({}, {"others": "orca"}))
-    assert orca.setting["others"] == "orca" and "others" not in alone.setting
-    assert orca.results[0].overall["avg_return"] != alone.results[0].overall["avg_return"]
+    choice = {"suite": "imazu_ntnu_own", "episodes": 1}
+    alone, apf = (compare("straight", **choice, **others) for others in ({}, {"others": "apf"}))
+    assert apf.setting["others"] == "apf" and "others" not in alone.setting
+    assert apf.results[0].overall["avg_return"] != alone.results[0].overall["avg_return"]
     with pytest.raises(ConfigError, match=r"orka: neither a checkpoint nor a baseline"):
         compare("straight", **choice, others="orka")

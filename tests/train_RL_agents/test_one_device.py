@@ -21,7 +21,7 @@ RARELY = 1000
 
 pytestmark = pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
 CAPTURED, PLAIN = "execution.capture=true", "execution.capture=false"
-KINDS = [("AC-IQN", CAPTURED), ("SAC", CAPTURED), ("Rainbow", CAPTURED), ("PPO", CAPTURED), ("DQN", PLAIN)]
+KINDS = [("AC-IQN", CAPTURED), ("PPO", CAPTURED), ("DQN", PLAIN)]
 VARIANTS = [
     *((name, CAPTURED) for name in AGENTS if (name, CAPTURED) not in KINDS),
     ("PPO", PLAIN),
@@ -54,9 +54,9 @@ def test_nothing_leaves_the_device(words):
         pytest.param((PLAIN,), marks=pytest.mark.slow),
         pytest.param((CAPTURED, "world.sensor.scan_beams=4"), marks=pytest.mark.slow),
         (PLAIN, 'training_schedule.levels={"like": "crossing"},{"num_robots": 2, "min_start_goal_dis": 10}'),
-        (CAPTURED, "world.scenario.draws=20"),
+        pytest.param((CAPTURED, "world.scenario.draws=20"), marks=pytest.mark.slow),
         pytest.param((PLAIN, "world.scenario.draws=20"), marks=pytest.mark.slow),
-        (CAPTURED, "training_schedule.timesteps=0,9"),
+        pytest.param((CAPTURED, "training_schedule.timesteps=0,9"), marks=pytest.mark.slow),
     ],
     ids=" ".join,
 )
@@ -90,7 +90,9 @@ COMPILED = {
 """While collecting; within another function that is compiled it is no function of its own."""
 
 
-@pytest.mark.parametrize(("name", "capture"), COMPILED)
+@pytest.mark.parametrize(
+    ("name", "capture"), [pytest.param(*key, marks=[pytest.mark.slow] * (key == ("SAC", PLAIN))) for key in COMPILED]
+)
 def test_on_a_gpu_everything_is_compiled_that_gains_by_it(monkeypatch, name, capture):
     compiled = []
 

@@ -58,12 +58,11 @@ def test_both_vessels_of_every_touching_pair_collide(blind: str) -> None:
     env, rows = sail(BLIND[blind])
     reach, pairs = 2.0 * env.config.vessel.radius, 0
     for pose, active, collided, _ in rows:
-        for e in range(len(pose)):
-            for i, j in itertools.combinations(range(pose.shape[1]), 2):
-                there = bool(active[e, i] & active[e, j])
-                if there and math.dist(pose[e, i, :2], pose[e, j, :2]) <= reach:
-                    pairs += 1
-                    assert collided[e, i] and collided[e, j]
+        for i, j in itertools.combinations(range(pose.shape[1]), 2):
+            near = (pose[:, i, :2] - pose[:, j, :2]).norm(dim=-1) <= reach
+            touching = near & active[:, i] & active[:, j]
+            pairs += int(touching.sum())
+            assert (collided[touching, i] & collided[touching, j]).all()
     assert pairs > 20
 
 

@@ -32,8 +32,8 @@ KINDS = [
     ("agent_type=Rainbow", "trainer.prioritized=true"),
     ("agent_type=SAC", "training_schedule.timesteps=0,80"),
 ]
-LONG = ("total_timesteps=1600", "eval_freq=1600", "trainer.buffer_size=1000")
-"""200 vector steps of 8 environments."""
+LONG = ("total_timesteps=640", "eval_freq=640", "trainer.buffer_size=400")
+"""80 vector steps of 8 environments, which overwrite the first ones."""
 
 
 def trained(path, *words, uses_cuda_graphs):

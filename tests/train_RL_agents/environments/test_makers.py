@@ -105,7 +105,7 @@ def test_settings_without_effect_or_sense_are_refused(settings, key):
         EnvConfig(**settings)
 
 
-@pytest.mark.parametrize("parallel", [False, pytest.param(True, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("parallel", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_number_of_threads_stays_what_was_asked_for(parallel, monkeypatch):
     """TorchRL raises it when it closes several environments, and lowers it when it starts their processes."""
     monkeypatch.setattr(torchrl, "_THREAD_POOL_INIT", 8)

@@ -370,7 +370,7 @@ def test_duties_are_counted_by_role():
     ("steered_by", "suite", "share"),
     [
         ("iqn_defensive", "dnv", 0.98),
-        ("dqn_defensive", "dnv", 0.98),
+        pytest.param("dqn_defensive", "dnv", 0.98, marks=pytest.mark.slow),
         # Its vessels more often move apart and approach again, which a reward cannot foresee.
         ("ppo_defensive", "dnv", 0.96),
         ("ppo_defensive", "imazu_ntnu", 0.98),

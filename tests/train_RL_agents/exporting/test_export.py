@@ -98,7 +98,7 @@ ON_POLICY_STYLES = STYLES | {
     "fleet": {"agent.critic": "fleet"},
 }
 STYLED = [
-    (name, style)
+    pytest.param(name, style, marks=[pytest.mark.slow] * (name not in ("PPO", "AC-IQN")))
     for name, kind in AGENTS.items()
     for style in (ON_POLICY_STYLES if kind.algorithm == "on-policy" else STYLES)
 ]
