@@ -27,8 +27,13 @@ def test_where_takes_whole_environments(busy: World) -> None:
         assert torch.equal(value[~mask], old.get(name)[~mask])
 
 
-@pytest.mark.parametrize("free", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "free"),
+    [
+        *((kind, True) for kind in KINDS),
+        *(pytest.param(k, False, marks=[pytest.mark.slow] * (k != "sea")) for k in KINDS),
+    ],
+)
 def test_a_step_and_new_episodes_are_the_same_as_one_function(
     kind: str, free: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

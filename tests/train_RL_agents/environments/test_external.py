@@ -132,9 +132,9 @@ def test_environments_in_processes_that_do_not_answer_or_raise_end_the_run_with_
 
 
 def test_workers_whose_environments_hang_end_the_run_with_a_sentence(tmp_path):
-    words = ("trainer.collector=processes", "trainer.collectors=2", "env.options=breaks=hang", "env.timeout=4")
+    words = ("trainer.collector=processes", "trainer.collectors=2", "env.options=breaks=hang", "env.timeout=2")
     trainer = begun(tmp_path, "AC-IQN", *words, "env.max_steps=0", "on_divergence=rewind")
-    with pytest.raises(ConfigError, match="timeout=4: workers do not answer within 4 s"):
+    with pytest.raises(ConfigError, match="timeout=2: workers do not answer within 2 s"):
         trainer.train()
     assert (trainer.run.checkpoints / STATE_FILE).exists()
 
