@@ -2,18 +2,26 @@
 
 Ships have ``csog_state`` (north and east in metres, speed in metres per second, course in degrees), ``waypoints``
 (a list of norths and a list of easts) and ``speed_plan``. A ship is guided along its waypoints, so its course is that
-of its first leg; the course of ``csog_state`` is used only where there is no waypoint ahead. Maps, trackers, sensors
-and controllers are left out.
+of its first leg; the course of ``csog_state`` is used only where there is no waypoint ahead. ``goal_csog_state`` is its
+goal. A ship with ``t_start`` (s) appears then. Maps, trackers, sensors and controllers are left out.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import Any
 
 from marinenav_env.scenarios.nodes import Node
-from marinenav_env.scenarios.situations import Point, Ship, Situation, count_turns, first_course, has_speed_changes
+from marinenav_env.scenarios.situations import (
+    Point,
+    Ship,
+    Situation,
+    count_turns,
+    first_course,
+    has_speed_changes,
+    ships_at_first_time,
+    waypoints_ahead,
+)
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError
 
@@ -67,28 +75,40 @@ def parse_colav(content: Any, name: str) -> Situation:
     """
     root = Node(content, name)
     stated = root.get("name")
-    ships, left_out = [], Counter[str]()
+    left_out: Counter[str] = Counter()
+    ships, times = [], []
     for ship in root.require(SHIP_LIST_KEY).items(least=1):
         state, waypoints = ship.get("csog_state"), ship.get("waypoints")
         points = [] if waypoints is None else _waypoint_positions(waypoints)
         plan = ship.get("speed_plan")
         speeds = [] if plan is None else [speed.number(0.0, MAX_SHIP_SPEED) for speed in plan.items()]
+        degrees = None
         if state is not None:
             numbers = state.items(4, 4)
-            position = (numbers[0].number(), numbers[1].number())
+            position = _state_position(state)
             speed, degrees = numbers[2].number(0.0, MAX_SHIP_SPEED), numbers[3].number(-360.0, 360.0)
-            course = first_course(position, points, math.radians(degrees))
         elif points and speeds:
             position, speed = points[0], speeds[0]
-            course = first_course(position, points, None)
         else:
             raise ConfigError(f"{ship.place}: the key 'csog_state' is missing, or waypoints with a speed_plan are")
+        ahead, goal, start = waypoints_ahead(position, points), ship.get("goal_csog_state"), ship.get("t_start")
+        course = first_course(position, ahead, degrees)
         if course is None:
             raise ConfigError(f"{ship.place}: there is no waypoint ahead")
-        ships.append(Ship(position, course, speed))
-        left_out["turns at waypoints"] += count_turns([position, *points])
+        ships.append(Ship(position, course, speed, None if goal is None else _state_position(goal)))
+        times.append(0.0 if start is None else start.number(0.0))
+        left_out["turns at waypoints"] += count_turns([position, *ahead])
         left_out["changes of speed"] += has_speed_changes([speed, *speeds])
-    return Situation(name if stated is None else stated.text(), tuple(ships), left_out=+left_out)
+    drawn = root.get("n_random_ships")
+    left_out["ships to be drawn"] += 0 if drawn is None else max(int(drawn.number(0.0)) + 1 - len(ships), 0)
+    placed = ships_at_first_time(ships, times, left_out)
+    return Situation(name if stated is None else stated.text(), placed, left_out=+left_out)
+
+
+def _state_position(state: Node) -> Point:
+    """Return the position, (north, east) in m, of a state of four numbers."""
+    north, east, *_ = state.items(4, 4)
+    return north.number(), east.number()
 
 
 def _waypoint_positions(waypoints: Node) -> list[Point]:

@@ -19,7 +19,14 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from marinenav_env.scenarios.nodes import MAX_ELEMENTS, MAX_MAGNITUDE
-from marinenav_env.scenarios.situations import Point, Ship, Situation, TrackState, has_speed_changes
+from marinenav_env.scenarios.situations import (
+    Point,
+    Ship,
+    Situation,
+    TrackState,
+    has_speed_changes,
+    ships_at_first_time,
+)
 from marinenav_env.scenarios.xml_tree import descendant, number_in_text, parse_xml
 from marinenav_env.support.validation import ConfigError, brief, require
 
@@ -72,6 +79,7 @@ def parse_common_ocean(text: str, name: str) -> Situation:
     left_out: Counter[str] = Counter()
     ships = [_planned_ship(problem, _location(name, problem), left_out) for problem in problems]
     ships += [_dynamic_ship(obstacle, _location(name, obstacle), time_step, left_out) for obstacle in dynamic]
+    times = [time_step * _initial_step(vessel, _location(name, vessel)) for vessel in (*problems, *dynamic)]
     obstacles = []
     for obstacle in static:
         circles = obstacle.findall("shape/circle")
@@ -81,7 +89,7 @@ def parse_common_ocean(text: str, name: str) -> Situation:
         left_out[tag] += len(root.findall(tag))
     return Situation(
         root.get("benchmarkID") or name,
-        tuple(ships),
+        ships_at_first_time(ships, times, left_out),
         tuple(obstacles),
         time_step,
         is_to_scale=root.get("source") == SOURCE_NAME,
@@ -92,6 +100,12 @@ def parse_common_ocean(text: str, name: str) -> Situation:
 def _location(name: str, element: Element) -> str:
     """Return the location of an element, made of the source of the text, its tag and its id, for error messages."""
     return f"{name}: {element.tag} {brief(element.get('id', ''))}"
+
+
+def _initial_step(vessel: Element, place: str) -> float:
+    """Return the number of the time step of the initial state of a vessel at ``place``, 0 if it is not stated."""
+    state = descendant(vessel, place, "initialState")
+    return 0.0 if state.find("time") is None else _state_value(state, place, "time", MAX_STEP_NUMBER)
 
 
 def _state_value(state: Element, place: str, tag: str, limit: float) -> float:
@@ -159,7 +173,7 @@ def _dynamic_ship(obstacle: Element, place: str, time_step: float, left_out: Cou
     state = descendant(obstacle, place, "initialState")
     position, course = _read_pose(state, place)
     track: list[TrackState] = []
-    before: TrackState = (0, *position, course, 0.0)
+    before = (_initial_step(obstacle, place), *position, course, 0.0)
     for later in obstacle.findall("trajectory/state"):
         where, heading = _read_pose(later, place)
         time = _state_value(later, place, "time", MAX_STEP_NUMBER)

@@ -22,6 +22,7 @@ from marinenav_env.scenarios.situations import (
     count_turns,
     first_course,
     has_speed_changes,
+    waypoints_ahead,
 )
 from marinenav_env.support.validation import ConfigError
 
@@ -131,14 +132,15 @@ def _read_ship(ship: Node, origin: Point, left_out: Counter[str]) -> Ship:
     stated = initial.get("cog", "course") or initial.get("heading")
     points = [_local_position(waypoint.require("position"), origin) for waypoint in waypoints]
     degrees = None if stated is None else stated.number(-360.0, 360.0)
-    course = first_course(position, points, None if degrees is None else math.radians(degrees))
+    ahead = waypoints_ahead(position, points)
+    course = first_course(position, ahead, degrees)
     if course is None:
         raise ConfigError(f"{ship.place}: the key 'cog' is missing, and there is no waypoint ahead")
     speeds = [speed.number(0.0, MAX_SHIP_SPEED)]
     for stated_speed in filter(None, map(_speed_at_waypoint, waypoints)):
         with suppress(ConfigError):  # such as 102.3, which is "not available" in AIS; these speeds are not used
             speeds.append(stated_speed.number(0.0, MAX_SHIP_SPEED))
-    left_out["turns at waypoints"] += count_turns([position, *points])
+    left_out["turns at waypoints"] += count_turns([position, *ahead])
     left_out["changes of speed"] += has_speed_changes(speeds)
     return Ship(position, course, KNOT * speeds[0])
 

@@ -12,17 +12,20 @@ This preserves bearings, courses, ratios of speeds, and which vessels meet where
   other vessels, the distance to the goal is LONE_VESSEL_DISTANCE.
 
 The first closest approach is then delayed to fall midway between two control steps. A goal lies
-DISTANCE_BEYOND_APPROACH beyond the closest approach, unless the situation states it or a track, which then ends at the
-goal. Vessels slower than the own vessel get thrusters that sustain SPEED_RESERVE times their speed; the others have
-the thrusters of the world. What episodes cannot represent is left out: later waypoints (every vessel keeps its first
-course) and changes of speed, which are counted in ``left_out``, and sizes and types of ships, and depths.
+DISTANCE_BEYOND_APPROACH beyond the closest approach, unless the situation states it or, in the lengths and speeds of
+this world, a track, which then ends at the goal. Vessels slower than the own vessel get thrusters that sustain
+SPEED_RESERVE times their speed; the others have the thrusters of the world. What episodes cannot represent is left out:
+later waypoints (every vessel keeps its first course) and changes of speed, which are counted in ``left_out``, and sizes
+and types of ships, and depths.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from marinenav_env.config import ScenarioConfig, VesselConfig, WorldConfig
 from marinenav_env.scenarios.scenario_file import MAX_MAGNITUDE, Episode, map_per_robot
@@ -52,6 +55,8 @@ SPEED_RESERVE = 1.25
 """Top speed of a vessel slower than the own vessel, relative to its initial speed."""
 MIN_THRUSTER_SPEED = 0.3
 """Smallest speed that the thrusters of a vessel are made for (m/s)."""
+MIN_TURN = math.radians(1.0)
+"""Smallest difference of the courses of two legs that counts as a turn (rad)."""
 MAX_STEADY_SPEED_DIFFERENCE = 0.05
 """Largest difference of the speeds of a ship that does not count as a change of speed, relative to the initial one."""
 
@@ -100,24 +105,60 @@ def bearing(start: Point, end: Point) -> float:
     return math.atan2(end[1] - start[1], end[0] - start[0])
 
 
-def first_course(position: Point, waypoints: Sequence[Point], otherwise: float | None) -> float | None:
-    """Return the course to the first waypoint more than 1 m from the position; ``otherwise`` if there is none.
+def waypoints_ahead(position: Point, waypoints: Sequence[Point]) -> list[Point]:
+    """Return the waypoints that a ship has not passed; ships of other programs are guided along them, in order.
 
-    Ships of other programs are guided along their waypoints, even if they start on another course.
+    A waypoint is passed if it is within 1 m, or the ship is on the leg from it to the next one, or beyond that leg.
+    """
+    north, east = position
+    ahead, is_beyond = list(waypoints), False
+    for (x, y), (next_x, next_y) in pairwise(waypoints):
+        is_on_leg = (x - north) * (next_x - north) + (y - east) * (next_y - east) < 0.0
+        is_beyond = (next_x - north) * (next_x - x) + (next_y - east) * (next_y - y) < 0.0
+        if not (is_on_leg or is_beyond):
+            break
+        del ahead[0]
+    if is_beyond:
+        del ahead[0]  # the last one
+    while ahead and math.dist(position, ahead[0]) <= 1.0:
+        del ahead[0]
+    return ahead
+
+
+def first_course(position: Point, ahead: Sequence[Point], stated: float | None) -> float | None:
+    """Return the course to the first waypoint ahead of a ship, even if it starts on another course (rad).
 
     Args:
         position: position of the ship (m).
-        waypoints: waypoints ahead, in order (m).
-        otherwise: course where no waypoint is ahead (rad, clockwise from north); None if unknown.
+        ahead: waypoints that it has not passed (m).
+        stated: its course where no waypoint is ahead (degrees); None if unknown, which is then returned.
     """
-    ahead = next((point for point in waypoints if math.dist(position, point) > 1.0), None)
-    return otherwise if ahead is None else bearing(position, ahead)
+    if ahead:
+        return bearing(position, ahead[0])
+    return None if stated is None else math.radians(stated)
 
 
 def count_turns(waypoints: Sequence[Point]) -> int:
-    """Return the number of turns along waypoints, that is of legs after the first."""
-    apart = [point for point, before in zip(waypoints[1:], waypoints, strict=False) if point != before]
-    return max(len(apart) - 1, 0)
+    """Return how often the course along waypoints changes by more than MIN_TURN."""
+    courses = [bearing(start, end) for start, end in pairwise(waypoints) if start != end]
+    turns, before = 0, courses[0] if courses else 0.0
+    for course in courses:
+        if abs(math.remainder(course - before, 2.0 * math.pi)) > MIN_TURN:
+            turns, before = turns + 1, course
+    return turns
+
+
+def ships_at_first_time(ships: Sequence[Ship], times: Sequence[float], left_out: Counter[str]) -> tuple[Ship, ...]:
+    """Return ships at the earliest of the times (s) of their initial states, from which all keep course and speed.
+
+    The ships with a later time are counted in ``left_out``.
+    """
+    placed = []
+    for ship, time in zip(ships, times, strict=True):
+        delay, (north, east), speed = time - min(times), ship.position, _velocity_of_ship(ship)
+        left_out["later starts"] += delay > 0.0
+        placed.append(replace(ship, position=(north - delay * speed[0], east - delay * speed[1])))
+    return tuple(placed)
 
 
 def has_speed_changes(speeds: Sequence[float]) -> bool:

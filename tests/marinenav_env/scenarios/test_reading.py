@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig, read_scenarios, write_scenarios
-from marinenav_env.scenarios.common_ocean import common_ocean_text
+from marinenav_env.scenarios.colav import parse_colav
+from marinenav_env.scenarios.common_ocean import common_ocean_text, parse_common_ocean
 from marinenav_env.scenarios.dnv import KNOT, parse_dnv
 from marinenav_env.scenarios.reading import DATA_FOLDER, packaged_situations, read_situations
 from marinenav_env.scenarios.situations import situation_from_episode
@@ -205,6 +206,36 @@ def test_ships_of_colav_simulator_without_a_part_of_their_state(tmp_path):
     assert situation.left_out == {"turns at waypoints": 1, "changes of speed": 2}
 
 
+LEG = {"csog_state": [100.0, 0.0, 5.0, 90.0], "waypoints": [[0.0, 2000.0, 4000.0], [0.0, 0.0, 10.0]]}
+
+
+@pytest.mark.parametrize(
+    ("position", "degrees", "turns"),
+    [
+        ((-100.0, 0.0), 0.0, 0),  # before the first waypoint
+        ((100.0, 0.0), 0.0, 0),
+        ((2500.0, 0.0), math.degrees(math.atan2(10.0, 1500.0)), 0),  # on the second leg
+        ((0.0, 300.0), -90.0, 1),  # beside the first waypoint
+        ((5000.0, 10.0), 90.0, 0),  # beyond the last waypoint: the stated course
+    ],
+)
+def test_ships_head_for_the_first_waypoint_that_they_have_not_passed(position, degrees, turns):
+    content = {"ship_list": [LEG | {"csog_state": [*position, 5.0, 90.0]}]}
+    situation = parse_colav(content, "x")
+    assert math.degrees(situation.ships[0].course) == pytest.approx(degrees)
+    assert situation.left_out.get("turns at waypoints", 0) == turns
+
+
+def test_ships_of_colav_simulator_that_appear_later_or_state_a_goal():
+    own = {"csog_state": [0.0, 0.0, 5.0, 0.0], "goal_csog_state": [3000.0, 300.0, 0.0, 0.0], "t_start": 10.0}
+    late = {"csog_state": [4000.0, 0.0, 5.0, 180.0], "t_start": 310.0}
+    situation = parse_colav({"ship_list": [own, late], "n_random_ships": 3}, "x")
+    assert situation.ships[0].goal == (3000.0, 300.0) and situation.ships[1].goal is None
+    assert situation.ships[0].position == (0.0, 0.0)
+    assert situation.ships[1].position == pytest.approx((5500.0, 0.0))
+    assert situation.left_out == {"later starts": 1, "ships to be drawn": 2}
+
+
 def test_yaml_needs_its_package(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
     with pytest.raises(ConfigError, match=r"pip install 'marinenav\[yaml\]'"):
@@ -236,6 +267,19 @@ def test_scenarios_of_common_ocean(tmp_path):
     with pytest.warns(UserWarning, match="1 turns of tracks"):
         (episode,) = read_scenarios(tmp_path / "one.xml")
     assert len(episode.start) == 2 and len(episode.obstacles) == 1
+
+
+def test_vessels_of_common_ocean_that_appear_later_start_where_they_would_have_been():
+    before, after = XML.split("<dynamicObstacle")
+    for number, later in ((2, 32), (1, 31), (0, 30)):
+        after = after.replace(f"<exact>{number}</exact></time>", f"<exact>{later}</exact></time>", 1)
+    for speed in ("<velocity><exact>5.0</exact></velocity>", ""):
+        text = f"{before}<dynamicObstacle{after}".replace(
+            "<velocity><exact>5.0</exact></velocity></initialState>\n    <tr", f"{speed}</initialState>\n    <tr"
+        )
+        own, other = parse_common_ocean(text, "x").ships
+        assert (own.position, other.speed) == ((0.0, 0.0), 5.0)
+        assert other.position == pytest.approx((1000.0, 1000.0 + 5.0 * 300.0))
 
 
 # Files and folders ------------------------------------------------------------------------------

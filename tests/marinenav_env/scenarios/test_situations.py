@@ -19,6 +19,7 @@ from marinenav_env.scenarios.situations import (
     similarity_factors,
     situation_from_episode,
     time_to_closest_approach,
+    waypoints_ahead,
 )
 from marinenav_env.vessels import holding_setpoints, scaled_world, top_speed, vessel_files
 
@@ -208,10 +209,15 @@ def test_an_episode_becomes_a_situation_and_the_same_episode_again():
 
 def test_courses_and_turns_of_waypoints():
     way = [(0.0, 0.0), (0.5, 0.0), (0.0, 10.0), (10.0, 10.0)]
-    assert first_course((0.0, 0.0), way, None) == pytest.approx(0.5 * math.pi)
-    assert first_course((0.0, 0.0), way[:2], 1.0) == 1.0
+    assert waypoints_ahead((0.0, 0.0), way) == way[2:] and waypoints_ahead((0.0, 0.0), way[:2]) == []
+    assert first_course((0.0, 0.0), way[2:], None) == pytest.approx(0.5 * math.pi)
+    assert first_course((0.0, 0.0), [], 90.0) == pytest.approx(0.5 * math.pi)
     assert [count_turns(way[:end]) for end in (1, 2, 3, 4)] == [0, 0, 1, 2]
     assert count_turns([way[0], way[0], way[3]]) == 0
+    assert count_turns([(0.0, 0.0), (5.0, 0.0), (9.0, 0.01)]) == 0
+    # A bend of many small turns is one.
+    bend = [(100.0 * math.cos(angle), 100.0 * math.sin(angle)) for angle in (0.0, 0.01, 0.02, 0.03)]
+    assert count_turns(bend) == 1
 
 
 def test_places_far_from_the_origin_of_the_map_are_scaled_alike():
