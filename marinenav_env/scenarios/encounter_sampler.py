@@ -106,7 +106,6 @@ class EncounterSampler:
         rows = [torch.tensor(row) for row in codes]
         self._behaviours = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(device)
         self._overtaken = torch.tensor([level.overtaken for level in levels], device=device)
-        self._has_overtaken = any(level.overtaken for level in levels)
         self._speed_spread, self._time_spread = (
             torch.tensor([getattr(level, name) for level in levels], **options)
             for name in ("speed_spread", "time_spread")
@@ -142,15 +141,13 @@ class EncounterSampler:
         speed, scripted = torch.zeros_like(course), torch.zeros_like(present)
         behaviour, onset, delay = None, None, None
         if self.has_motion:
-            traffic = self._traffic[level][:, None]
-            overtaken = self._overtaken[level][:, None] if self._has_overtaken else None
-            moving = (traffic > 0.0) | (self._unruly[level][:, None] > 0.0)
-            moving = moving if overtaken is None else moving | overtaken
+            traffic, overtaken = self._traffic[level][:, None], self._overtaken[level][:, None]
+            moving = (traffic > 0.0) | (self._unruly[level][:, None] > 0.0) | overtaken
             slow = self._slow[level][:, None]
             spread = self._speed_spread[level][:, None]
             course, speed, scripted = self._draw_motion(moving, traffic, slow, overtaken, spread, course, draws)
             both = present[:, :, None] & present[:, None]
-            gap = apart if overtaken is None else torch.where(overtaken, scale * MIN_OVERTAKING_DISTANCE, apart)
+            gap = torch.where(overtaken, scale * MIN_OVERTAKING_DISTANCE, apart)
             time = torch.maximum(before / usual_speed, (gap / _min_relative_speed(course, speed, both))).clamp_max(
                 longest
             )
@@ -179,7 +176,7 @@ class EncounterSampler:
         course: Tensor,
         speed: Tensor,
         time: Tensor,
-        gap: Tensor | float,
+        gap: Tensor,
         both: Tensor,
         draws: Draws,
     ) -> Tensor:
@@ -190,7 +187,7 @@ class EncounterSampler:
             course: [P, R] courses (rad).
             speed: [P, R] speeds (m/s).
             time: [P, 1] time until all vessels would meet without delays (s).
-            gap: smallest allowed distance of two starts (m), a number or [P, 1].
+            gap: [P, 1] smallest allowed distance of two starts (m).
             both: [P, R, R] bool, pairs of which both vessels are present.
             draws: random numbers of the P scenarios.
         """
@@ -235,7 +232,7 @@ class EncounterSampler:
         moving: Tensor,
         traffic: Tensor,
         controlled: Tensor,
-        overtaken: Tensor | None,
+        overtaken: Tensor,
         spread: Tensor,
         course: Tensor,
         draws: Draws,
@@ -249,12 +246,9 @@ class EncounterSampler:
         chance, vary, turn = draws.uniform(INITIAL_MOTION, (3,), course.shape[1:])
         slot = torch.arange(course.shape[-1], device=course.device)
         slow = ((chance[:, :1] < SLOW_VESSEL_PROBABILITY) | controlled) & (slot == 1) & moving
-        nearly_ahead = slow
-        if overtaken is not None:
-            slow, nearly_ahead = (torch.where(overtaken, slot == first, slow) for first in (0, 1))
+        slow, nearly_ahead = (torch.where(overtaken, slot == first, slow) for first in (0, 1))
         course = torch.where(nearly_ahead, MAX_SLOW_COURSE_DIFFERENCE * (2.0 * turn - 1.0), course)
         share = torch.where(slow, SLOW_SPEED_SHARE, 1.0 + spread * (2.0 * vary - 1.0))
         scripted = torch.where(slow, ~controlled, (chance < traffic) & (slot > 0))
-        if overtaken is not None:
-            scripted = torch.where(overtaken & (slot < 2), slot == 1, scripted)
+        scripted = torch.where(overtaken & (slot < 2), slot == 1, scripted)
         return course, torch.where(moving, USUAL_SPEED * self.config.speed_scale * share, 0.0), scripted
