@@ -27,7 +27,7 @@ from marinenav_env.scenarios.situations import (
     has_speed_changes,
     ships_at_first_time,
 )
-from marinenav_env.scenarios.xml_tree import descendant, number_in_text, parse_xml
+from marinenav_env.scenarios.xml_tree import number_in_text, parse_xml, required_child
 from marinenav_env.support.validation import ConfigError, brief, require
 
 ROOT_TAG = "commonOcean"
@@ -104,33 +104,33 @@ def _location(name: str, element: Element) -> str:
 
 def _initial_step(vessel: Element, place: str) -> float:
     """Return the number of the time step of the initial state of a vessel at ``place``, 0 if it is not stated."""
-    state = descendant(vessel, place, "initialState")
+    state = required_child(vessel, place, "initialState")
     return 0.0 if state.find("time") is None else _state_value(state, place, "time", MAX_STEP_NUMBER)
 
 
 def _state_value(state: Element, place: str, tag: str, limit: float) -> float:
     """Return the value of the quantity ``tag`` of a state at ``place``: the exact one, or its interval's middle."""
-    value = descendant(state, place, tag)
+    value = required_child(state, place, tag)
     if value.find("exact") is not None:
-        return number_in_text(descendant(value, place, "exact"), place, limit)
-    ends = [number_in_text(descendant(value, place, end), place, limit) for end in ("intervalStart", "intervalEnd")]
+        return number_in_text(required_child(value, place, "exact"), place, limit)
+    ends = [number_in_text(required_child(value, place, end), place, limit) for end in ("intervalStart", "intervalEnd")]
     return 0.5 * sum(ends)
 
 
 def _read_point(element: Element, place: str) -> Point:
     """Return north and east (m) of an element with the children x and y; ``place`` is its location, for errors."""
-    x, y = (number_in_text(descendant(element, place, tag), place, MAX_MAGNITUDE) for tag in ("x", "y"))
+    x, y = (number_in_text(required_child(element, place, tag), place, MAX_MAGNITUDE) for tag in ("x", "y"))
     return x, 0.0 - y
 
 
 def _region_centre(position: Element, place: str) -> Point | None:
     """Return the point of a position, or the centre of the first shape of its region; None if there is neither."""
     if position.find("point") is not None:
-        return _read_point(descendant(position, place, "point"), place)
+        return _read_point(required_child(position, place, "point"), place)
     for tag in ("circle", "rectangle"):
         shape = position.find(tag)
         if shape is not None:
-            return _read_point(descendant(shape, place, "center"), place)
+            return _read_point(required_child(shape, place, "center"), place)
     points = [_read_point(point, place) for point in position.findall("polygon/point")]
     if not points:
         return None
@@ -140,7 +140,7 @@ def _region_centre(position: Element, place: str) -> Point | None:
 
 def _read_pose(state: Element, place: str) -> tuple[Point, float]:
     """Return the position (m) and the course (rad) of a state."""
-    position = _region_centre(descendant(state, place, "position"), place)
+    position = _region_centre(required_child(state, place, "position"), place)
     if position is None:
         raise ConfigError(f"{place}: the element <position/point> is missing")
     return position, 0.0 - _state_value(state, place, "orientation", MAX_MAGNITUDE)
@@ -155,7 +155,7 @@ def _read_speed(state: Element, place: str) -> float:
 
 def _planned_ship(problem: Element, place: str, left_out: Counter[str]) -> Ship:
     """Return the ship of a planning problem at ``place``, and count features that are left out in ``left_out``."""
-    state = descendant(problem, place, "initialState")
+    state = required_child(problem, place, "initialState")
     position, course = _read_pose(state, place)
     goals = problem.findall("goalState")
     require(len(goals) > 0, place, "...", "a planning problem with a goalState")
@@ -170,7 +170,7 @@ def _dynamic_ship(obstacle: Element, place: str, time_step: float, left_out: Cou
 
     ``time_step`` is in seconds; features that are left out are counted in ``left_out``.
     """
-    state = descendant(obstacle, place, "initialState")
+    state = required_child(obstacle, place, "initialState")
     position, course = _read_pose(state, place)
     track: list[TrackState] = []
     before = (_initial_step(obstacle, place), *position, course, 0.0)
@@ -195,8 +195,8 @@ def _dynamic_ship(obstacle: Element, place: str, time_step: float, left_out: Cou
 
 def _circle_obstacle(circle: Element, obstacle: Element, place: str) -> tuple[float, float, float]:
     """Return the north and east position and the radius (m) of a circle given in its obstacle's frame."""
-    (north, east), course = _read_pose(descendant(obstacle, place, "initialState"), place)
-    radius = number_in_text(descendant(circle, place, "radius"), place, MAX_MAGNITUDE)
+    (north, east), course = _read_pose(required_child(obstacle, place, "initialState"), place)
+    radius = number_in_text(required_child(circle, place, "radius"), place, MAX_MAGNITUDE)
     require(radius > 0.0, f"{place}.radius", radius, "above 0")
     centre = circle.find("center")
     if centre is not None:

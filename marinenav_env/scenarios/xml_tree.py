@@ -61,24 +61,16 @@ def parse_xml(text: str, name: str) -> Element:
     return builder.close()
 
 
-def descendant(element: Element, place: str, *tags: str) -> Element:
-    """Return the descendant of an element that a path of tags leads to, the first match at every step.
-
-    Args:
-        element: element that the path starts from.
-        place: location of the element, for error messages.
-        *tags: tags along the path.
+def required_child(element: Element, place: str, tag: str) -> Element:
+    """Return the first child of an element with a tag; ``place`` is the location of the element, for error messages.
 
     Raises:
-        ConfigError: if there is no such descendant.
+        ConfigError: if there is no such child.
     """
-    below = element
-    for tag in tags:
-        next_below = below.find(tag)
-        if next_below is None:
-            raise ConfigError(f"{place}: the element <{'/'.join(tags)}> is missing")
-        below = next_below
-    return below
+    child = element.find(tag)
+    if child is None:
+        raise ConfigError(f"{place}: the element <{tag}> is missing")
+    return child
 
 
 def number_in_text(element: Element, place: str, limit: float) -> float:
