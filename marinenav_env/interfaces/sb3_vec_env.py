@@ -118,16 +118,13 @@ class MarineNavVecEnv(VecEnv):
         return observation / self.scales[""] if self.scales else observation
 
     def _scaled_space(self, space: Any) -> Any:
-        if isinstance(space, spaces.Dict):
-            parts = {name: self._space(part, self.scales.get(name)) for name, part in space.items()}
-            return spaces.Dict(parts)
-        return self._space(space, self.scales.get(""))
+        def scaled(name: str, part: Any) -> Any:
+            scale = self.scales.get(name)
+            return part if scale is None else spaces.Box(part.low / scale, part.high / scale)
 
-    @staticmethod
-    def _space(space: Any, scale: NDArray[Any] | None) -> Any:
-        if scale is None or not isinstance(space, spaces.Box):
-            return space
-        return spaces.Box(space.low / scale, space.high / scale)
+        if isinstance(space, spaces.Dict):
+            return spaces.Dict({name: scaled(name, part) for name, part in space.items()})
+        return scaled("", space)
 
 
 def _scale(entry: Entry) -> NDArray[np.float32]:

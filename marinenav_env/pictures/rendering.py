@@ -116,24 +116,18 @@ class Renderer:
         cores, obstacles = scenario.core_circulation != 0.0, scenario.obstacle_mask
         hulls = torch.stack((constants.vessel.length, constants.vessel.width), -1)
         circulation = scenario.core_circulation[cores][:, None]
+        radius = constants.rules.core_radius.expand_as(circulation)
         side = self._sides.get(int(scenario.level))
 
-        def array(tensor: Tensor) -> NDArray[Any]:
-            return tensor.numpy(force=True)
-
         return VesselTracks(
-            poses=array(torch.stack(self._poses)[:, exists]),
-            thrust=array(state.thrust[None, exists]),
-            active=array(state.active[None, exists]),
-            collided=array(state.collided[None, exists]),
-            goals=array(scenario.goal[exists]),
-            hulls=array(hulls.expand(len(exists), 2)[exists]),
-            obstacles=array(torch.cat((scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)[obstacles]),
-            cores=array(
-                torch.cat(
-                    (scenario.core_position[cores], circulation, constants.rules.core_radius.expand_as(circulation)), -1
-                )
-            ),
+            poses=torch.stack(self._poses)[:, exists].numpy(),
+            thrust=state.thrust[None, exists].numpy(),
+            active=state.active[None, exists].numpy(),
+            collided=state.collided[None, exists].numpy(),
+            goals=scenario.goal[exists].numpy(),
+            hulls=hulls.expand(len(exists), 2)[exists].numpy(),
+            obstacles=torch.cat((scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)[obstacles].numpy(),
+            cores=torch.cat((scenario.core_position[cores], circulation, radius), -1).numpy(),
             map_size=(side, side) if side else self._size,
         )
 
