@@ -74,7 +74,24 @@ def test_levels_are_the_published_ones() -> None:
 
 
 NAN, INF = math.nan, math.inf
+SECTIONS: list[tuple[Any, str]] = [
+    (ours.ActuatorConfig, "world.vessel.actuators"),
+    (ours.VesselConfig, "world.vessel"),
+    (ours.SensorConfig, "world.sensor"),
+    (ours.RewardConfig, "world.reward"),
+    (ours.ColregsConfig, "world.colregs"),
+    (ours.ScenarioConfig, "world.scenario"),
+    (ours.WeatherConfig, "world.weather"),
+    (ours.WorldConfig, "world"),
+    (levels.Level, "level"),
+]
 REFUSED: list[tuple[type, str, str, Any]] = [
+    *(
+        (config, section, item.name, NAN)
+        for config, section in SECTIONS
+        for item in fields(config)
+        if isinstance(item.default, float)
+    ),
     *(
         (ours.VesselConfig, "world.vessel", name, 0.0)
         for name in ("length", "width", "radius", "detect_radius", "goal_distance", "m", "Izz", "max_thrust_rate")
@@ -88,37 +105,12 @@ REFUSED: list[tuple[type, str, str, Any]] = [
     (ours.VesselConfig, "world.vessel", "max_thrust", -1.0),
     (ours.VesselConfig, "world.vessel", "left_thrust_change", ()),
     (ours.VesselConfig, "world.vessel", "right_thrust_change", (0.0, INF)),
-    *(
-        (ours.VesselConfig, "world.vessel", name, NAN)
-        for name in (
-            "xDotU",
-            "yDotV",
-            "yDotR",
-            "nDotR",
-            "nDotV",
-            "xU",
-            "xUU",
-            "yV",
-            "yVV",
-            "yR",
-            "yRV",
-            "yVR",
-            "yRR",
-            "nR",
-            "nRR",
-            "nV",
-            "nVV",
-            "nRV",
-            "nVR",
-        )
-    ),
     (ours.SensorConfig, "world.sensor", "range", 0.0),
     (ours.SensorConfig, "world.sensor", "angle", -1.0),
     (ours.SensorConfig, "world.sensor", "max_objects", 0),
     (ours.SensorConfig, "world.sensor", "max_objects", (5, 65)),
     (ours.SensorConfig, "world.sensor", "max_objects", 2.5),
     (ours.SensorConfig, "world.sensor", "pos_std", -0.1),
-    (ours.SensorConfig, "world.sensor", "vel_std", NAN),
     (ours.SensorConfig, "world.sensor", "r_kappa", -1.0),
     (ours.SensorConfig, "world.sensor", "r_kappa", 501.0),
     (ours.SensorConfig, "world.sensor", "r_mean_ratio", 1.1),
@@ -127,10 +119,6 @@ REFUSED: list[tuple[type, str, str, Any]] = [
         for name in ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
     ),
     *((ours.ColregsConfig, "world.colregs", name, -1.0) for name in ("min_speed", "head_on_half_width", "clearance")),
-    *(
-        (ours.ColregsConfig, "world.colregs", name, NAN)
-        for name in ("crossing_corner_y", "crossing_corner_slope", "head_on_heading")
-    ),
     *(
         (ours.ColregsConfig, "world.colregs", name, (1.0, 0.0))
         for name in ("crossing_x", "crossing_y", "crossing_heading", "head_on_x")

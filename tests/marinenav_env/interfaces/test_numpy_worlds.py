@@ -8,7 +8,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from marinenav_env import ConfigError, Curriculum, Level, WorldConfig
+from marinenav_env import Curriculum, Level, WorldConfig
 from marinenav_env.config import SensorConfig
 from marinenav_env.interfaces.numpy_worlds import NumpyWorlds
 from tests.marinenav_env.helpers import simple_episode
@@ -55,11 +55,6 @@ def test_the_only_world_is_taken_out_of_its_batch() -> None:
     observation, reward = NumpyWorlds.remove_batch_dimension(batch)
     assert observation["a"].tolist() == [1.0, 1.0]
     assert (observation["b"], reward) == (True, 0.5)
-
-
-def test_unknown_ways_to_draw_are_refused() -> None:
-    with pytest.raises(ConfigError, match="render_mode='ansi': must be rgb_array or human"):
-        NumpyWorlds(None, PAIR, True, False, "ansi")
 
 
 def starts(given: NumpyWorlds) -> list[list[float]]:

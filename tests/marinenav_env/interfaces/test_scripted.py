@@ -11,9 +11,9 @@ from tests.marinenav_env.helpers import simple_episode
 QUICK = {"pool_size": 8, "refresh_size": 8}
 
 
-def make_env(continuous=True):
+def make_env(continuous=True, **world):
     alone = Curriculum((Level(1, 0, 0, 30.0),), **QUICK)
-    return MarineNavEnv(WorldConfig(max_steps=200), 8, scenarios=alone, continuous=continuous, seed=0)
+    return MarineNavEnv(WorldConfig(max_steps=200, **world), 8, scenarios=alone, continuous=continuous, seed=0)
 
 
 @pytest.mark.heavy
@@ -59,17 +59,25 @@ def test_idle_stays_where_it_is(continuous):
     torch.testing.assert_close(env.state.pose, before)
 
 
-def test_discrete_actions_are_the_nearest_pairs():
-    env = make_env(continuous=False)
+OTHER_COMMANDS = VesselConfig(
+    left_thrust_change=(-900.0, 0.0, 900.0), right_thrust_change=(0.0, 400.0), max_thrust_rate=800.0
+)
+
+
+@pytest.mark.parametrize(
+    ("vessel", "wanted", "pair"),
+    [
+        # 800 and -300 N/s are closest to the pair (1000, -500), whose indices are 4 and 1.
+        (VesselConfig(), (0.8, -0.3), 4 * 5 + 1),
+        # 720 and 160 N/s are closest to (900, 0).
+        (OTHER_COMMANDS, (0.9, 0.2), 2 * 2 + 0),
+    ],
+)
+def test_discrete_actions_are_the_nearest_pairs(vessel, wanted, pair, monkeypatch):
+    env = make_env(continuous=False, vessel=vessel)
     step = env.reset()
-    wanted = torch.tensor([0.8, -0.3])
-    # 800 and -300 N/s are closest to the pair (1000, -500), whose indices are 4 and 1.
-    SCRIPTED_POLICIES["pair"] = lambda state, env: wanted.expand(*state.shape[:-1], 2)
-    try:
-        step = write_actions(step, env, "pair")
-    finally:
-        del SCRIPTED_POLICIES["pair"]
-    assert (step.get((GROUP, "action")) == 4 * 5 + 1).all()
+    monkeypatch.setitem(SCRIPTED_POLICIES, "pair", lambda state, env: torch.tensor(wanted).expand(8, 1, 2))
+    assert (write_actions(step, env, "pair").get((GROUP, "action")) == pair).all()
 
 
 def test_straight_is_steered_by_the_controller_of_the_world():
@@ -86,18 +94,3 @@ def test_straight_makes_its_speed_towards_the_goal():
         step = env.step(write_actions(step, env, "straight")).get("next").exclude((GROUP, "reward"))
     u, v = step[GROUP, "observation", "self_state"][0, 0, 2:4].tolist()
     assert u == pytest.approx(2.5, abs=0.1) and abs(v) < 0.5
-
-
-def test_sides_may_have_other_commands():
-    vessel = VesselConfig(
-        left_thrust_change=(-900.0, 0.0, 900.0), right_thrust_change=(0.0, 400.0), max_thrust_rate=800.0
-    )
-    alone = Curriculum((Level(1, 0, 0, 30.0),), **QUICK)
-    env = MarineNavEnv(WorldConfig(vessel=vessel), scenarios=alone, continuous=False, seed=0)
-    step = env.reset()
-    SCRIPTED_POLICIES["pair"] = lambda state, env: torch.tensor([[[0.9, 0.2]]])  # 720 and 160 N/s
-    try:
-        action = write_actions(step, env, "pair").get((GROUP, "action"))
-    finally:
-        del SCRIPTED_POLICIES["pair"]
-    assert action.tolist() == [[2 * 2]]
