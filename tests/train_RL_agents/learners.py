@@ -1,11 +1,13 @@
 """Small learners, and what their tests compare."""
 
 import os
+from unittest.mock import patch
 
 import torch
 
 from marinenav_env.runtime.execution import Execution
 from marinenav_env.support import plugins
+from train_RL_agents import learning
 from train_RL_agents.agents import AGENTS, agent_class
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS
 from train_RL_agents.config.schema import TrainConfig
@@ -42,14 +44,11 @@ def values_of(module):
     return [parameter.detach().clone() for parameter in module.parameters()]
 
 
-def gradients_in(learner):
-    """Of the learned parameters, from the last update: clipped."""
-    (weights,) = learner.optimizer.param_groups[0]["params"]
-    # Each parameter is a view of a part of the weights.
-    return [
-        weights.grad[each.storage_offset() :][: each.numel()].view_as(each)
-        for each in learner.agent.networks.parameters()
-    ]
+def update_with_gradient(learner, batch):
+    """The results of an update and the clipped gradient [N] that it applies."""
+    with patch.object(learning.learner, "step_optimizer", wraps=learning.learner.step_optimizer) as step:
+        results = learner.update(batch)
+    return results, step.call_args.args[2]
 
 
 def all_equal(first, second):

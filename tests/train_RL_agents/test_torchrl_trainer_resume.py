@@ -34,6 +34,7 @@ from tests.train_RL_agents.tiny_runs import (
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation import history
+from train_RL_agents.learning import learner
 from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
@@ -124,7 +125,7 @@ def test_a_run_that_dies_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch,
     trainer = TorchRLTrainer(run, quiet=True)
     places = {
         "step": (trainer.collector.env, "step_and_maybe_reset"),
-        "update": (trainer.algorithm.learner.optimizer, "step"),
+        "update": (learner, "step_optimizer"),
         "evaluate": (history, "stored_arrays"),
         "policy": (torch, "save"),
         "state": (os, "fsync"),
@@ -207,7 +208,7 @@ def test_an_on_policy_run_that_dies_goes_on_from_its_last_checkpoint(tmp_path, m
     words = ("agent_type=PPO", "trainer.epochs=3", "agent.normalize_observations=true")
     run = new_run(tmp_path, *words)
     trainer = TorchRLTrainer(run, quiet=True)
-    places = {"update": (trainer.algorithm.learner.optimizer, "step"), "state": (os, "fsync")}
+    places = {"update": (learner, "step_optimizer"), "state": (os, "fsync")}
     owner, name = places[moment]
     function, calls = getattr(owner, name), iter(range(5))
 

@@ -24,6 +24,7 @@ from marinenav_env import Curriculum
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
+from train_RL_agents.learning import learner
 from train_RL_agents.run.checkpoint import POLICY_FORMAT, STATE_FILE, TRAINING_FORMAT, read_checkpoint, read_manifest
 from train_RL_agents.run.run_folder import LOCK_FILE, LOG_FILE, RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
@@ -303,7 +304,7 @@ def train_and_die(folder: Path, moment: str, count: int) -> None:
         trainer = begin(RunFolder.open(folder))
         places: dict[str, tuple[Any, str]] = {
             "step": (trainer.collector.env, "step_and_maybe_reset"),
-            "update": (trainer.algorithm.learner.optimizer, "step"),
+            "update": (learner, "step_optimizer"),
             "write": (torch, "save"),
             "written": (os, "fsync"),
             "placed": (Path, "replace"),

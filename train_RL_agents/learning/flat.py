@@ -7,7 +7,6 @@ per parameter, which is faster for small networks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -106,47 +105,16 @@ class FlatWeights:
         if [parameter.data_ptr() for parameter in self.parameters] != self._addresses:
             raise RuntimeError("the networks were moved, cast or laid out again; make this once more")
 
-    # The optimiser's state is saved per parameter, so that files do not depend on the layout.
+    def optimizer_views(self, state: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+        """Return the state of an optimiser of the flat tensor as one for each learned parameter, by its number.
 
-    def split_optimizer_state(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Convert a state dict of an optimiser of the flat tensor to one with a state for each parameter."""
-        whole: dict[str, Tensor] = state["state"].get(0, {})
-        states: dict[int, dict[str, Tensor]] = {
-            index: {"step": whole["step"].clone()} for index in (self._learned_names if whole else ())
-        }
-        for name in whole.keys() - {"step"}:
-            views = self.parameter_views(whole[name].clone())
-            for index, parameter_state in states.items():
-                parameter_state[name] = views[index]
-        group = state["param_groups"][0] | {"params": list(range(len(self.parameters)))}
-        return {"state": states, "param_groups": [group]}
-
-    def join_optimizer_state(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Convert a state dict of an optimiser of the parameters to one of the flat tensor, the inverse direction.
-
-        Raises:
-            ValueError: when the state belongs to other parameters.
+        A saved state then does not depend on the layout. The values are views, ``step`` that of all parameters.
         """
-        saved = state["state"]
-        joined: dict[int, dict[str, Tensor]] = {}
-        if saved:
-            learned = list(self._learned_names)
-            if sorted(saved) != learned:
-                raise ValueError(f"optimiser's state of {len(saved)} tensors, here {len(learned)}")
-            first = saved[learned[0]]
-            joined = {0: {"step": first["step"].clone()}}
-            for name in first.keys() - {"step"}:
-                whole = torch.zeros_like(self.weights)
-                views = self.parameter_views(whole)
-                for index in learned:
-                    part, view = saved[index][name], views[index]
-                    if part.shape != view.shape:
-                        there, here = list(part.shape), list(view.shape)
-                        raise ValueError(f"optimiser's {name} is {there}, here {here}")
-                    view.copy_(part)
-                joined[0][name] = whole
-        group = state["param_groups"][0] | {"params": [0]}
-        return {"state": joined, "param_groups": [group]}
+        views = {name: self.parameter_views(value) for name, value in state.items() if name != "step"}
+        return {
+            index: {"step": state["step"]} | {name: parts[index] for name, parts in views.items()}
+            for index in self._learned_names
+        }
 
 
 def flat_bytes(networks: nn.Module) -> int:

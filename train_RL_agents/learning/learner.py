@@ -34,14 +34,12 @@ from train_RL_agents.utils.device import resolve_precision
 
 UpdateResult = tuple[dict[str, Tensor], Tensor | None]
 """Result of an update: scalars for the log, and priorities [B] if the agent computes them."""
-RMSPROP_OPTIONS: dict[str, Any] = {"alpha": 0.99, "eps": 1e-5}
-"""Smoothing constant and epsilon of RMSprop as keyword arguments, those of A2C (Mnih et al. 2016)."""
-ADAM_BETAS = (0.9, 0.999)
-"""Decay rates of the first and the second moment of Adam."""
-ADAM_EPS = 1e-8
-"""Epsilon of Adam, which is added to the root of the second moment."""
-NUM_MOMENTS = {"adam": 2, "rmsprop": 1}
-"""Number of moments that an optimiser keeps per weight, by name of the optimiser."""
+RMSPROP_OPTIONS: dict[str, Any] = {"alpha": 0.99, "eps": 1e-5, "momentum": 0.0, "centered": False, "foreach": True}
+"""Keyword arguments of RMSprop; smoothing constant and epsilon are those of A2C (Mnih et al. 2016)."""
+ADAM_OPTIONS: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False}
+"""Keyword arguments of Adam: decay rates of the two moments, and epsilon."""
+MOMENTS = {"adam": ("exp_avg", "exp_avg_sq"), "rmsprop": ("square_avg",)}
+"""Names of the moments that an optimiser keeps per weight, by name of the optimiser."""
 
 
 def merge_losses(parts: list[Losses], counts: list[int]) -> Losses:
@@ -114,13 +112,10 @@ class Learner:
         self._weights = self._flat.weights
         self._ema_weights = FlatWeights(self.ema.networks).weights
         self._target = target
-        self.optimizer = make_optimizer(
-            settings.optimizer,
-            self._weights,
-            settings.learning_rate,
-            config.execution.fused_optimizer,
-        )
-        self._init_optimizer_state()
+        self.optimizer_state = {"step": torch.zeros((), device=generator.device)} | {
+            name: torch.zeros_like(self._weights) for name in MOMENTS[settings.optimizer]
+        }
+        """Number of steps of the optimiser, a scalar, and its moments [N] by name."""
         self.learning_rate, self.learning_rate_factor = settings.learning_rate, 1.0
         """Current learning rate, and factor by which it differs from its schedule."""
         # The learning rate is a tensor, because compiled code treats numbers as constants.
@@ -133,6 +128,7 @@ class Learner:
         self._gradients: GradientFunction = make_gradient_function(agent, losses, self._flat)
         self._apply = self._apply_scaled if self._scale else self._apply_gradient
         self._is_compiled = config.execution.compile
+        self._is_traced = self._is_compiled or device.type == "cuda"
         self._unchecked_gradients: GradientFunction | None = None
         if self._is_compiled:
             self._unchecked_gradients = self._gradients
@@ -224,11 +220,6 @@ class Learner:
     def _set_rate(self, rate: float) -> None:
         self.learning_rate = rate
         self._rate.fill_(rate)
-        for group in self.optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
 
     def learn(self, batch: Any) -> UpdateResult:
         """Update all weights from a batch, in operations that a CUDA graph may capture; see ``UpdateResult``."""
@@ -236,26 +227,21 @@ class Learner:
         noise = self.agent.loss_noise(batch.size, self._generator)
         gradient, losses = self._differentiate(batch, noise)
         # Weights change only from here on; this needs less memory than the losses have just released.
-        norm = self._apply(gradient, self.optimizer.state[self._weights], self._rate)
+        norm = self._apply(gradient, self.optimizer_state, self._rate if self._is_traced else self.learning_rate)
         priority = losses.pop("priority", None)
         return losses | {"grad_norm": norm}, priority
 
-    def _apply_gradient(self, gradient: Tensor, state: dict[str, Tensor], rate: Tensor) -> Tensor:
-        """Clip the gradient and update all weights; return the norm before clipping.
+    def _apply_gradient(self, gradient: Tensor, state: dict[str, Tensor], rate: Tensor | float) -> Tensor:
+        """Clip the gradient [N], in place, and update all weights; return the norm before clipping.
 
-        Args:
-            gradient: gradient [N]; it is modified.
-            state: state of the optimiser.
-            rate: learning rate, which only compiled code uses.
+        The state of the optimiser and the learning rate are arguments, because compiled code treats attributes as
+        constants.
         """
         norm = torch.linalg.vector_norm(gradient)
         # As in torch.nn.utils.clip_grad_norm_.
         gradient.mul_((self._settings.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
-        if self._is_compiled:
-            traceable_optimizer_step(self._settings.optimizer, self._weights, gradient, state, rate)
-        else:
-            self._weights.grad = gradient
-            self.optimizer.step()
+        fused = self._config.execution.fused_optimizer and not self._is_compiled
+        step_optimizer(self._settings.optimizer, self._weights, gradient, state, rate, fused, self._is_traced)
         if self._tau:
             self.update_targets(self._tau)
         with torch.no_grad():
@@ -268,7 +254,7 @@ class Learner:
         decay = (count / (count + 10.0)).clamp_max(self._settings.ema_decay)
         return (1.0 - decay).to(self._weights.dtype)
 
-    def _apply_scaled(self, gradient: Tensor, state: dict[str, Tensor], rate: Tensor) -> Tensor:
+    def _apply_scaled(self, gradient: Tensor, state: dict[str, Tensor], rate: Tensor | float) -> Tensor:
         """Update all weights like ``_apply_gradient`` from a scaled gradient; undo the update if it overflows."""
         assert self._scale is not None
         # Without targets their weights are an empty tensor that may be on another device.
@@ -279,14 +265,6 @@ class Learner:
             norm = self._apply_gradient(gradient / self._scale.factor, state, rate)
             return self._scale.undo_if_not_finite(tensors, before, norm)
 
-    def _init_optimizer_state(self) -> None:
-        """Initialise the state of the optimiser, if empty, by a step with zero gradients."""
-        if not self.optimizer.state[self._weights]:
-            self._weights.grad = torch.zeros_like(self._weights)
-            self.optimizer.step()
-            self.optimizer.state[self._weights]["step"].zero_()
-            self._weights.grad = None
-
     def _differentiate(self, batch: Any, noise: Any) -> tuple[Tensor, Losses]:
         """Return the gradient [N] and the losses of a batch, in micro-batches that are halved while memory is short."""
         before = self.micro_batch_size
@@ -296,16 +274,12 @@ class Learner:
             except (RuntimeError, MemoryError) as error:
                 # A capture that lacks memory is abandoned by the loop, and ranks with different numbers of
                 # micro-batches would wait for each other for ever.
-                if self._is_capturing() or self._ranks or not is_out_of_memory(error):
+                is_capturing = self._generator.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+                if is_capturing or self._ranks or not is_out_of_memory(error):
                     raise
                 self._halve_micro_batches(batch.size, before, error)
             # Only after the exception is released, since it keeps the computed tensors alive.
-            self._release_memory()
-
-    def _is_capturing(self) -> bool:
-        """Return whether kernels are being captured instead of executed."""
-        on_gpu = self._generator.device.type == "cuda"
-        return on_gpu and torch.cuda.is_current_stream_capturing()
+            torch.cuda.empty_cache()  # does nothing in a process that has not used a GPU
 
     def _accumulate(self, batch: Any, noise: Any) -> tuple[Tensor, Losses]:
         """Return the gradient [N] of a batch, computed in micro-batches and averaged over the ranks, and the losses."""
@@ -328,11 +302,6 @@ class Learner:
         if self._ranks:
             self._ranks.average_tensor(gradient)
         return gradient, merge_losses(parts, counts)
-
-    def _release_memory(self) -> None:
-        """Release the cached memory of a failed attempt."""
-        if self._generator.device.type == "cuda":
-            torch.cuda.empty_cache()
 
     def _check_once(self, batch: Any, noise: Any) -> None:
         """Check with the first sample of the first batch that every parameter gets a gradient from the losses.
@@ -383,10 +352,11 @@ class Learner:
 
         ``scale`` is the state of the loss scale, and is missing without one.
         """
+        copies = {name: value.clone() for name, value in self.optimizer_state.items()}
         return {
             "agent": self.agent.state_dict(),
             "ema": self.ema.state_dict(),
-            "optimizer": self._flat.split_optimizer_state(self.optimizer.state_dict()),
+            "optimizer": {"state": self._flat.optimizer_views(copies), "param_groups": [{"lr": self.learning_rate}]},
             "updates": self.updates,
             "micro_batch": self.micro_batch_size,
         } | ({"scale": self._scale.state_dict()} if self._scale else {})
@@ -405,11 +375,7 @@ class Learner:
         if not (is_nonnegative_int(self.updates) and is_nonnegative_int(parts) and parts and is_number(rate)):
             raise ValueError("counters of updates that are none")
         self._update_count.fill_(self.updates)
-        if self.updates or saved["state"]:  # before the first update, the saved state may be empty
-            whole = self.optimizer.state_dict()
-            per_parameter = self._flat.split_optimizer_state(whole)
-            restore_tensors(per_parameter["state"], saved["state"])
-            self.optimizer.load_state_dict(whole | {"state": self._flat.join_optimizer_state(per_parameter)["state"]})
+        restore_tensors(self._flat.optimizer_views(self.optimizer_state), saved["state"])
         self._set_rate(rate)
         if self._scale:
             self._scale.load_state_dict(state["scale"])
@@ -418,68 +384,34 @@ class Learner:
             loop.reset()
 
 
-def make_optimizer(name: str, weights: Tensor, rate: float, fused: bool) -> torch.optim.Optimizer:
-    """Return an Adam or RMSprop optimiser; on a GPU it can be captured in a CUDA graph.
+def step_optimizer(
+    name: str,
+    weights: Tensor,
+    gradient: Tensor,
+    state: dict[str, Tensor],
+    rate: Tensor | float,
+    fused: bool,
+    is_traced: bool,
+) -> None:
+    """Make a step of Adam or RMSprop, in place.
+
+    ``torch.optim.Optimizer.step``, which calls the same functions, cannot be compiled into one graph.
 
     Args:
         name: adam, or rmsprop with the constants of A2C (Mnih et al. 2016).
         weights: tensor to optimise.
-        rate: learning rate.
-        fused: whether Adam runs as one fused kernel.
-    """
-    on_gpu = weights.device.type == "cuda"
-    options: dict[str, Any] = {"capturable": True} if on_gpu else {}
-    options["lr"] = torch.tensor(rate, device=weights.device) if on_gpu else rate
-    if name == "rmsprop":
-        return torch.optim.RMSprop([weights], foreach=True, **RMSPROP_OPTIONS, **options)
-    kind: dict[str, Any] = {"fused": True} if fused else {"foreach": True}
-    return torch.optim.Adam([weights], betas=ADAM_BETAS, eps=ADAM_EPS, **kind, **options)
-
-
-def traceable_optimizer_step(
-    name: str, weights: Tensor, gradient: Tensor, state: dict[str, Tensor], rate: Tensor
-) -> None:
-    """Make a step of an optimiser that ``make_optimizer`` returns, as part of compiled code.
-
-    ``Optimizer.step`` itself cannot be traced into one graph.
-
-    Args:
-        name: name of the optimiser, adam or rmsprop.
-        weights: tensor to optimise.
         gradient: gradient of the weights.
-        state: state of the optimiser.
-        rate: learning rate.
+        state: ``step``, a scalar, and the moments (``MOMENTS``).
+        rate: learning rate; a tensor for traced steps.
+        fused: whether Adam runs as one fused kernel.
+        is_traced: whether the step is compiled or captured, so that it must read nothing on the host.
     """
-    lists = {key: [value] for key, value in state.items()}
-    options: dict[str, Any] = {"lr": rate, "weight_decay": 0.0, "maximize": False}
-    options["capturable"] = True
+    steps = [state["step"]]
+    options: dict[str, Any] = {"lr": rate, "weight_decay": 0.0, "maximize": False, "capturable": is_traced}
     with torch.no_grad():
         if name == "rmsprop":
-            rmsprop(
-                [weights],
-                [gradient],
-                lists["square_avg"],
-                [],
-                [],
-                lists["step"],
-                momentum=0.0,
-                centered=False,
-                foreach=True,
-                **RMSPROP_OPTIONS,
-                **options,
-            )
+            options |= RMSPROP_OPTIONS
+            rmsprop([weights], [gradient], [state["square_avg"]], [], [], steps, **options)
         else:
-            adam(
-                [weights],
-                [gradient],
-                lists["exp_avg"],
-                lists["exp_avg_sq"],
-                [],
-                lists["step"],
-                amsgrad=False,
-                beta1=ADAM_BETAS[0],
-                beta2=ADAM_BETAS[1],
-                eps=ADAM_EPS,
-                foreach=False,
-                **options,
-            )
+            options |= ADAM_OPTIONS | {"fused": fused, "foreach": not (fused or torch.compiler.is_compiling())}
+            adam([weights], [gradient], [state["exp_avg"]], [state["exp_avg_sq"]], [], steps, **options)

@@ -24,7 +24,7 @@ from train_RL_agents.environments import Environment, make_environment
 from train_RL_agents.learning import ALGORITHMS
 from train_RL_agents.learning.algorithm import MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.flat import flat_bytes
-from train_RL_agents.learning.learner import NUM_MOMENTS
+from train_RL_agents.learning.learner import MOMENTS
 from train_RL_agents.memory.prioritized import SPARE_SLOTS
 from train_RL_agents.utils.memory import USABLE_SHARE, free_host_memory, require_memory, size_text
 
@@ -79,7 +79,7 @@ def plan_memory(config: TrainConfig[Any], device: torch.device) -> MemoryPlan:
     items = [
         *(replace(item, on_host=host or item.on_host) for item in memory_estimate.entries),
         MemoryPlanEntry("networks, targets, EMA copy", weights, host, True),
-        MemoryPlanEntry("optimiser", NUM_MOMENTS[settings.optimizer] * trained, host, True),
+        MemoryPlanEntry("optimiser", len(MOMENTS[settings.optimizer]) * trained, host, True),
         # Gradients exist twice: per parameter, and gathered in one tensor.
         MemoryPlanEntry("gradients and one update", 2 * trained + update, host, False),
         *(MemoryPlanEntry(name, size, host, False) for name, size in sizes.items()),

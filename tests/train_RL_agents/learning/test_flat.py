@@ -1,12 +1,12 @@
 """Parameters as views of one tensor, and the optimiser's state parameter by parameter."""
 
 import copy
-import io
 
 import pytest
 import torch
 from torch import nn
 
+from tests.train_RL_agents.helpers import seeded
 from train_RL_agents.learning.flat import FlatWeights, flat_bytes
 
 
@@ -91,107 +91,28 @@ def test_gradients_are_joined_with_zeros_for_what_does_not_learn(frozen):
 # The optimiser -----------------------------------------------------------------------------------
 
 
-def steps(optimizer, parameters, count, seed):
-    """Steps with random gradients, put into the parameters or into the tensor that they are in."""
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(count):
-        for each in parameters:
-            each.grad = torch.randn(each.shape, generator=generator)
-        if isinstance(optimizer, Whole):
-            optimizer.gather()
-        optimizer.step()
-
-
-class Whole(torch.optim.Adam):
-    """Of all weights at once."""
-
-    def __init__(self, flat):
-        self.flat, self.weights = flat, nn.Parameter(flat.weights)
-        self.weights.grad = torch.zeros_like(flat.weights)
-        super().__init__([self.weights], lr=0.1)
-
-    def gather(self):
-        self.weights.grad = self.flat.concatenate_gradients([each.grad for each in self.flat.learned_parameters])
-
-
-@pytest.mark.parametrize("before", [0, 3])
-def test_an_optimiser_goes_on_from_the_state_of_one_of_single_parameters(before):
-    single, nets = networks(), networks()
-    plain, flat = torch.optim.Adam(single.parameters(), lr=0.1), FlatWeights(nets)
-    steps(plain, list(single.parameters()), before, seed=1)
-    nets.load_state_dict(single.state_dict())
-    whole = Whole(flat)
-    whole.load_state_dict(flat.join_optimizer_state(plain.state_dict()))
-    for optimizer, each in ((plain, single), (whole, nets)):
-        steps(optimizer, list(each.parameters()), 3, seed=2)
-    torch.testing.assert_close(values(nets), values(single))
-
-
-@pytest.mark.parametrize("before", [0, 3])
-def test_split_states_are_those_of_single_parameters(before):
-    nets = networks()
-    flat = FlatWeights(nets)
-    whole = Whole(flat)
-    steps(whole, list(nets.parameters()), before, seed=1)
-    stream = io.BytesIO()
-    torch.save(flat.split_optimizer_state(whole.state_dict()), stream)
-    stream.seek(0)
-    state = torch.load(stream, weights_only=True)
-    single = networks()
-    single.load_state_dict(nets.state_dict())
-    plain = torch.optim.Adam(single.parameters(), lr=0.1)
-    plain.load_state_dict(state)
-    again = Whole(FlatWeights(copy.deepcopy(nets)))
-    again.load_state_dict(flat.join_optimizer_state(state))
-    for optimizer, each in ((plain, single), (whole, nets)):
-        steps(optimizer, list(each.parameters()), 2, seed=2)
-    steps(again, again.flat.parameters, 2, seed=2)
-    torch.testing.assert_close(values(single), values(nets))
-    assert_same(again.flat.weights, flat.weights)
-
-
-def test_states_of_other_parameters_are_refused():
-    flat, other = FlatWeights(networks()), nn.Linear(3, 5)
-    plain = torch.optim.Adam(other.parameters())
-    steps(plain, list(other.parameters()), 1, seed=1)
-    with pytest.raises(ValueError, match="state of 2 tensors, here 6"):
-        flat.join_optimizer_state(plain.state_dict())
-    with pytest.raises(ValueError, match=r"exp_avg\w* is \[1, 3\], here \[5, 3\]"):
-        small = nn.ModuleDict({"a": nn.Linear(3, 1), "b": networks()["b"]})
-        plain = torch.optim.Adam(small.parameters())
-        steps(plain, list(small.parameters()), 1, seed=1)
-        flat.join_optimizer_state(plain.state_dict())
-
-
-def test_parameters_that_do_not_learn_have_no_state():
-    """As a temperature that is fixed."""
+@pytest.mark.parametrize("frozen", [[], ["a.bias"]])
+def test_the_state_of_an_optimiser_is_that_of_one_of_single_parameters(frozen):
+    """Also of parameters that do not learn, as a temperature that is fixed, which have none."""
     nets, single = networks(), networks()
     for each in (nets, single):
-        each["a"].bias.requires_grad_(False)
-    flat = FlatWeights(nets)
-    whole, plain = Whole(flat), torch.optim.Adam(single.parameters(), lr=0.1)
-    before = values(nets["a"])[1]
-    for optimizer, each in ((whole, nets), (plain, single)):
-        steps(optimizer, [p for p in each.parameters() if p.requires_grad], 3, seed=1)
-    torch.testing.assert_close(values(nets), values(single))
-    assert_same(values(nets["a"])[1], before)
-    split, expected = flat.split_optimizer_state(whole.state_dict()), plain.state_dict()
-    assert split["state"].keys() == expected["state"].keys() == {0, 2, 3, 4, 5}
-    again = Whole(FlatWeights(copy.deepcopy(nets)))
-    again.load_state_dict(flat.join_optimizer_state(expected))
-
-
-def test_a_single_parameter_has_a_state_like_any_other():
-    nets = nn.ModuleDict({"a": nn.Linear(3, 1, bias=False)})
-    flat = FlatWeights(nets)
-    whole = Whole(flat)
-    steps(whole, list(nets.parameters()), 2, seed=1)
-    split = flat.split_optimizer_state(whole.state_dict())
-    assert (
-        flat.split_optimizer_state(flat.join_optimizer_state(split))["state"][0].keys()
-        == split["state"][0].keys()
-        > {"step"}
-    )
+        for name in frozen:
+            each.get_parameter(name).requires_grad_(False)
+    flat, plain = FlatWeights(nets), torch.optim.Adam(single.parameters())
+    whole = torch.optim.Adam([flat.weights])
+    for seed in range(3):
+        for each in single.parameters():
+            each.grad = torch.randn(each.shape, generator=seeded(seed)) if each.requires_grad else None
+        learned = [each.grad for each in single.parameters() if each.requires_grad]
+        flat.weights.grad = flat.concatenate_gradients(learned)
+        for optimizer in (whole, plain):
+            optimizer.step()
+    state = whole.state[flat.weights]
+    found, expected = flat.optimizer_views(state), plain.state_dict()["state"]
+    assert found.keys() == expected.keys()
+    torch.testing.assert_close(found, expected)
+    found[0]["exp_avg"].fill_(7.0)
+    assert state["exp_avg"][:15].tolist() == [7.0] * 15
 
 
 # What would go wrong in silence ------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -14,8 +15,8 @@ from tests.train_RL_agents.learners import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.learning.learner import (
-    NUM_MOMENTS,
-    make_optimizer,
+    MOMENTS,
+    step_optimizer,
 )
 
 close = pytest.approx
@@ -31,8 +32,7 @@ def test_bfloat16_is_for_updates_only(name):
         each.update(batch)
     assert not torch.is_autocast_enabled("cpu")
     assert not all_equal(values_of(learner.agent.networks), values_of(exact.agent.networks))
-    state = learner.optimizer.state_dict()["state"].values()
-    assert all(value.dtype == torch.float32 for entry in state for value in entry.values())
+    assert all(value.dtype == torch.float32 for value in learner.optimizer_state.values())
 
 
 @pytest.mark.parametrize("name", ["AC-IQN", "A2C"])  # Adam, and RMSprop
@@ -46,7 +46,7 @@ def test_an_update_that_overflows_in_float16_is_undone(name):
     scalars, _ = learner.update(batch)
     assert all_equal(values_of(learner.agent), start)
     assert all_equal(values_of(learner.ema), averages)
-    state = learner.optimizer.state[learner._weights].values()
+    state = learner.optimizer_state.values()
     assert len(state) > 1 and not any(each.any() for each in state)
     assert scalars["grad_norm"] == 0.0
     assert learner._scale.factor == 2.0**24  # no factor is larger
@@ -77,7 +77,7 @@ def test_gradients_and_the_step_are_compiled(monkeypatch, flag):
         return function
 
     monkeypatch.setattr(torch, "compile", compile)
-    monkeypatch.setattr("train_RL_agents.learning.learner.traceable_optimizer_step", lambda *_: None)
+    monkeypatch.setattr("train_RL_agents.learning.learner.step_optimizer", lambda *_: None)
     learner = learner_of("DQN", acting={"compile": flag})
     batch = make_batch(learner.agent, 4, seeded())
     learner.update(batch)
@@ -123,26 +123,12 @@ def test_both_kinds_of_the_optimiser_make_the_same_step():
     torch.testing.assert_close(values_of(learner.agent.networks), values_of(other.agent.networks), rtol=1e-4, atol=1e-6)
 
 
-def test_a_restored_optimiser_computes_as_it_is_told_to_now():
-    learner = learner_of(acting={"fused_optimizer": False})
-    batch = make_batch(learner.agent, 16, seeded())
-    learner.set_progress(0.5)
-    learner.update(batch)
-    other = learner_of()
-    other.load_state_dict(learner.state_dict())
-    group = other.optimizer.param_groups[0]
-    assert group["fused"] and not group["foreach"]
-    assert group["lr"] == other.learning_rate == learner.learning_rate
-    other.update(batch)
-
-
 @pytest.mark.parametrize(("name", "precision"), [("AC-IQN", "fp32"), ("A2C", "fp16")])
 def test_gradients_are_applied_in_one_graph_as_by_the_optimiser(name, precision):
     """Adam, and RMSprop with scaled losses."""
     acting = {"precision": precision, "tau": 0.1}
     learner, other = (learner_of(name, acting=acting) for _ in range(2))
-    group = learner.optimizer.param_groups[0]
-    learner._is_compiled, group["lr"] = True, torch.tensor(group["lr"])  # as on a GPU
+    learner._is_compiled = learner._is_traced = True
     learner._apply = torch.compile(learner._apply, backend="eager", fullgraph=True)
     for seed in range(3):
         for each in (learner, other):
@@ -151,37 +137,30 @@ def test_gradients_are_applied_in_one_graph_as_by_the_optimiser(name, precision)
     torch.compiler.reset()
     for ours, plain in ((learner.agent, other.agent), (learner.ema, other.ema)):
         torch.testing.assert_close(values_of(ours), values_of(plain), rtol=1e-5, atol=1e-6)
-    state = learner.optimizer.state[learner._weights]
-    torch.testing.assert_close(state, other.optimizer.state[other._weights])
-    assert state["step"] >= 1  # the first updates may overflow
+    torch.testing.assert_close(learner.optimizer_state, other.optimizer_state)
+    assert learner.optimizer_state["step"] >= 1  # the first updates may overflow
 
 
-def test_constants_of_the_optimisers():
-    """RMSprop's are those of A2C (Mnih et al. 2016)."""
-    weights = torch.nn.Parameter(torch.ones(2))
-    (group,) = make_optimizer("rmsprop", weights, 0.25, True).param_groups
-    expected = {"lr": 0.25, "alpha": 0.99, "eps": 1e-5, "momentum": 0, "foreach": True}
-    assert {name: group[name] for name in expected} == expected
-    for fused in (True, False):
-        (group,) = make_optimizer("adam", weights, 0.25, fused).param_groups
-        expected = {
-            "lr": 0.25,
-            "fused": fused or None,
-            "foreach": None if fused else True,
-            "betas": (0.9, 0.999),
-            "eps": 1e-8,
-        }
-        assert {name: group[name] for name in expected} == expected
-        assert not group["capturable"] and not group["weight_decay"]
-
-
-@pytest.mark.parametrize(("name", "optimizer"), [("DQN", "adam"), ("A2C", "rmsprop")])
-def test_what_an_optimiser_keeps_is_counted(name, optimizer):
-    learner = learner_of(name, optimizer=optimizer)
-    learner.update(make_batch(learner.agent, 16, seeded()))
-    kept = learner.optimizer.state[learner._weights]
-    size = learner._weights.shape
-    assert sum(each.shape == size for each in kept.values()) == NUM_MOMENTS[optimizer]
+@pytest.mark.parametrize(
+    ("name", "fused", "theirs"),
+    [
+        ("adam", True, partial(torch.optim.Adam, fused=True)),
+        ("adam", False, partial(torch.optim.Adam, foreach=True)),
+        ("rmsprop", True, partial(torch.optim.RMSprop, alpha=0.99, eps=1e-5, foreach=True)),
+    ],
+)
+def test_steps_are_those_of_torchs_optimisers(name, fused, theirs):
+    """With their default constants, but for those of RMSprop, which are A2C's (Mnih et al. 2016)."""
+    weights, expected = torch.ones(7), torch.nn.Parameter(torch.ones(7))
+    state = {key: torch.zeros(7) for key in MOMENTS[name]} | {"step": torch.zeros(())}
+    optimizer = theirs([expected], lr=0.25)
+    for seed in range(4):
+        expected.grad = torch.randn(7, generator=seeded(seed))
+        step_optimizer(name, weights, expected.grad.clone(), state, 0.25, fused, False)
+        optimizer.step()
+        assert torch.equal(weights, expected)
+    assert state.keys() == optimizer.state[expected].keys()
+    assert all(torch.equal(state[key], value) for key, value in optimizer.state[expected].items())
 
 
 def test_updates_by_a_function_around_a_step_are_counted():
@@ -235,12 +214,9 @@ def test_squared_weights_are_those_learned_and_averaged():
     torch.testing.assert_close(learner.squared_weights(), expected)
 
 
-def test_the_step_size_is_scaled_and_may_be_a_tensor():
-    """A CUDA graph reads it from a tensor."""
-    learner = learner_of(learning_rate=1e-3, learning_rate_final=1e-3)
-    learner.learning_rate_factor, rate = 0.5, torch.tensor(1.0)
+def test_the_step_size_is_scaled_and_restored():
+    learner, other = (learner_of(learning_rate=1e-3, learning_rate_final=1e-3) for _ in range(2))
+    learner.learning_rate_factor = 0.5
     learner.set_progress(0.3)
-    assert learner.learning_rate == learner.optimizer.param_groups[0]["lr"] == close(5e-4)
-    learner.optimizer.param_groups[0]["lr"] = rate
-    learner.set_progress(0.6)
-    assert learner.optimizer.param_groups[0]["lr"] is rate and rate.item() == close(5e-4)
+    other.load_state_dict(learner.state_dict())
+    assert learner.learning_rate == other.learning_rate == close(5e-4)

@@ -50,7 +50,7 @@ def held_weights(learner):
 
 
 def held_by_optimizer(learner):
-    return leaf_bytes(leaf for entry in learner.optimizer.state.values() for leaf in entry.values())
+    return leaf_bytes(learner.optimizer_state.values())
 
 
 OFF_POLICY = [name for name, agent in AGENTS.items() if agent.algorithm == "off-policy"]
