@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +16,9 @@ from marinenav_env.support.validation import ConfigError
 from train_RL_agents.figures.drawing import EpisodeScene
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import write_atomically
+
+_MAX_GIF_RATE = 50.0
+"""Largest number of pictures per second of a GIF; players show pictures of less than 0.02 s for 0.1 s."""
 
 
 def require_ffmpeg() -> None:
@@ -63,25 +66,40 @@ def write_frames(frames: Iterable[NDArray[np.uint8]], rate: float, folder: Path,
     """
     require_ffmpeg()
     imageio, ffmpeg = import_optional("imageio.v2", "plot"), import_optional("imageio_ffmpeg", "plot")
-    gif_content = io.BytesIO()
-    gif_options = {"format": "GIF", "mode": "I", "duration": 1000.0 / rate, "loop": 0}
+    images = []
     try:
         with TemporaryDirectory(dir=folder) as temporary:
             mp4 = Path(temporary) / f"{name}.mp4"
-            with (
-                imageio.get_writer(mp4, format="FFMPEG", fps=rate) as video,
-                imageio.get_writer(gif_content, **gif_options) as images,
-            ):
+            with imageio.get_writer(mp4, format="FFMPEG", fps=rate) as video:
                 for image in frames:
                     video.append_data(image)
-                    images.append_data(image)
+                    images.append(image)
             # ffmpeg reports no error if it could not write the end.
             ffmpeg.count_frames_and_secs(str(mp4))
             require_overwritable(folder / mp4.name)
-            write_atomically(folder / f"{name}.gif", gif_content.getvalue())
+            write_atomically(folder / f"{name}.gif", make_gif(images, rate))
             return [mp4.replace(folder / mp4.name), folder / f"{name}.gif"]
     except (OSError, RuntimeError) as error:
         raise ConfigError(f"{folder / name}: cannot be written ({first_line(error)})") from error
 
 
-__all__ = ["require_ffmpeg", "write_animation", "write_frames"]
+def make_gif(images: Sequence[NDArray[np.uint8]], rate: float) -> bytes:
+    """Return a repeating GIF of pictures [height, width, 3], of which it leaves some out above _MAX_GIF_RATE.
+
+    A GIF states durations in hundredths of a second, so those of its pictures differ by one where that is needed.
+
+    Args:
+        images: at least one picture.
+        rate: pictures per second.
+    """
+    pillow, seconds = import_optional("PIL.Image", "plot"), len(images) / rate
+    count = max(1, min(len(images), int(_MAX_GIF_RATE * seconds)))
+    ends = (np.arange(count + 1) * 100.0 * seconds / count).round().astype(int)
+    chosen = np.linspace(0, len(images) - 1, count).round().astype(int)
+    first, *others = (pillow.fromarray(images[number]) for number in chosen)
+    content, durations = io.BytesIO(), (10 * np.diff(ends)).tolist()
+    first.save(content, "GIF", save_all=True, append_images=others, duration=durations, loop=0)
+    return content.getvalue()
+
+
+__all__ = ["make_gif", "require_ffmpeg", "write_animation", "write_frames"]
