@@ -61,7 +61,8 @@ class Scene(NamedTuple):
 class EscapeManoeuvres(NamedTuple):
     """M manoeuvres of two phases of constant thrust rates; manoeuvre 0 keeps the thrust.
 
-    Commands are the rates of the left and the right thrust, as shares of the largest rate, in [-1, 1].
+    Commands are the rates of the left and the right thrust as multiples of ``max_thrust_rate``, which only rates that a
+    policy chooses from can exceed.
     """
 
     first_commands: Any
@@ -242,9 +243,7 @@ class BoatShield:
         lowest, highest, fastest = limits
         most = min(fastest, numbers["max_thrust_rate"])
         numbers |= {"min_thrust": lowest, "max_thrust": highest, "max_thrust_rate": most}
-        sides = (
-            SIDE_COMMANDS if rates is None or most <= 0.0 else _lowest_neutral_highest(np.clip(rates / most, -1.0, 1.0))
-        )
+        sides = SIDE_COMMANDS if rates is None or most <= 0.0 else _lowest_neutral_highest(rates / most)
         return cls(numbers | {"width": spacing or numbers["width"]}, seconds, sides)
 
     def __call__(self, rates: Any, own: Any, objects: Any, mask: Any) -> tuple[Any, bool]:
@@ -259,7 +258,7 @@ class BoatShield:
         radius, most, seen = self._vessel["radius"], self._vessel["max_thrust_rate"], mask > 0.0
         if not seen.any() or most <= 0.0:
             return rates, False
-        begin = np.clip(rates[None] / most, -1.0, 1.0)
+        begin = rates[None] / most
         scene = Scene(own, objects, seen, objects[..., 4] + radius, radius)
         for plans in (self._plans.subset(0, 1), self._plans):
             left = self._shortfalls(scene, plans, begin).min()

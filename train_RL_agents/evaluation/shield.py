@@ -119,7 +119,7 @@ class Shield:
         numbers |= {name: getattr(extras, field) for name, field in ACTUATOR_FIELDS.items()}
         numbers["ratio"] = parameters.sensor.r_mean_ratio.clamp_min(MIN_RADIUS_RATIO)
         most = vessel.max_thrust_rate[..., None]
-        left, right = ((getattr(vessel, name) / most).clamp(-1.0, 1.0) for name in COMMAND_FIELDS)
+        left, right = (getattr(vessel, name) / most for name in COMMAND_FIELDS)
         pairs = torch.stack(torch.broadcast_tensors(left[..., :, None], right[..., None, :]), -1).flatten(-3, -2)
         sides = (
             left.new_tensor(SIDE_COMMANDS)
@@ -141,7 +141,7 @@ def safe_commands(
     """Return commands, replaced where no escape manoeuvre would be left after them.
 
     Args:
-        command: [N, 2] commands of the policy in [-1, 1].
+        command: [N, 2] commands of the policy, see EscapeManoeuvres.
         scene: N vessels and what they observe.
         vessel: parameters by name (VESSEL_PARAMETERS and LIMIT_FACTORS), [N, 1] each.
         seconds: length of a control step (s).

@@ -132,15 +132,17 @@ def test_a_contract_without_the_vessel_is_refused(tmp_path):
         Pilot(contract, lambda inputs: np.array([24]), replace(PATIENT, shield=True))
 
 
-def test_a_pilot_has_limits_and_commands_of_each_side(tmp_path):
-    config = WorldConfig(vessel=UNEVEN)
+@pytest.mark.parametrize("max_thrust_rate", [1000.0, 400.0])
+def test_a_pilot_has_limits_and_commands_of_each_side(tmp_path, max_thrust_rate):
+    vessel = replace(UNEVEN, max_thrust_rate=max_thrust_rate)
+    config = WorldConfig(vessel=vessel)
     contract = contract_of(make_policy("DQN"), tmp_path)
-    contract["config"]["world"]["vessel"] = json.loads(json.dumps(asdict(UNEVEN)))
+    contract["config"]["world"]["vessel"] = json.loads(json.dumps(asdict(vessel)))
     pairs = np.array([[a, b] for a in UNEVEN.left_thrust_change for b in UNEVEN.right_thrust_change])
     contract["action"]["rates"]["value"] = pairs.tolist()
     pilot = Pilot(contract, lambda inputs: np.array([3]), replace(PATIENT, shield=True))
     board = BoatShield.from_contract(
-        asdict(UNEVEN), (UNEVEN.min_thrust, UNEVEN.max_thrust, np.inf), config.dt * config.substeps, pairs
+        asdict(vessel), (UNEVEN.min_thrust, UNEVEN.max_thrust, np.inf), config.dt * config.substeps, pairs
     )
     inputs = pilot.inputs(OWN, AHEAD, GOAL)
     rates, is_other = board(pairs[3], inputs["self_state"], inputs["objects_state"], inputs["objects_mask"])

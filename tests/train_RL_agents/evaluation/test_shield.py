@@ -169,7 +169,10 @@ def test_episodes_with_a_world_of_their_own_stay_in_the_batch(monkeypatch):
 
 
 UNEVEN_CASES = [
-    (continuous, VesselConfig(actuators=UNEVEN.actuators) if continuous else UNEVEN) for continuous in (True, False)
+    (True, VesselConfig(actuators=UNEVEN.actuators)),
+    (False, UNEVEN),
+    # Discrete actions may be faster than the rate of a continuous action of 1.
+    (False, replace(UNEVEN, max_thrust_rate=400.0)),
 ]
 
 

@@ -78,10 +78,10 @@ const sessions = (() => {
     function guarded(frame, i, rates) {
       const vessel = frame.state.vessels[i], { hull, sensor } = session.k.of(vessel.kind);
       if (!session.shield || actuators.isSteered(hull)) return rates;
-      const most = hull.max_thrust_rate, command = rates.map((rate) => limit(rate / most));
+      const most = hull.max_thrust_rate, command = rates.map((rate) => rate / most);
       const spread = (1 - sensor.r_mean_ratio) * Math.min(frame.state.noise, 1);
       const sides = [hull.left_thrust_change, hull.right_thrust_change].map((rates) => {
-        const side = rates.map((rate) => limit(rate / most));
+        const side = rates.map((rate) => rate / most);
         const neutral = side.reduce((a, b) => (Math.abs(b) < Math.abs(a) ? b : a));
         return data.continuous ? [-1, 0, 1] : [Math.min(...side), neutral, Math.max(...side)];
       });

@@ -43,7 +43,7 @@ const shields = (() => {
     return Math.max(0, ...objects.map(({ start, wanted }, i) => Math.min(start, wanted) - least[i]));
   }
 
-  // A command [left, right] in [-1, 1] after which an escape is left: the same one, or another.
+  // A command [left, right], in multiples of max_thrust_rate, after which an escape is left: the same one, or another.
   // ratio: mean share of true radii in measured ones; sides: see escapes.
   function guard(command, observation, hull, seconds, ratio, sides) {
     const [, , u, v, r, ...thrusts] = observation.self_state;
