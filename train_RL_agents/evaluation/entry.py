@@ -211,7 +211,7 @@ def _is_compliance_row(row: Any) -> bool:
     stems = {name.removesuffix("_low").removesuffix("_high") for name in row if name.endswith(("_low", "_high"))}
     parts = ([row.get(f"{stem}{end}") for end in ("", "_low", "_high")] for stem in stems)
     return all(share is None or 0.0 <= share <= 1.0 for share in shares) and all(
-        part.count(None) in (0, 3) or (stem.startswith(_RATE_PREFIX) and part[0] is part[2] is None)
+        None not in part or part[1] is part[2] is None or (stem.startswith(_RATE_PREFIX) and part[0] is part[2] is None)
         for stem, part in zip(stems, parts, strict=True)
     )
 

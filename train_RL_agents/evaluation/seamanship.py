@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,7 +31,7 @@ from marinenav_env.rules.roles import (
 )
 from train_RL_agents.evaluation.recording import Recording, present_robots
 from train_RL_agents.evaluation.tally import StepShare, Transition
-from train_RL_agents.results.statistics import Estimate, hours_per, normal_estimate, wilson_interval
+from train_RL_agents.results.statistics import Estimate, hours_per, ratio_estimate, wilson_interval
 
 ASTERN_SPEED = -0.05
 """Speed ahead below which a vessel counts as going astern (m/s)."""
@@ -289,6 +290,8 @@ class AsternShare(StepShare):
 def compliance_summary(measured: Compliance, rows: Tensor) -> dict[str, float | None]:
     """Return the mean of every metric with its 95% interval, by name; None if it applies to no vessel.
 
+    Intervals of shares are Wilson's, the others normal; the ends of a mean of one vessel are None.
+
     ``all_kept`` is the share of encounters in which every vessel that has a duty kept the rules.
 
     Args:
@@ -300,15 +303,12 @@ def compliance_summary(measured: Compliance, rows: Tensor) -> dict[str, float | 
     everyone = torch.where(kept.isnan().all(-1), torch.nan, (kept != 0.0).all(-1).double())
     result: dict[str, float | None] = {}
     for name, value in {"all_kept": everyone, **values}.items():
-        counted = value[~value.isnan()]
-        metrics = _mean_with_interval(counted, name in SHARE_METRICS) if len(counted) else (None, None, None)
+        counted = value[~value.isnan()].numpy()
+        if not len(counted):
+            metrics = Estimate(None, None, None)
+        elif name in SHARE_METRICS:
+            metrics = Estimate(float(counted.mean()), *wilson_interval(int(counted.sum()), len(counted)))
+        else:
+            metrics = ratio_estimate(counted, np.ones_like(counted))
         result |= dict(zip((name, f"{name}_low", f"{name}_high"), metrics, strict=True))
     return result
-
-
-def _mean_with_interval(values: Tensor, is_share: bool) -> Estimate:
-    """Return the mean of values [N] with its 95% interval: Wilson's interval of a share, else the normal one."""
-    count, mean = len(values), float(values.mean())
-    if is_share:
-        return Estimate(mean, *wilson_interval(int(values.sum()), count))
-    return normal_estimate(mean, float(values.std(correction=0)) / math.sqrt(count))

@@ -376,8 +376,9 @@ def smallest_difference_text(episodes: int, discordant: int) -> str:
     ``discordant`` is the number of episodes in which only one of two policies succeeds; see
     ``smallest_detectable_difference``.
     """
-    smallest = smallest_detectable_difference(episodes, discordant)
-    return f"smallest difference of success rates that {episodes:,} episodes show: {smallest:.4f}"
+    can_show = sign_test(episodes, 0) < SIGNIFICANCE_LEVEL
+    smallest = f"{smallest_detectable_difference(episodes, discordant):.4f}" if can_show else "none"
+    return f"smallest difference of success rates that {episodes:,} episodes show: {smallest}"
 
 
 TIE_MEANING = (

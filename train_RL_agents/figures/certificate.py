@@ -102,7 +102,7 @@ def _threshold_rows(values: Iterable[Estimate | None]) -> Iterator[dict[str, str
         digits = ".3f" if is_share else ".1f"
         passed = value is not None and threshold.is_reached_by(value.value)
         word = "✓ pass" if passed else "✗ miss"
-        word += ", close" if value is not None and value.low < bound < value.high else ""
+        word += ", close" if value is not None and value.low is not None and value.low < bound < value.high else ""
         yield {
             "measured on": threshold.about,
             "verdict": Markup(f'<span class="{"pass" if passed else "miss"}">{word}</span>'),

@@ -167,7 +167,8 @@ class Episodes:
         )
         # Where all episodes have the same share, the interval is that of episodes with one robot each.
         total = int(rows.sum())
-        low, high = (low, high) if low < high else wilson_interval(round(share * total), total)
+        if low == high:
+            low, high = wilson_interval(round(share * total), total)
         metrics["robot_success_rate"] = Estimate(share, max(low, 0.0), min(high, 1.0))
         time = self.time[rows & self.success].numpy()
         return metrics | ({"avg_time": ratio_estimate(time, np.ones_like(time))} if len(time) else {})

@@ -37,7 +37,7 @@ _BLOCK_SIZE = 250
 
 
 class Estimate(NamedTuple):
-    """A value with the ends of its 95% interval."""
+    """A value with the ends of its 95% interval, which are None, or both the value, if it has no interval."""
 
     value: Any
     low: Any
@@ -103,22 +103,19 @@ def _gamma_quantile(shape: int, probability: float) -> float:
     return 0.5 * (low + high)
 
 
-def normal_estimate(value: float, standard_error: float) -> Estimate:
-    """Return a value with its 95% interval under a normal distribution with a standard error."""
-    half = Z_95 * standard_error
-    return Estimate(value, value - half, value + half)
-
-
 def ratio_estimate(values: Array, counts: Array) -> Estimate:
-    """Estimate a ratio of sums over independent episodes.
+    """Estimate a ratio of sums over independent episodes, with a normal interval; its ends are None for one episode.
 
     Args:
         values: [N] numerator of each episode.
         counts: [N] denominator of each episode; if all are 1, the ratio is the mean.
     """
     ratio, number = float(values.sum() / counts.sum()), len(values)
-    rest = float(((values - ratio * counts) ** 2).sum()) * number / max(number - 1, 1)
-    return normal_estimate(ratio, math.sqrt(rest) / float(counts.sum()))
+    if number == 1:
+        return Estimate(ratio, None, None)
+    rest = float(((values - ratio * counts) ** 2).sum()) * number / (number - 1)
+    half = Z_95 * math.sqrt(rest) / float(counts.sum())
+    return Estimate(ratio, ratio - half, ratio + half)
 
 
 # The bootstrap ----------------------------------------------------------------------------------

@@ -79,8 +79,8 @@ class Column:
 
 def estimate_text(value: Estimate, digits: str = ".3f") -> str:
     """Return the text of a value, with its interval in brackets if the ends differ."""
-    middle, low, high = (format(number, digits) for number in value)
-    return middle if low == high else f"{middle} [{low}, {high}]"
+    middle, *ends = (format(number, digits) for number in value if number is not None)
+    return middle if len({*ends}) < 2 else f"{middle} [{', '.join(ends)}]"
 
 
 @dataclass(frozen=True)

@@ -312,9 +312,11 @@ def test_summary_counts_encounters_and_vessels():
     rows["stood_on"] = rows["stood_on"] * nan
     seen = compliance_summary(Compliance(**rows), torch.tensor([True, True, False]))
     assert seen["all_kept"] == 0.5 and seen["rules_kept"] == pytest.approx(2 / 3)
-    assert seen["delay"] == 2.0 and seen["delay_low"] == pytest.approx(2.0 - 1.96 * (2 / 9) ** 0.5, abs=1e-3)
+    assert seen["delay"] == 2.0 and seen["delay_low"] == pytest.approx(2.0 - 1.96 * (1 / 3) ** 0.5, abs=1e-3)
     assert seen["delay_high"] - seen["delay"] == pytest.approx(seen["delay"] - seen["delay_low"])
     assert seen["stood_on"] is None and 0.0 < seen["rules_kept_low"] < 2 / 3
+    single = compliance_summary(Compliance(**rows), torch.tensor([False, True, False]))
+    assert single["delay"] == 2.0 and single["delay_low"] is single["delay_high"] is None
 
 
 def test_share_of_steps_astern_is_that_of_the_recording():
