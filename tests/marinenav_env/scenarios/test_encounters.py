@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from marinenav_env import ConfigError, Curriculum, MarineNavEnv
+from marinenav_env import Curriculum, MarineNavEnv
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import Level
 from marinenav_env.scenarios.draws import GeneratorDraws
@@ -229,12 +229,6 @@ def test_a_level_does_not_depend_on_the_vessels_of_another_beside_it() -> None:
     assert ways[1] == pytest.approx(ways[0], rel=0.02)
 
 
-def test_only_vessels_in_motion_have_other_speeds() -> None:
-    for name in ("speed_spread", "time_spread"):
-        with pytest.raises(ConfigError, match=f"level.{name}=0.5: must be .* where no vessel starts in motion"):
-            Level(2, 0, 0, 0.0, encounter=True, **{name: 0.5})
-
-
 @pytest.mark.heavy
 def test_traffic_keeps_course_and_speed_whatever_it_is_told() -> None:
     levels = (Level(3, 0, 0, 0.0, encounter=True, traffic=0.7),)
@@ -259,14 +253,3 @@ def test_traffic_keeps_course_and_speed_whatever_it_is_told() -> None:
     # An episode is over when those that are controlled have ended.
     ended = (now.collided | now.arrived | scripted).all(-1)
     assert torch.equal(td["done"].squeeze(-1), ended) and ended.any()
-
-
-def test_only_encounters_have_traffic() -> None:
-    with pytest.raises(ConfigError, match="must be 0 but in an encounter"):
-        Level(3, 0, 0, 30.0, traffic=0.5)
-
-
-@pytest.mark.parametrize(("robots", "traffic"), [(3, 0.0), (1, 0.1)])
-def test_only_two_vessels_with_traffic_have_a_slow_one(robots: int, traffic: float) -> None:
-    with pytest.raises(ConfigError, match="must be false without traffic and a second robot"):
-        Level(robots, 0, 0, 0.0, encounter=True, traffic=traffic, slow_vessel=True)

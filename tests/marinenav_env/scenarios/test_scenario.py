@@ -283,11 +283,6 @@ def test_a_level_without_room_is_refused(level: Level, refused: str) -> None:
         ScenarioSampler(ScenarioConfig(), (LEVELS[0], level), CPU, torch.float32)
 
 
-def test_an_encounter_has_at_most_six_robots() -> None:
-    with pytest.raises(ConfigError, match="at most 6 in an encounter"):
-        Level(7, 0, 0, 0.0, encounter=True)
-
-
 # Encounters -------------------------------------------------------------------------------------
 
 
@@ -339,12 +334,6 @@ def test_a_level_may_be_of_both_kinds_of_others(monkeypatch: pytest.MonkeyPatch)
     level = Level(2, 0, 0, 0.0, encounter=True, unruly=1.0, overtaken=True)
     drawn = met(monkeypatch, [[0.0, 1.5]] * 50, level)
     assert drawn.behaviour is not None and (drawn.behaviour[:, 1] > 0).all() and not drawn.behaviour[:, 0].any()
-
-
-@pytest.mark.parametrize("options", [{"encounter": False}, {"num_robots": 1}, {"traffic": 0.5, "slow_vessel": True}])
-def test_only_an_encounter_has_a_vessel_that_is_overtaken(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"level\.overtaken"):
-        Level(**({"num_robots": 2, "encounter": True, "overtaken": True} | options))
 
 
 # Vessels that misbehave -------------------------------------------------------------------------
@@ -413,17 +402,3 @@ def test_scenarios_without_them_are_drawn_as_before() -> None:
     assert alone.behaviour is None and beside.behaviour is not None and not beside.behaviour.any()
     for name in ("start", "goal", "heading", "velocity", "scripted"):
         assert torch.equal(alone.get(name), beside.get(name))
-
-
-@pytest.mark.parametrize(
-    ("options", "refused"),
-    [
-        ({"unruly": 0.5}, "level.unruly=0.5: must be 0 but in an encounter"),
-        ({"encounter": True, "unruly": 1.5}, "level.unruly=1.5: must be at least 0 and at most 1"),
-        ({"encounter": True, "behaviours": ()}, r"level.behaviours=\(\): must be one or more of keep, act_late"),
-        ({"encounter": True, "behaviours": ("sink",)}, r"level.behaviours=\('sink',\): must be one or more of keep"),
-    ],
-)
-def test_levels_that_cannot_be(options: dict[str, Any], refused: str) -> None:
-    with pytest.raises(ConfigError, match=refused):
-        Level(2, 0, 0, 0.0, **options)
