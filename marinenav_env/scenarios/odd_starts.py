@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from marinenav_env.scenarios.encounter_sampler import MAX_PLACE_OFFSET
 from marinenav_env.scenarios.scenario_file import Episode
+from marinenav_env.vessels import top_speed
 
 Points = Sequence[Sequence[float]]
 
@@ -16,6 +17,7 @@ START_ON_OBSTACLE = "starts that touch an obstacle"
 START_IN_CONTACT = "starts that touch another robot"
 START_OFF_MAP = "starts off the map"
 GOAL_OFF_MAP = "goals off the map"
+GOAL_OUT_OF_REACH = "goals farther than vessels get before the episode ends"
 
 
 def count_implausible_places(episode: Episode) -> Counter[str]:
@@ -43,6 +45,14 @@ def count_implausible_places(episode: Episode) -> Counter[str]:
         }
 
     return Counter(kind for number in range(len(start)) for kind, applies in checks(number).items() if applies)
+
+
+def count_unreachable_goals(episode: Episode) -> int:
+    """Return how many robots need more than ``world.max_steps`` control steps to their goal even at their top speed."""
+    world = episode.world
+    seconds = world.max_steps * world.substeps * world.dt
+    ways = map(math.dist, episode.start, episode.goal)
+    return sum(way > seconds * top_speed(world.vessel, robot) for robot, way in enumerate(ways))
 
 
 def _is_off_map(point: Sequence[float], area: tuple[float, float]) -> bool:

@@ -14,7 +14,7 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.scenarios.colav import SHIP_LIST_KEY, is_colav, parse_colav, parse_yaml
 from marinenav_env.scenarios.common_ocean import parse_common_ocean
 from marinenav_env.scenarios.dnv import is_dnv, parse_dnv
-from marinenav_env.scenarios.odd_starts import count_implausible_places
+from marinenav_env.scenarios.odd_starts import GOAL_OUT_OF_REACH, count_implausible_places, count_unreachable_goals
 from marinenav_env.scenarios.scenario_file import Episode, parse_scenarios
 from marinenav_env.scenarios.situations import Situation, scaled_episode
 from marinenav_env.support.files import parse_json, read_text
@@ -37,7 +37,8 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     In addition to scenario files of this project (see ``parse_scenarios``), it reads traffic situations of DNV's
     ship-traffic-generator, and scenarios of NTNU's colav-simulator and of CommonOcean. These are scaled to the vessels
     of ``world`` (see ``scenarios.situations``), and a warning counts what episodes cannot represent. Another warning
-    counts goals in obstacles, contact at the start, and starts and goals off the map.
+    counts goals in obstacles, contact at the start, starts and goals off the map, and, in situations of other programs,
+    goals that are too far for an episode.
 
     Args:
         path: path of the file or folder.
@@ -49,17 +50,19 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     """
     episodes: list[Episode] = []
     left_out: Counter[str] = Counter()
+    odd: Counter[str] = Counter()
     for file in scenario_paths(path):
         content = _read_content(file)
         if isinstance(content, Situation):
             episodes.append(_scaled_episode_of_file(content, file, world or WorldConfig()))
             left_out.update(content.left_out)
+            odd[GOAL_OUT_OF_REACH] += count_unreachable_goals(episodes[-1])
         else:
             episodes += parse_scenarios(content, str(file))
     if left_out:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
         warnings.warn(f"{path}: left out {counts}", stacklevel=2)
-    odd = sum(map(count_implausible_places, episodes), Counter())
+    odd = sum(map(count_implausible_places, episodes), +odd)
     if odd:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in odd.items())
         line = f"{path}: {len(episodes):,} episodes with {counts}"

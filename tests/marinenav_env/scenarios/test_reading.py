@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -243,6 +244,17 @@ def test_yaml_needs_its_package(monkeypatch):
     assert len(packaged_situations("imazu_ntnu")) == 22
 
 
+def test_goals_that_are_too_far_for_an_episode_are_counted(tmp_path):
+    """A ship that is passed after 2 s is passed after 12 s here, so the meeting after 30 minutes takes three hours."""
+    states = [0.0, 0.0, 5.0, 0.0], [10.0, 200.0, 0.0, 0.0], [18_000.0, 0.0, 5.0, 180.0]
+    path = written(tmp_path, "far.json", {"ship_list": [{"csog_state": state} for state in states]})
+    with pytest.warns(UserWarning, match=r"1 episodes with 2 goals farther than vessels get before the episode ends$"):
+        read_scenarios(path)
+    with pytest.raises(ConfigError, match="2 goals farther than"):
+        read_scenarios(path, strict=True)
+    read_scenarios(path, world=replace(WorldConfig(), max_steps=100_000))
+
+
 # CommonOcean ------------------------------------------------------------------------------------
 
 
@@ -300,8 +312,6 @@ def test_a_folder_is_read_by_name_whatever_its_files_are(tmp_path):
 
 
 def test_situations_have_the_vessels_and_sensors_of_a_world():
-    from dataclasses import replace
-
     world = WorldConfig()
     world = replace(world, sensor=replace(world.sensor, range=15.0), vessel=replace(world.vessel, m=420.0))
     (episode,) = read_scenarios(SAMPLES / "dnv_generated.json", world=world)
