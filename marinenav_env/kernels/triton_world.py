@@ -14,7 +14,6 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig, WorldConfig
-from marinenav_env.kernels import KERNEL_FACTORIES
 from marinenav_env.kernels.triton_operator import (
     COMMAND_FIELDS,
     HULL_FIELDS,
@@ -116,9 +115,8 @@ class TritonWorld:
         if pool is not None:
             entries = NewEpisodes(WorldState(pool, parameters), entry).entries()
         result = self._run_kernel(now.state, now.scenario, parameters, action, noise, pool, entries)
-        state, seen, outcome = self._with_statistics(
-            now.statistics, now.state, now.scenario, parameters, *_step(result, now.state)
-        )
+        state, seen, outcome = _step(result, now.state)
+        outcome.statistics = self._update_statistics(now, parameters, state, seen, outcome)
         observation = TensorDict(seen, batch)
         after = ResetState(
             scenario=now.scenario,
@@ -138,52 +136,37 @@ class TritonWorld:
         )
         return following, next_parameters, observation, controlled_robots(after), outcome
 
-    def _with_statistics(
-        self,
-        statistics: Tensor | None,
-        before: State,
-        scenario: Scenario,
-        parameters: Parameters,
-        after: State,
-        entries: dict[str, Tensor],
-        outcome: Outcome,
-    ) -> tuple[State, dict[str, Tensor], Outcome]:
-        """Set ``outcome.statistics``, which the kernel does not compute, and return state, entries and outcome.
+    def _update_statistics(
+        self, before: ResetState, parameters: Parameters, after: State, entries: dict[str, Tensor], outcome: Outcome
+    ) -> Tensor | None:
+        """Return the statistics [E, S] after a step, which the kernel does not compute; None if not requested.
 
         Args:
-            statistics: [E, S] statistics before the step; None: not requested, and nothing is changed.
-            before: state before the step, batch [E].
-            scenario: scenarios, batch [E].
+            before: scenario, state and statistics before the step, batch [E].
             parameters: parameters, batch [E or 1].
             after: state after the step, batch [E].
             entries: entries of the observation after the step by name.
-            outcome: outcome of the step; it is changed in place.
+            outcome: outcome of the step.
         """
-        if statistics is None:
-            return after, entries, outcome
-        progress = goal_distance(before, scenario) - goal_distance(after, scenario)
-        _, terms = reward_and_terms(
-            self._reward,
-            RewardInputs(
-                progress,
-                outcome.phi,
-                outcome.collided,
-                outcome.arrived,
-                before.active,
-                before,
-                after,
-                scenario,
-                parameters,
-                entries,
-                self._config,
-            ),
+        if before.statistics is None:
+            return None
+        scenario, active = before.scenario, before.state.active
+        step = RewardInputs(
+            goal_distance(before.state, scenario) - goal_distance(after, scenario),
+            outcome.phi,
+            outcome.collided,
+            outcome.arrived,
+            active,
+            before.state,
+            after,
+            scenario,
+            parameters,
+            entries,
+            self._config,
         )
-        scripted, present = scenario.scripted, scenario.robot_mask
-        present = present if scripted is None else present & ~scripted
-        outcome.statistics = update_statistics(
-            statistics, outcome.reward, terms, before.active & present, present, after
-        )
-        return after, entries, outcome
+        _, terms = reward_and_terms(self._reward, step)
+        present = scenario.robot_mask if scenario.scripted is None else scenario.robot_mask & ~scenario.scripted
+        return update_statistics(before.statistics, outcome.reward, terms, active & present, present, after)
 
     def _run_kernel(
         self,
@@ -236,9 +219,6 @@ class TritonWorld:
             index,
         )
         return result
-
-
-KERNEL_FACTORIES["triton"] = TritonWorld
 
 
 # Conversion of tensor classes to lists and back -------------------------------------------------

@@ -5,15 +5,17 @@ import sys
 import pytest
 
 from marinenav_env.config import MODERATE_WEATHER, RewardConfig, SensorConfig, WorldConfig
-from marinenav_env.kernels import KERNEL_FACTORIES, find_kernel
+from marinenav_env.kernels import find_kernel
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError
 
 
-def test_a_kernel_registers_itself_when_it_is_asked_for() -> None:
+def test_a_kernel_is_imported_when_it_is_asked_for() -> None:
     pytest.importorskip("triton")
+    from marinenav_env.kernels.triton_world import TritonWorld
+
     assert find_kernel("compiled", WorldConfig()) is None
-    assert find_kernel("triton", WorldConfig(weather=MODERATE_WEATHER)) is KERNEL_FACTORIES["triton"]
+    assert find_kernel("triton", WorldConfig(weather=MODERATE_WEATHER)) is TritonWorld
 
 
 def test_a_kernel_that_cannot_be_imported_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
