@@ -23,7 +23,7 @@ from marinenav_env.runtime.loop import copy_tensors
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.reading import read_scenarios
-from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments
+from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments, select_entries
 from marinenav_env.scenarios.scenario_file import Episode, config_for_batch, stack_episodes, with_weather
 from marinenav_env.scenarios.varying import ParameterSampler
 from marinenav_env.sensing.entries import Entry
@@ -230,7 +230,7 @@ class MarineNavEnv(EnvBase):
             if named:
                 idle = torch.zeros_like(self.state.velocity_water[..., :2])
                 action = idle if self.continuous else idle[..., 0].to(torch.int64)
-                self.world.check(self.world_state, action)
+                self.world.check_user_parts(self.world_state, action)
         except ConfigError:
             raise
         except Exception as error:
@@ -278,7 +278,6 @@ class MarineNavEnv(EnvBase):
             quantiles,
             self.continuous,
             compile_step,
-            constants.weather is not None,
             statistics,
             find_kernel(kernel, config),
         )
@@ -324,10 +323,10 @@ class MarineNavEnv(EnvBase):
 
     def _start_all_episodes(self) -> WorldState:
         """Start new episodes in all environments: advance the reset pool and return their state."""
-        self.reset_pool.prepare(self.env_steps)
+        self.reset_pool.prepare_full_reset(self.env_steps)
         episodes = self.new_episodes()
         self.reset_pool.advance(None)
-        return self.world.begin(self._pool, episodes.entries())
+        return select_entries(self._pool, episodes.entries())
 
     def _make_reset_state(self, scenario: Scenario, index: Tensor, source: RandomSource | None) -> ResetState:
         """Return scenarios [P] with their first state and observation, and set their parameters, if these vary.

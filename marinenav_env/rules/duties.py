@@ -43,7 +43,7 @@ class DutyState(NamedTuple):
 
     role: Tensor
     """Role of the own vessel when the encounter began, a number of rules.roles; 0: no encounter has begun."""
-    soon: Tensor
+    late_distance: Tensor
     """Distance between the centres below which a manoeuvre is no longer early (m): the one at which half of the first
     gap between the hulls is left, but at most ``colregs.stand_on_until``, below which the other may act itself."""
     heading: Tensor
@@ -58,11 +58,11 @@ class DutyState(NamedTuple):
     """Latest bearing of the own vessel from the heading that the other had when the encounter began (rad)."""
     side: Tensor
     """Side of the first substantial turn, 1: starboard, -1: port, 0: none yet."""
-    acted: Tensor
+    has_manoeuvred: Tensor
     """1 after a substantial manoeuvre, else 0."""
-    free: Tensor
+    may_act: Tensor
     """1 once the own vessel no longer has to stand on, else 0."""
-    broken: Tensor
+    is_broken: Tensor
     """1 if the duty is broken, else 0."""
 
 
@@ -79,7 +79,7 @@ def newly_broken_duties(before: Tensor, after: Tensor) -> Tensor:
         before: [E, R, R, F] duties before the step, as returned by ``update_duties``.
         after: [E, R, R, F] duties after the step.
     """
-    was, now = (DutyState(*env_last(duties)).broken > 0.0 for duties in (before, after))
+    was, now = (DutyState(*env_last(duties)).is_broken > 0.0 for duties in (before, after))
     return (now & ~was).any(1)
 
 
@@ -112,7 +112,7 @@ def update_duties(duties: Tensor, state: State, active: Tensor, parameters: Para
     begins = risk & (known.role == 0.0)
     first = {
         "role": roles(seen).to(speed.dtype),
-        "soon": (0.5 * (seen.distance + contact)).clamp_max(rules.stand_on_until),
+        "late_distance": (0.5 * (seen.distance + contact)).clamp_max(rules.stand_on_until),
         "nearest": seen.distance,
         "heading": own,
         "speed": speed,
@@ -124,8 +124,8 @@ def update_duties(duties: Tensor, state: State, active: Tensor, parameters: Para
     near = (seen.distance < rules.stand_on_until) | (seen.dcpa.abs() >= rules.domain)
     freed = present & (started.role > 0.0) & ~begins & near
     nearest = torch.where(present, started.nearest.minimum(seen.distance), started.nearest)
-    free = started.free.maximum(freed.to(speed.dtype))
-    started = started._replace(nearest=nearest, aspect=aspect, free=free)
+    may_act = started.may_act.maximum(freed.to(speed.dtype))
+    started = started._replace(nearest=nearest, aspect=aspect, may_act=may_act)
     return stack_last(_apply_manoeuvres(started, seen, present, own, speed, crosses))
 
 
@@ -157,16 +157,16 @@ def _apply_manoeuvres(
     off, share = wrap_to_pi(own - known.heading), speed / known.speed.clamp_min(1e-6)
     turned = meets & (off.abs() >= SUBSTANTIAL_TURN)
     side = torch.where(turned & (known.side == 0.0), off.sign(), known.side)
-    acted = (known.acted > 0.0) | turned | (meets & (share < 1.0 - SUBSTANTIAL_SLOWING))
+    acted = (known.has_manoeuvred > 0.0) | turned | (meets & (share < 1.0 - SUBSTANTIAL_SLOWING))
     # A manoeuvre of this step is late if the vessels are already too close.
-    too_close = (known.acted == 0.0) & meets & (seen.distance < known.soon)
+    too_close = (known.has_manoeuvred == 0.0) & meets & (seen.distance < known.late_distance)
     late = keeps_clear & (too_close | (past & ~acted))
     wrong_side = ((head_on | gives_way) & (side < 0.0)) | (head_on & past & (side == 0.0))
     # A vessel that has to keep clear of any other need not stand on.
     stands_on = ((known.role == STAND_ON) | (known.role == OVERTAKEN)) & ~keeps_clear.any(1, keepdim=True)
     leaves = (off.abs() >= SUBSTANTIAL_TURN) | ((share - 1.0).abs() >= SUBSTANTIAL_SLOWING)
-    left = meets & stands_on & (known.free == 0.0) & leaves
+    left = meets & stands_on & (known.may_act == 0.0) & leaves
     broken = late | (due & wrong_side) | (gives_way & crosses) | left
-    flags = acted, (known.broken > 0.0) | broken
-    acted_number, broken_number = (flag.to(speed.dtype) for flag in flags)
-    return known._replace(side=side, acted=acted_number, broken=broken_number)
+    flags = acted, (known.is_broken > 0.0) | broken
+    has_manoeuvred, is_broken = (flag.to(speed.dtype) for flag in flags)
+    return known._replace(side=side, has_manoeuvred=has_manoeuvred, is_broken=is_broken)

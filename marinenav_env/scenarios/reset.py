@@ -10,6 +10,7 @@ from tensordict import TensorClass
 from torch import Tensor
 
 from marinenav_env.runtime.host_reads import replace_rows
+from marinenav_env.runtime.layout import environments_innermost
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import ResetState, WorldState
 
@@ -31,6 +32,18 @@ class NewEpisodes(NamedTuple):
         """Return the index of the pool entry for every environment, [E] int64."""
         entry = self.entry
         return entry.randint(len(self.pool.now)) if isinstance(entry, RandomSource) else entry
+
+
+def select_entries(pool: WorldState, index: Tensor) -> WorldState:
+    """Return the state of environments that start from entries of a pool, batch [E].
+
+    Args:
+        pool: states of the world, batch [P].
+        index: [E] int64, index of the entry for each environment.
+    """
+    now = pool.now[index].apply(environments_innermost)
+    shared = pool.parameters.batch_size[0] == 1
+    return WorldState(now, pool.parameters if shared else pool.parameters[index])
 
 
 def select_environments(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:

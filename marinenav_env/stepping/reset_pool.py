@@ -213,14 +213,14 @@ class ResetPool(ABC):
         """
 
     @abstractmethod
-    def prepare(self, env_steps: int) -> None:
+    def prepare_full_reset(self, env_steps: int) -> None:
         """Prepare for a reset of all environments.
 
         Args:
             env_steps: env-steps of the run so far, which a curriculum may depend on.
         """
 
-    def due(self, env_steps: int) -> list[Tensor]:
+    def due_entries(self, env_steps: int) -> list[Tensor]:
         """Return which groups of adjacent pool entries are due for replacement; called once per vector step.
 
         Args:
@@ -241,7 +241,7 @@ class ResetPool(ABC):
 
     def refresh(self, env_steps: int) -> None:
         """Replace all entries that are due at this number of env-steps; called once per step of the batch or reset."""
-        for begin in self.due(env_steps):
+        for begin in self.due_entries(env_steps):
             self.replace(begin)
 
     @abstractmethod
@@ -324,7 +324,7 @@ class SampledPool(ResetPool):
         # In place, because a captured reset reads the memory of the step.
         self._source.step.add_(1)
 
-    def prepare(self, env_steps: int) -> None:
+    def prepare_full_reset(self, env_steps: int) -> None:
         """Replace all entries if the level changes, as when a run is resumed without its environments."""
         for begin in self._change_level(env_steps):
             self.replace(begin)
@@ -342,7 +342,7 @@ class SampledPool(ResetPool):
         self._set_level(level)
         return [*self._begins]
 
-    def due(self, env_steps: int) -> list[Tensor]:
+    def due_entries(self, env_steps: int) -> list[Tensor]:
         """Return the first entry, [] int64, of each group of ``refresh_size`` entries to replace in this vector step.
 
         All groups are due when the level of the curriculum changes, and one at every ``refresh_interval``.
@@ -449,7 +449,7 @@ class FixedPool(ResetPool):
         # In place, because a captured reset reads the memory of the counter.
         self.counter.add_(1 if done is None else done, alpha=self._total_envs)
 
-    def prepare(self, env_steps: int) -> None:
+    def prepare_full_reset(self, env_steps: int) -> None:
         """Go back to the first scenario of every environment."""
         self.counter.copy_(self._first)
 

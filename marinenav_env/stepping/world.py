@@ -151,7 +151,6 @@ class World:
         quantiles: von Mises quantile table of the radius noise, [rows, points].
         continuous: True for continuous actions, False for indices of pairs of thrust changes.
         compile_step: whether ``advance``, the computation of ``step``, is compiled (fullgraph).
-        weather: whether the parameters have weather.
         statistics: whether statistics of episodes are accumulated.
         kernel: factory of a kernel that replaces ``advance``; None: PyTorch's operators.
 
@@ -165,14 +164,12 @@ class World:
         quantiles: Tensor,
         continuous: bool = True,
         compile_step: bool = False,
-        weather: bool = False,
         statistics: bool = False,
         kernel: KernelFactory | None = None,
     ) -> None:
         self.config, self.quantiles, self.continuous = config, quantiles, continuous
         self.statistics = statistic_names(config) if statistics else ()
         """Names of the accumulated statistics of an episode; empty if none are accumulated."""
-        self.weather = weather
         self.sensors = make_entry_sensors(config)
         self.entries = describe_entries(config, self.sensors)
         self.reward = reward_function(config)
@@ -250,7 +247,7 @@ class World:
         """
         state, scenario = now.state, now.scenario
         if isinstance(noise, RandomSource):
-            noise = self.draw_noise(noise, scenario, scenario.goal.dtype)
+            noise = self.draw_noise(noise, scenario, parameters)
         rates = self._thrust_rates(action, parameters.vessel)
         if scenario.scripted is not None or state.pending is not None or state.actuator is not None:
             # Elsewhere rates of robots that do not act have no effect, and compiled code is faster without this.
@@ -329,12 +326,7 @@ class World:
         moved.arrived = state.arrived | arrived
         moved.active = active & ~collided & ~arrived
         ended = compute_endings(
-            moved.collided,
-            moved.arrived,
-            present,
-            moved.steps,
-            config.max_steps,
-            config.ends_at_first_collision,
+            moved.collided, moved.arrived, present, moved.steps, config.max_steps, config.ends_at_first_collision
         )
         reward, statistics = torch.where(controlled, reward, 0.0), before.statistics
         if statistics is not None:
@@ -346,33 +338,18 @@ class World:
             colregs=colregs & active,
             phi=phi,
             energy=torch.where(active, energy, 0.0),
-            terminated=ended.terminated,
-            truncated=ended.truncated,
-            episode_terminated=ended.episode_terminated,
-            episode_done=ended.episode_done,
             statistics=statistics,
             batch_size=state.batch_size,
+            **ended._asdict(),
         )
-        kept: Outcome = outcome.apply(to_fast_storage)
-        return kept
+        return outcome.apply(to_fast_storage)
 
     def _zero_statistics(self, scenario: Scenario) -> Tensor:
         """Return the statistics at the start of episodes, zeros [E, S]."""
         size = *scenario.batch_size, len(self.statistics)
         return environments_innermost(scenario.goal.new_zeros(size))
 
-    def begin(self, pool: WorldState, index: Tensor) -> WorldState:
-        """Return the state of new episodes in all environments, batch [E].
-
-        Args:
-            pool: initial states of episodes, batch [P].
-            index: [E] int64, index of the pool entry of each environment.
-        """
-        now = pool.now[index].apply(environments_innermost)
-        shared = pool.parameters.batch_size[0] == 1
-        return WorldState(now, pool.parameters if shared else pool.parameters[index])
-
-    def check(self, world: WorldState, action: Tensor) -> None:
+    def check_user_parts(self, world: WorldState, action: Tensor) -> None:
         """Make one step without compilation, to check the results of user-defined sensors and rewards.
 
         Args:
@@ -394,19 +371,19 @@ class World:
             is_expected = tensor.shape == shape and tensor.dtype == kind
             require(is_expected, key, f"{list(tensor.shape)} {tensor.dtype}", f"{list(shape)} {kind}")
 
-    def draw_noise(self, source: RandomSource, scenario: Scenario, dtype: torch.dtype) -> StepNoise:
+    def draw_noise(self, source: RandomSource, scenario: Scenario, parameters: Parameters) -> StepNoise:
         """Draw the noise of one observation of every robot.
 
         Args:
             source: random source of E environments; each type of noise has a separate purpose.
-            scenario: scenarios, batch [E], which determine the shapes.
-            dtype: floating-point type of the numbers.
+            scenario: scenarios, batch [E], which determine shapes and floating-point type.
+            parameters: parameters, batch [E or 1]; without weather, there are no numbers for missed detections.
         """
-        environments, robots = scenario.robot_mask.shape
+        (environments, robots), dtype = scenario.robot_mask.shape, scenario.goal.dtype
         objects = robots + scenario.obstacle_mask.shape[-1]
         perception = draw_perception_noise(source, robots, objects, dtype)
         missed = None
-        if self.weather:
+        if parameters.weather is not None:
             missed = source.with_purpose(_MISSED_PURPOSE).uniform((environments, robots, objects), dtype)
         shape = environments, robots
         entries = (
@@ -479,7 +456,7 @@ class World:
             state.actuator = steady_actuator_state(scenario.thrust, scenario, parameters.vessel, parameters.extras)
         if self.config.reward.broken_duty_penalty:
             state.duties = update_duties(initial_duties(scenario), state, state.active, parameters, self.config.colregs)
-        noise = self.draw_noise(source, scenario, scenario.goal.dtype)
+        noise = self.draw_noise(source, scenario, parameters)
         entries, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)
         batch = scenario.batch_size

@@ -86,7 +86,7 @@ class GraphCollector(LocalCollector):
         env, collected = self.env, []
         for _ in range(self.steps):
             env.env_steps += env.num_envs
-            for begin in env.reset_pool.due(env.env_steps):
+            for begin in env.reset_pool.due_entries(env.env_steps):
                 self.refresh(begin)
             self.loop.state = env.world_state  # another state may have been set
             step: TensorDictBase = self.loop()

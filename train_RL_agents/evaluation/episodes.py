@@ -17,7 +17,7 @@ from torch import Tensor
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig
 from marinenav_env.scenarios.complete import CompleteSampler, required_draws
-from marinenav_env.scenarios.reset import controlled_robots
+from marinenav_env.scenarios.reset import controlled_robots, select_entries
 from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, can_shrink_batch
 from train_RL_agents.evaluation.tally import CHECK_INTERVAL, Policy, ProgressCallback, StepCallback, Tally, Transition
@@ -126,7 +126,7 @@ def evaluate(
             break
         kept = _rows_to_keep(running) if drop_ended else None
         if kept is not None:
-            rows, now = rows[kept], env.world.begin(now, kept)
+            rows, now = rows[kept], select_entries(now, kept)
             step = env.to_tensordict(now)
         acted = policy(step)
         action = acted.get((GROUP, "action"))
@@ -165,13 +165,12 @@ def can_share_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
         published = {name: getattr(RewardConfig(), name) for name in _VARIABLE_REWARD_SETTINGS}
         return replace(world, reward=replace(world.reward, **published))
 
-    ours, theirs = training.world, evaluation.world
     return (
         in_code(training.config) == in_code(evaluation.config)
         and training.num_robots == evaluation.num_robots
-        # Constants of the code: noise of measured radii, and whether detections can be missed.
-        and torch.equal(ours.quantiles, theirs.quantiles)
-        and (ours.weather or not theirs.weather)
+        and torch.equal(training.world.quantiles, evaluation.world.quantiles)  # a constant of the code
+        # Code of a world without weather would be compiled once more.
+        and (training.constants.weather is not None or evaluation.constants.weather is None)
     )
 
 

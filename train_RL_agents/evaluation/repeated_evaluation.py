@@ -12,7 +12,7 @@ from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.runtime.execution import EAGER_EXECUTION, Execution
 from marinenav_env.runtime.host_reads import true_indices
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments
+from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments, select_entries
 from marinenav_env.state import Outcome, WorldState
 from train_RL_agents.evaluation.tally import CHECK_INTERVAL, Policy, ProgressCallback, StepCallback, Tally, Transition
 from train_RL_agents.results.rows import Episodes
@@ -109,7 +109,7 @@ class RepeatedEvaluation:
         # With fewer scenarios than environments, the others run the last scenario; their results are not read.
         self._rows = torch.arange(len(source), device=source.device).clamp_max(self._env.num_envs - 1)
         source.copy_(self._rows)
-        return self._env.world.begin(self._start, self._rows), self._tally.initial_sums(len(source))
+        return select_entries(self._start, self._rows), self._tally.initial_sums(len(source))
 
     def _running(self) -> Tensor:
         """Return the bool mask [min(B, N)] of environments whose episode goes on, of B environments and N scenarios."""

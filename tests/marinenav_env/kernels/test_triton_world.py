@@ -116,7 +116,7 @@ def differences(
         other, _, *expected = world.advance(now.replace(state=theirs), *rest)
         ours, found, theirs, expected = after.state, (seen, outcome), other.state, expected[::2]
         if weather is not None:
-            drawn = world.draw_noise(source, scenario, theirs.pose.dtype).missed
+            drawn = world.draw_noise(source, scenario, parameters).missed
             happened["missed"] += int((drawn < weather.missed[:, None, None]).sum())
         compared = [
             (name, mine.get(name), value)

@@ -99,7 +99,7 @@ def test_who_comes_up_with_a_vessel_has_to_manoeuvre_although_it_gets_away(turns
         known = update_duties(known, state, torch.ones(1, 2, dtype=torch.bool), parameters, rules)
         own, other = own + 1.0, other + 0.5 * speed
     found = DutyState(*env_last(known))
-    assert found.role[0, 1, 0] == OVERTAKING and bool(found.broken[0, 1, 0]) is broken
+    assert found.role[0, 1, 0] == OVERTAKING and bool(found.is_broken[0, 1, 0]) is broken
 
 
 @pytest.mark.parametrize(("distance", "begins"), [(22.7, True), (22.9, False)])

@@ -51,7 +51,7 @@ def sampled(num_envs: int = 4, seed: int = 0, **settings: Any) -> SampledPool:
 def entries(pool: SampledPool | FixedPool, done: Tensor | None) -> Tensor:
     """Entries that some environments start from, or all of them."""
     if done is None:
-        pool.prepare(0)
+        pool.prepare_full_reset(0)
     index = pool.next_index()
     pool.advance(done)
     return index if isinstance(index, Tensor) else index.randint(len(pool.states))
@@ -92,9 +92,9 @@ def test_a_new_level_redraws_the_whole_pool() -> None:
         changed = (scenario.start != before).flatten(1).any(-1)
         assert changed.tolist() == [env_steps in (10, 20)] * 12
         unchanged = pool.states.scenario.start.clone()
-        pool.prepare(env_steps)
+        pool.prepare_full_reset(env_steps)
         assert torch.equal(pool.states.scenario.start, unchanged)
-    pool.prepare(0)
+    pool.prepare_full_reset(0)
     assert pool.states.scenario.level.tolist() == [0] * 12
 
 

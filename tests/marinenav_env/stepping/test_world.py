@@ -17,6 +17,7 @@ from marinenav_env.config import (
     MODERATE_WEATHER,
     RewardConfig,
     SensorConfig,
+    WeatherConfig,
     WorldConfig,
 )
 from marinenav_env.env import GROUP, MarineNavEnv
@@ -24,7 +25,7 @@ from marinenav_env.physics.dynamics import move_ideal_vessels
 from marinenav_env.physics.weather import weather_force
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.reset import NewEpisodes, reset_environments
+from marinenav_env.scenarios.reset import NewEpisodes, reset_environments, select_entries
 from marinenav_env.scenarios.scenario_file import parse_scenarios, write_scenarios
 from marinenav_env.sensing import perception
 from marinenav_env.state import Observation, ResetState, WorldState
@@ -259,12 +260,12 @@ def test_initial_state(busy: World) -> None:
 def test_what_users_parts_give_is_checked() -> None:
     env = MarineNavEnv(scenarios=[simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)])], seed=0)
     action = torch.zeros(1, 1, 2)
-    env.world.check(env.world_state, action)
+    env.world.check_user_parts(env.world_state, action)
     entries = env.world.entries
     for entry in (replace(entries["self_state"], shape=(8,)), replace(entries["self_state"], kind="mask")):
         env.world.entries = entries | {"self_state": entry}
         with pytest.raises(ConfigError, match=r"robots/observation/self_state=.*\[1, 1, 7\]"):
-            env.world.check(env.world_state, action)
+            env.world.check_user_parts(env.world_state, action)
 
 
 def test_in_weather_no_command_is_under_way_at_first() -> None:
@@ -349,18 +350,18 @@ def test_energy_is_thrust_over_time() -> None:
 
 
 def test_every_kind_of_noise_has_random_numbers_of_its_own() -> None:
-    config = WorldConfig(sensor=SensorConfig(scan_beams=4))
-    env = MarineNavEnv(config, scenarios=[simple_episode([(5.0, 5.0, 0.0)] * 2, [(50.0, 50.0)] * 2,
-                                                         [(9.0, 9.0, 1.0)])], seed=0)  # fmt: skip
-    stormy = world.World(config, env.world.quantiles, weather=True)
-    source = RandomSource.from_seed(3, 1, CPU)
-    drawn = stormy.draw_noise(source, env.scenario, torch.float64)
+    source, found = RandomSource.from_seed(3, 1, CPU), []
+    given = simple_episode([(5.0, 5.0, 0.0)] * 2, [(50.0, 50.0)] * 2, [(9.0, 9.0, 1.0)])
+    for weather in (MODERATE_WEATHER, WeatherConfig()):
+        config = WorldConfig(sensor=SensorConfig(scan_beams=4), weather=weather)
+        env = MarineNavEnv(config, scenarios=[given], dtype=torch.float64, seed=0)
+        found.append(env.world.draw_noise(source, env.scenario, env.constants))
+    drawn, calm = found
     assert drawn.missed is not None and drawn.entries[0] is not None
     assert torch.equal(drawn.missed, source.with_purpose(1).uniform((1, 2, 3), torch.float64))
     assert torch.equal(drawn.entries[0], source.with_purpose(2).normal((1, 2, 4), torch.float64))
     own = perception.draw_perception_noise(source, 2, 3, torch.float64)
     assert torch.equal(drawn.perception.uniform, own.uniform)
-    calm = world.World(config, env.world.quantiles).draw_noise(source, env.scenario, torch.float64)
     assert calm.missed is None and torch.equal(calm.entries[0], drawn.entries[0])
 
 
@@ -371,8 +372,7 @@ def test_new_episodes_take_their_parameters_from_the_pool(busy: World, shared: b
     observation = TensorDict({}, busy.state.batch_size)
     now = ResetState(busy.scenario, busy.state, observation, batch_size=busy.state.batch_size)
     pool = WorldState(now, parameters)
-    simulator = world.World(WorldConfig(), busy.quantiles)
-    first = simulator.begin(pool, torch.arange(count))
+    first = select_entries(pool, torch.arange(count))
     done, index = torch.arange(count) % 4 == 1, torch.arange(count).flip(0)
     second = reset_environments(done, NewEpisodes(pool, index), first)
     taken = torch.where(done, index, torch.arange(count))
