@@ -33,8 +33,7 @@ from marinenav_env.rules.reward import (
     RewardInputs,
     goal_distance,
     reward_and_terms,
-    reward_function,
-    reward_with_role_terms,
+    role_term_names,
 )
 from marinenav_env.runtime.layout import env_first, env_last, environments_innermost
 from marinenav_env.runtime.philox import RandomSource
@@ -83,7 +82,6 @@ class TritonWorld:
         self._config, self._quantiles, self._continuous = config, quantiles, continuous
         self._zones, self._penalties = _zones(config.colregs), _penalties(config)
         self._sizes = [config.substeps, config.max_steps, config.sensor.slots]
-        self._reward = reward_function(config)
 
     @staticmethod
     def unsupported(config: WorldConfig) -> str:
@@ -164,7 +162,7 @@ class TritonWorld:
             entries,
             self._config,
         )
-        _, terms = reward_and_terms(self._reward, step)
+        _, terms = reward_and_terms(None, step)
         present = scenario.robot_mask if scenario.scripted is None else scenario.robot_mask & ~scenario.scripted
         return update_statistics(before.statistics, outcome.reward, terms, active & present, present, after)
 
@@ -197,7 +195,7 @@ class TritonWorld:
             self._continuous,
             scripted,
             self._config.ends_at_first_collision,
-            self._reward is reward_with_role_terms,
+            bool(role_term_names(self._config)),
             weather is not None,
         ]
         scenario_leaves: list[Tensor] = []

@@ -75,16 +75,16 @@ ROLE_TERMS = ("give_way", "stand_on", "port_turn", "slowing", "astern", "off_cou
 """Names of the penalties by role under the COLREGs; their weights are the settings ``world.reward.NAME_penalty``."""
 
 
-def reward_function(config: WorldConfig) -> RewardFunction:
-    """Return the reward function of a configuration.
+def custom_reward_function(config: WorldConfig) -> RewardFunction | None:
+    """Return the user-defined reward function of a configuration; None if it names none.
 
     Raises:
         ConfigError: when the configuration names a function that cannot be loaded or called.
     """
-    name, by_role = config.reward.function, any(_role_weights(config).values())
+    name = config.reward.function
     if not name:
-        return reward_with_role_terms if by_role else published_reward
-    require(not by_role, "world.reward.function", name, "left out with penalties by role")
+        return None
+    require(not role_term_names(config), "world.reward.function", name, "left out with penalties by role")
     plugin = plugins.resolve(plugins.REWARDS, name)
     require(callable(plugin), "world.reward.function", name, "a function of RewardInputs")
     function: RewardFunction = plugin
@@ -110,9 +110,9 @@ def goal_distance(state: State, scenario: Scenario) -> Tensor:
     return env_first(torch.sqrt((goal_x - x).square() + (goal_y - y).square()))
 
 
-def _role_weights(config: WorldConfig) -> dict[str, float]:
-    """Return the weights of ROLE_TERMS, from the settings ``world.reward``, by name."""
-    return {name: getattr(config.reward, f"{name}_penalty") for name in ROLE_TERMS}
+def role_term_names(config: WorldConfig) -> tuple[str, ...]:
+    """Return the names of the ROLE_TERMS whose weights, in the settings ``world.reward``, are not 0."""
+    return tuple(name for name in ROLE_TERMS if getattr(config.reward, f"{name}_penalty"))
 
 
 def term_names(config: WorldConfig) -> tuple[str, ...]:
@@ -122,19 +122,21 @@ def term_names(config: WorldConfig) -> tuple[str, ...]:
     """
     if config.reward.function:
         return ()
-    return (*PUBLISHED_TERMS, *(name for name, weight in _role_weights(config).items() if weight))
+    return (*PUBLISHED_TERMS, *role_term_names(config))
 
 
-def reward_and_terms(function: RewardFunction, step: RewardInputs) -> tuple[Tensor, dict[str, Tensor]]:
+def reward_and_terms(function: RewardFunction | None, step: RewardInputs) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the rewards [E, R], and a dict of their terms by name ([E, R] or broadcastable, see ``term_names``).
 
-    The dict is empty for a user-defined function.
+    Args:
+        function: user-defined function, for which the dict is empty; None: the terms decide.
+        step: step of all robots.
     """
-    if function not in (published_reward, reward_with_role_terms):
+    if function is not None:
         return function(step), {}
     terms = published_terms(step.progress, step.phi, step.collided, step.arrived, step.parameters.rules)
     reward = _sum_terms(terms)
-    if function is reward_with_role_terms:
+    if role_term_names(step.config):
         by_role = role_terms(step)
         reward, terms = reward + _sum_terms(by_role), terms | by_role
     return reward, {name: terms[name] for name in term_names(step.config)}
@@ -142,12 +144,7 @@ def reward_and_terms(function: RewardFunction, step: RewardInputs) -> tuple[Tens
 
 def published_reward(step: RewardInputs) -> Tensor:
     """Return the published reward of a step, [E, R], which is the sum of ``published_terms``."""
-    return reward_and_terms(published_reward, step)[0]
-
-
-def reward_with_role_terms(step: RewardInputs) -> Tensor:
-    """Return the published reward plus the penalties by role, [E, R]."""
-    return reward_and_terms(reward_with_role_terms, step)[0]
+    return _sum_terms(published_terms(step.progress, step.phi, step.collided, step.arrived, step.parameters.rules))
 
 
 def _sum_terms(terms: dict[str, Tensor]) -> Tensor:

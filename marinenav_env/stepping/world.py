@@ -29,9 +29,9 @@ from marinenav_env.rules.endings import compute_endings
 from marinenav_env.rules.episode_statistics import statistic_names, update_statistics
 from marinenav_env.rules.reward import (
     RewardInputs,
+    custom_reward_function,
     goal_distance,
     reward_and_terms,
-    reward_function,
 )
 from marinenav_env.runtime.compiling import compile_function
 from marinenav_env.runtime.layout import environments_innermost, to_fast_storage
@@ -172,7 +172,7 @@ class World:
         """Names of the accumulated statistics of an episode; empty if none are accumulated."""
         self.sensors = make_entry_sensors(config)
         self.entries = describe_entries(config, self.sensors)
-        self.reward = reward_function(config)
+        self.custom_reward = custom_reward_function(config)
         self._advance: Any = self.advance
         if kernel is not None:
             self._advance = kernel(config, quantiles, continuous).advance
@@ -305,7 +305,7 @@ class World:
         collided = in_contact(moved, scenario, vessel) & controlled
         arrived = (distance <= vessel.goal_distance) & active & ~collided
         reward, terms = reward_and_terms(
-            self.reward,
+            self.custom_reward,
             RewardInputs(
                 goal_distance(state, scenario) - distance,
                 phi,

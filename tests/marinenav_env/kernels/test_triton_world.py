@@ -14,7 +14,7 @@ from torch import Tensor
 from marinenav_env import GROUP, Curriculum, MarineNavEnv
 from marinenav_env.config import RewardConfig, SensorConfig, WeatherConfig, WorldConfig
 from marinenav_env.levels import Level
-from marinenav_env.rules.reward import RewardInputs, reward_with_role_terms, role_terms
+from marinenav_env.rules.reward import RewardInputs, reward_and_terms, role_term_names, role_terms
 from marinenav_env.rules.roles import ROLES, relative_motion, roles
 from marinenav_env.runtime.layout import env_last
 from marinenav_env.runtime.philox import RandomSource
@@ -102,8 +102,8 @@ def differences(
     envs = len(state)
     source = RandomSource.from_seed(0, envs, device)
     worst, happened, weather = Counter[str](), Counter[str](), parameters.weather
-    if world.reward is reward_with_role_terms:
-        world.reward = Counted(happened)
+    if role_term_names(world.config):
+        world.custom_reward = Counted(happened)
     tied = torch.zeros(envs, dtype=torch.bool, device=device)
     ours = theirs = state
     for t in range(steps):
@@ -176,7 +176,7 @@ class Counted:
         near = (seen.distance < 20.0) & env_last(step.active) & env_last(step.active)[:, None]
         for number, role in enumerate(ROLES):
             self.happened[role] += int(((roles(seen) == number) & near).sum())
-        return reward_with_role_terms(step)
+        return reward_and_terms(None, step)[0]
 
 
 def of_env(env: MarineNavEnv, act: Act, steps: int) -> dict[str, Any]:

@@ -13,12 +13,11 @@ from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldCon
 from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.env import GROUP
 from marinenav_env.rules.reward import (
+    PUBLISHED_TERMS,
     ROLE_TERMS,
     RewardInputs,
-    published_reward,
     published_terms,
-    reward_function,
-    reward_with_role_terms,
+    reward_and_terms,
     role_terms,
 )
 from marinenav_env.scenarios.reading import read_scenarios
@@ -108,10 +107,6 @@ def config(name: str) -> WorldConfig:
 def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("again", "everything", "too_wide", "double", "faulty", "number", "summed", "constant")
     allow_only(monkeypatch, *(f"{__name__}:{name}" for name in names))
-
-
-def test_none_is_the_published_one() -> None:
-    assert reward_function(WorldConfig()) is published_reward
 
 
 @pytest.mark.heavy
@@ -294,8 +289,10 @@ def test_vessels_that_stop_head_on_still_have_to_turn(steerage: float, turn: flo
 
 @pytest.mark.parametrize("name", ROLE_TERMS)
 def test_one_penalty_by_role_is_enough(name: str) -> None:
-    reward = RewardConfig(**{f"{name}_penalty": -1.0})  # type: ignore[arg-type]
-    assert reward_function(WorldConfig(reward=reward)) is reward_with_role_terms
+    step = sea(3, 2, RewardConfig(**{f"{name}_penalty": -1.0}))  # type: ignore[arg-type]
+    reward, terms = reward_and_terms(None, step)
+    assert [*terms] == [*PUBLISHED_TERMS, name]
+    torch.testing.assert_close(reward, sum(terms.values()))
 
 
 def test_no_penalty_by_role_leaves_the_published_reward() -> None:
