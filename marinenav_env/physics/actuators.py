@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import STEERING_TYPES
-from marinenav_env.physics.dynamics import Wrench, integrate_motion, move_ideal_vessels, steady_thrust
+from marinenav_env.physics.dynamics import Wrench, integrate_motion, move_ideal_vessels, steady_thrust, thruster_forces
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import ActuatorParameters, Parameters, Scenario, State, Vessel
 
@@ -189,8 +189,7 @@ class _ActuatorModel:
         self._setpoint, self._angle = env_last(setpoint), env_last(scenario.thruster_angle)
         self._has_ideal_thrusters = None if scenario.scripted is None else env_last(scenario.scripted)
         self._max, self._min = env_last(vessel.max_thrust), -env_last(vessel.min_thrust)
-        self._half_length = 0.5 * env_last(vessel.length)
-        self._dt = dt
+        self._length, self._dt = env_last(vessel.length), dt
         self._masses = [env_last(mass) for mass in (vessel.m, vessel.xDotU, vessel.yDotV, vessel.nDotV)]
         self._lag_share, self._max_turn = 1.0 - torch.exp(-dt / k.lag), dt * k.angle_rate
         left, right = self._commanded_shaft_speed(self._setpoint[0]), self._commanded_shaft_speed(self._setpoint[1])
@@ -230,7 +229,7 @@ class _ActuatorModel:
         if self._has_ideal_thrusters is not None:
             left, right = torch.where(self._has_ideal_thrusters, self._setpoint, torch.stack((left, right)))
             angle = torch.where(self._has_ideal_thrusters, 0.0, angle)
-        surge, sway, yaw = self._two_thruster_wrench(left, right)
+        surge, sway, yaw = thruster_forces(torch.stack((left, right)), self._angle, k.spacing, self._length)
         cos, sin = (angle + self._angle[0]).cos(), (angle + self._angle[0]).sin()
         slipstream = 8.0 * left.clamp_min(0.0) / (math.pi * WATER_DENSITY * k.propeller_diameter.square())
         water = u_r * u_r.abs() + torch.where(k.propeller_diameter > 0.0, slipstream, 0.0)
@@ -257,10 +256,3 @@ class _ActuatorModel:
         across = share * (u_r * sin + v_r * cos - v_r)
         m, added_u, added_v, coupled = self._masses
         return tau[0] + (m - added_u) * along, tau[1] + (m - added_v) * across, tau[2] - coupled * across
-
-    def _two_thruster_wrench(self, left: Tensor, right: Tensor) -> Wrench:
-        """Return surge, sway force (N) and yaw moment (N m) of two fixed thrusters, given their thrusts [R, E] (N)."""
-        cos, sin = self._angle.cos(), self._angle.sin()
-        sway = left * sin[0] + right * sin[1]
-        moment = 0.5 * self._extras.spacing * (left * cos[0] - right * cos[1]) - self._half_length * sway
-        return left * cos[0] + right * cos[1], sway, moment

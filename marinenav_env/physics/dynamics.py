@@ -13,6 +13,12 @@ from marinenav_env.physics.current import current_velocity
 from marinenav_env.runtime.layout import env_first, env_last, stack_last
 from marinenav_env.state import Scenario, State, Vessel
 
+Wrench = tuple[Tensor, Tensor, Tensor]
+"""Forces on a hull: surge force (N), sway force (N) and yaw moment (N m), all of one shape."""
+WrenchFunction = Callable[[Any, Tensor, Tensor, Tensor], tuple[Any, Wrench]]
+"""Function of a value carried from substep to substep, and of surge and sway velocity relative to the water (m/s) and
+yaw rate (rad/s), all [R, E]; it returns the next carried value and a Wrench [R, E]."""
+
 
 def wrap_to_two_pi(angle: Tensor) -> Tensor:
     """Wrap angles (rad) of any shape to [0, 2 pi)."""
@@ -78,31 +84,26 @@ def steady_thrust(velocity: Tensor, vessel: Vessel) -> Tensor:
     return 0.5 * drag[..., None].expand(*speed.shape, 2)
 
 
-def thruster_forces(thrust: Tensor, angle: Tensor, vessel: Vessel) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the forces and the moment that the two fixed thrusters exert on the hull.
+def thruster_forces(thrust: Tensor, angle: Tensor, spacing: Tensor, length: Tensor) -> Wrench:
+    """Return the forces and the moment that two fixed thrusters at the stern exert on the hull, [R, E].
 
     Args:
-        thrust: [E, R, 2] left and right thrust (N).
-        angle: [E, R, 2] angles of the thrusters from the bow (rad).
-        vessel: parameters of the vessels.
-
-    Returns:
-        Surge force (N), sway force (N), yaw moment (N m), all [E, R].
+        thrust: [2, R, E] left and right thrust (N).
+        angle: [2, R, E] angles of the thrusters from the bow (rad).
+        spacing: [R or 1, E or 1] distance between the thrusters (m).
+        length: [R or 1, E or 1] length of the hull (m).
     """
-    thrust, angle = env_last(thrust), env_last(angle)
     left_along, right_along = thrust * angle.cos()
     left_across, right_across = thrust * angle.sin()
     surge, sway = left_along + right_along, left_across + right_across
-    width, length = env_last(vessel.width), env_last(vessel.length)
-    moment = 0.5 * width * (left_along - right_along) - 0.5 * length * sway
-    return env_first(surge), env_first(sway), env_first(moment)
+    return surge, sway, 0.5 * spacing * (left_along - right_along) - 0.5 * length * sway
 
 
 def acceleration(
     ground: tuple[Tensor, Tensor],
     water: tuple[Tensor, Tensor],
     r: Tensor,
-    tau: tuple[Tensor, Tensor, Tensor],
+    tau: Wrench,
     vessel: Vessel,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the body-frame acceleration of vessels by Fossen's equation M^-1 (-C_RB nu - (C_A + D + D_n) nu_r + tau).
@@ -154,7 +155,7 @@ def move_ideal_vessels(
     core_radius: Tensor,
     dt: float,
     substeps: int,
-    weather: tuple[Tensor, Tensor, Tensor] | None = None,
+    weather: Wrench | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the motion of every robot, active or not, after one control step with two ideal thrusters.
 
@@ -176,21 +177,13 @@ def move_ideal_vessels(
     """
     low, high = vessel.min_thrust[..., None], vessel.max_thrust[..., None]
     thrust = torch.clamp(env_last(state.thrust + dt * substeps * rates), env_last(low), env_last(high))
-    forces = thruster_forces(env_first(thrust), scenario.thruster_angle, vessel)
+    tau = thruster_forces(thrust, env_last(scenario.thruster_angle), env_last(vessel.width), env_last(vessel.length))
     if weather is not None:
-        forces = forces[0] + weather[0], forces[1] + weather[1], forces[2] + weather[2]
-    tau = (env_last(forces[0]), env_last(forces[1]), env_last(forces[2]))
+        tau = tau[0] + env_last(weather[0]), tau[1] + env_last(weather[1]), tau[2] + env_last(weather[2])
     *motion, _ = integrate_motion(
         state, scenario, vessel, core_radius, dt, substeps, None, lambda carry, *_: (carry, tau)
     )
     return motion[0], motion[1], motion[2], env_first(thrust)
-
-
-Wrench = tuple[Tensor, Tensor, Tensor]
-"""Forces on a hull: surge force (N), sway force (N) and yaw moment (N m), all of one shape."""
-WrenchFunction = Callable[[Any, Tensor, Tensor, Tensor], tuple[Any, Wrench]]
-"""Function of a value carried from substep to substep, and of surge and sway velocity relative to the water (m/s) and
-yaw rate (rad/s), all [R, E]; it returns the next carried value and a Wrench [R, E]."""
 
 
 def integrate_motion(
