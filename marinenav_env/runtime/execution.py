@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 import torch
 
-from marinenav_env.runtime.compiling import compile_function
 from marinenav_env.runtime.loop import Loop
 from marinenav_env.support.validation import at_least, at_most, check_fields
 
@@ -46,18 +45,6 @@ class Execution:
 
     def __post_init__(self) -> None:
         check_fields(self, "execution")
-
-    def compile_if_enabled(
-        self, function: Callable[..., Any], device: torch.device, **options: Any
-    ) -> Callable[..., Any]:
-        """Return ``function`` compiled by torch.compile if the setting ``compile`` is true, else unchanged.
-
-        Args:
-            function: function of tensors.
-            device: device of the tensors.
-            **options: keyword arguments of runtime.compiling.compile_function.
-        """
-        return compile_function(function, device, **options) if self.compile else function
 
     def make_loop(self, step: Callable[..., tuple[Any, Any]], state: Any, device: torch.device, **options: Any) -> Loop:
         """Return a Loop, which calls ``step`` repeatedly, owns the state, and may compile or capture the step.

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
+from marinenav_env.runtime.compiling import compile_function
 from marinenav_env.runtime.loop import Loop, as_stateless_step
 from marinenav_env.stepping.reset_pool import restore_tensors
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number
@@ -133,7 +134,7 @@ class Learner:
         if self._is_compiled:
             self._unchecked_gradients = self._gradients
             self._gradients = make_compiled_gradient_function(agent, losses, self._flat, device)
-        self._apply = config.execution.compile_if_enabled(self._apply, device, keep_all_guards=False)
+            self._apply = compile_function(self._apply, device, keep_all_guards=False)
         self._ranks = ranks if ranks is not None and ranks.size > 1 else None
         if self._ranks:
             # Different hosts may draw values that differ in the last bits from the same seed.
