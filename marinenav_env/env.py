@@ -108,7 +108,8 @@ class MarineNavEnv(EnvBase):
             list override its vessels, sensors, rewards and time step, and its weather unless theirs is the default.
         num_envs: number of environments E; by default the number of given scenarios, or 1 if they are drawn.
         scenarios: scenarios of the episodes. A Curriculum (None: the default one) or a user-defined sampler
-            draws them during the run; those of a file, a list of episodes or tensors are used in order.
+            draws them during the run; those of a file, a list of episodes or tensors are used in order, from the
+            first on after each reset of all environments.
         continuous: whether actions are continuous; otherwise they are indices of thrust-change pairs.
         flat: whether observations are one vector per robot, as many libraries expect.
         device: any torch device.

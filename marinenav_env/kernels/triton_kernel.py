@@ -22,13 +22,13 @@ from marinenav_env.kernels.triton_math import (
     asin,
     atan2,
     length,
-    load,
+    load_vector,
     normal,
-    store,
+    philox_words,
+    store_vector,
     to_body_frame,
     uniform,
-    where,
-    words,
+    where_vector,
     wrap_to_pi,
     wrap_to_two_pi,
 )
@@ -160,7 +160,7 @@ def _load_object(number, inputs, numbers, result, e, E, R, M, column, width):
 def _draw_noise(number, robot, inputs, e, R):
     """Draw the random numbers of the measurement of one object by one robot, like perception.draw_perception_noise."""
     source = inputs.seed, inputs.environment, inputs.step, e
-    a, b, c, d = words(source, number * R + robot, _PERCEPTION)
+    a, b, c, d = philox_words(source, number * R + robot, _PERCEPTION)
     x, y = normal(a, b)
     vx, vy = normal(c, d)
     rest = (a & 0xFF) | (b & 0xFF) << 8 | (c & 0xFF) << 16
@@ -298,11 +298,11 @@ def _move_robots(
     E, _R, _M, C, width = sizes
     rates = _thrust_rates(inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS)
     zero = tl.zeros_like(rates[0])
-    rates = where(controlled, rates, (zero, zero))
+    rates = where_vector(controlled, rates, (zero, zero))
     if WEATHER:
         rates = delayed(rates, inputs, result, place, width)
     low, high = tl.load(numbers.min_thrust + parameter), tl.load(numbers.max_thrust + parameter)
-    old_thrust = load(inputs.thrust, offset, stride, 2)
+    old_thrust = load_vector(inputs.thrust, offset, stride, 2)
     left = tl.clamp(old_thrust[0] + dt * substeps * rates[0], low, high, _NAN)
     right = tl.clamp(old_thrust[1] + dt * substeps * rates[1], low, high, _NAN)
     tau = _thruster_forces(left, right, inputs, numbers, offset, stride, parameter)
@@ -311,10 +311,10 @@ def _move_robots(
         mass = tl.load(hull[0] + parameter)
         force = weather_force(seconds, mass, inputs, numbers, place, width)
         if SCRIPTED:
-            force = where(controlled, force, (zero, zero, zero))
+            force = where_vector(controlled, force, (zero, zero, zero))
         tau = tau[0] + force[0], tau[1] + force[1], tau[2] + force[2]
-    pose = load(inputs.pose, offset, stride, 3)
-    water = load(inputs.velocity_water, offset, stride, 3)
+    pose = load_vector(inputs.pose, offset, stride, 3)
+    water = load_vector(inputs.velocity_water, offset, stride, 3)
     new = _integrate(
         inputs,
         pose,
@@ -328,13 +328,13 @@ def _move_robots(
         E,
         C,
     )
-    pose = where(active, new[0:3], pose)
-    ground = where(active, new[6:9], load(inputs.velocity_ground, offset, stride, 3))
-    thrust = where(active, (left, right), old_thrust)
-    store(result.new_pose, offset, stride, valid, pose)
-    store(result.new_velocity_water, offset, stride, valid, where(active, new[3:6], water))
-    store(result.new_velocity_ground, offset, stride, valid, ground)
-    store(result.new_thrust, offset, stride, valid, thrust)
+    pose = where_vector(active, new[0:3], pose)
+    ground = where_vector(active, new[6:9], load_vector(inputs.velocity_ground, offset, stride, 3))
+    thrust = where_vector(active, (left, right), old_thrust)
+    store_vector(result.new_pose, offset, stride, valid, pose)
+    store_vector(result.new_velocity_water, offset, stride, valid, where_vector(active, new[3:6], water))
+    store_vector(result.new_velocity_ground, offset, stride, valid, ground)
+    store_vector(result.new_thrust, offset, stride, valid, thrust)
     return pose, ground, thrust
 
 
@@ -396,8 +396,8 @@ def _own_state(pose, cos, sin, ground, thrust, goal, active, result, place):
     state = (goal_x, goal_y, u, v, ground[2], thrust[0], thrust[1])
     zero = tl.zeros_like(u)
     empty = (zero, zero, zero, zero, zero, zero, zero)
-    state = where(active, state, empty)
-    store(result.self_state, offset, stride, valid, state)
+    state = where_vector(active, state, empty)
+    store_vector(result.self_state, offset, stride, valid, state)
     return state
 
 
@@ -433,8 +433,8 @@ def _fill_slots(
         noise = _draw_noise(number, robot, inputs, e, R)
         seen = _measure(other, noise, x, y, cos, sin, numbers, quantiles, points, parameter)
         kept, start = slot < count, slot * stride + offset
-        values = where(kept, seen, (zero, zero, zero, zero, zero))
-        store(result.objects_state, start, K * stride, valid, values)
+        values = where_vector(kept, seen, (zero, zero, zero, zero, zero))
+        store_vector(result.objects_state, start, K * stride, valid, values)
         tl.store(result.objects_mask + start, kept, mask=valid)
         applies, angle = _required_turn(seen, u, v, radius, zones)
         applies = applies & kept & ~colregs
@@ -559,7 +559,7 @@ def step_kernel(
     if SCRIPTED:
         present = present & ~tl.load(inputs.scripted + offset)
         controlled = active & present
-    old_position, goal = load(inputs.pose, offset, stride, 2), load(inputs.goal, offset, stride, 2)
+    old_position, goal = load_vector(inputs.pose, offset, stride, 2), load_vector(inputs.goal, offset, stride, 2)
     before = length(goal[0] - old_position[0], goal[1] - old_position[1])
 
     pose, ground, thrust = _move_robots(

@@ -59,7 +59,7 @@ def asin(x):
 
 
 @triton.jit
-def load(pointer, offset, stride, count: tl.constexpr):
+def load_vector(pointer, offset, stride, count: tl.constexpr):
     """Load a vector of ``count`` numbers that are ``stride`` apart in memory, as a tuple."""
     values = ()
     for i in tl.static_range(count):
@@ -68,14 +68,14 @@ def load(pointer, offset, stride, count: tl.constexpr):
 
 
 @triton.jit
-def store(pointer, offset, stride, valid, values):
+def store_vector(pointer, offset, stride, valid, values):
     """Store a vector (a tuple of numbers) ``stride`` apart in memory, where ``valid`` is true."""
     for i in tl.static_range(len(values)):
         tl.store(pointer + offset + i * stride, values[i], mask=valid)
 
 
 @triton.jit
-def where(mask, new, old):
+def where_vector(mask, new, old):
     """Return the vector ``new`` where the mask is true and ``old`` elsewhere, like ``tl.where`` for numbers."""
     values = ()
     for i in tl.static_range(len(new)):
@@ -96,7 +96,7 @@ def to_body_frame(x, y, cos, sin):
 
 
 @triton.jit
-def words(source, number, use):
+def philox_words(source, number, use):
     """Draw four words of 32 bits, like philox.RandomSource.words.
 
     Args:

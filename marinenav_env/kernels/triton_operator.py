@@ -106,13 +106,13 @@ _Inputs = _named(
     (*STATE_FIELDS, *SCENARIO_FIELDS, *COMMAND_FIELDS, "scripted", "pending", "weather", "action", *SOURCE_FIELDS),
 )
 """Inputs of a step other than its parameters."""
-_Parameters = _named("_Numbers", (*VESSEL_FIELDS, *SENSOR_FIELDS, *REWARD_FIELDS))
+_Parameters = _named("_Parameters", (*VESSEL_FIELDS, *SENSOR_FIELDS, *REWARD_FIELDS))
 """Parameters that the kernel reads, apart from HULL_FIELDS."""
 StepResult = _named(
     "StepResult", (*(f"new_{name}" for name in (*STATE_FIELDS, "pending")), *OBSERVATION_FIELDS, *OUTCOME_FIELDS)
 )
 """Outputs of a step, before new episodes start."""
-_EpisodeStarts = _named("_Starts", ("following", "latest", "pool", "rows", "entries", "index"))
+_EpisodeStarts = _named("_EpisodeStarts", ("following", "latest", "pool", "rows", "entries", "index"))
 """Tensors and sizes for the start of new episodes, see triton_kernel._start_episodes."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from marinenav_env.kernels.triton_math import atan2, length, load, wrap_to_pi
+from marinenav_env.kernels.triton_math import atan2, length, load_vector, wrap_to_pi
 from marinenav_env.rules import reward, roles
 
 _HEAD_ON, _GIVE_WAY, _STAND_ON, _OVERTAKING, _OVERTAKEN = (
@@ -52,18 +52,18 @@ def _role(bearing, aspect, course):
 def _pair(pose, cos, sin, ground, ahead, least, result, other, stride):
     """Return role, distance (m), and time (s) and signed distance (m) of the closest approach of two robots.
 
-    This is like roles.pairs and roles.roles with reward._assume_steerage. ``ahead`` is the own forward speed (m/s), and
-    vessels that meet head-on are assumed to have at least the forward speed ``least`` (m/s), unless that is 0.
+    This is like roles.relative_motion and roles.roles with reward._assume_steerage. ``ahead`` is the own forward speed
+    (m/s), and vessels that meet head-on are assumed to have at least the forward speed ``least`` (m/s), unless it is 0.
     """
-    px, py, heading = load(result.new_pose, other, stride, 3)
+    px, py, heading = load_vector(result.new_pose, other, stride, 3)
     px, py = px - pose[0], py - pose[1]
     bearing = wrap_to_pi(atan2(py, px) - pose[2])
     aspect = wrap_to_pi(atan2(-py, -px) - heading)
     role = _role(bearing, aspect, wrap_to_pi(heading - pose[2]))
 
     other_cos, other_sin = tl.cos(heading), tl.sin(heading)
-    water_x, water_y = load(result.new_velocity_water, other, stride, 2)
-    vx, vy = load(result.new_velocity_ground, other, stride, 2)
+    water_x, water_y = load_vector(result.new_velocity_water, other, stride, 2)
+    vx, vy = load_vector(result.new_velocity_ground, other, stride, 2)
     chosen = (role == _HEAD_ON) & (least > 0.0)
     lacking = tl.where(chosen, tl.maximum(least - ahead, 0.0), 0.0)
     other_ahead = other_cos * water_x + other_sin * water_y
@@ -132,8 +132,8 @@ def role_terms(pose, cos, sin, ground, goal, count, active, penalties, inputs, n
     """Return the sum of the penalties by role, with the settings of triton_world._penalties, like reward.role_terms."""
     _valid, _robot, _e, offset, stride, _parameter, _column = place
     give_way_penalty, stand_on_penalty, port_turn, slowing, astern, off_course = penalties[:6]
-    old_water = load(inputs.velocity_water, offset, stride, 2)
-    water = load(result.new_velocity_water, offset, stride, 2)
+    old_water = load_vector(inputs.velocity_water, offset, stride, 2)
+    water = load_vector(result.new_velocity_water, offset, stride, 2)
     heading = tl.load(inputs.pose + offset + 2 * stride)
     old_ahead = tl.cos(heading) * old_water[0] + tl.sin(heading) * old_water[1]
     ahead = cos * water[0] + sin * water[1]

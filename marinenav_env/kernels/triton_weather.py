@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from marinenav_env.config import MAX_DELAY
-from marinenav_env.kernels.triton_math import length, load, store, to_body_frame, uniform, words
+from marinenav_env.kernels.triton_math import length, load_vector, philox_words, store_vector, to_body_frame, uniform
 from marinenav_env.physics import weather
 
 _DELAY = tl.constexpr(1)
@@ -43,8 +43,8 @@ def delayed(rates, inputs, result, place, width):
         start = offset + side * _MOST_DELAY * stride
         before = tl.load(inputs.pending + start + (delay - 1) * stride, mask=is_delayed, other=0.0)
         effective = effective + (tl.where(is_delayed, before, rates[side]),)
-        queue = (rates[side],) + load(inputs.pending, start, stride, _MOST_DELAY - 1)
-        store(result.new_pending, start, stride, valid, queue)
+        queue = (rates[side],) + load_vector(inputs.pending, start, stride, _MOST_DELAY - 1)
+        store_vector(result.new_pending, start, stride, valid, queue)
     return effective
 
 
@@ -96,9 +96,9 @@ def _wave_force(along, seconds, cos, sin, mass, long, wide, inputs, column, widt
 def weather_force(seconds, mass, inputs, numbers, place, width):
     """Return surge force, sway force (N) and yaw moment (N m) of wind and waves, like weather.weather_force."""
     _valid, _robot, _e, offset, stride, parameter, column = place
-    hull_height, _delay, _chance, direction, wind_x, wind_y = load(inputs.weather, column, width, 6)
-    x, y, heading = load(inputs.pose, offset, stride, 3)
-    ground = load(inputs.velocity_ground, offset, stride, 2)
+    hull_height, _delay, _chance, direction, wind_x, wind_y = load_vector(inputs.weather, column, width, 6)
+    x, y, heading = load_vector(inputs.pose, offset, stride, 3)
+    ground = load_vector(inputs.velocity_ground, offset, stride, 2)
     long, wide = tl.load(numbers.length + parameter), tl.load(numbers.width + parameter)
     wind = to_body_frame(wind_x - ground[0], wind_y - ground[1], tl.cos(heading), tl.sin(heading))
     wind = _wind_force(wind[0], wind[1], 0.5 * _AIR * hull_height, long, wide)
@@ -121,7 +121,7 @@ def is_missed(number, robot, chance, inputs, e, R, M):
     """
     calls, position = (M * R + 3) // 4, number * R + robot
     source = inputs.seed, inputs.environment, inputs.step, e
-    a, b, c, d = words(source, position % calls, _MISSED)
+    a, b, c, d = philox_words(source, position % calls, _MISSED)
     part = position // calls
     word = tl.where(part == 0, a, tl.where(part == 1, b, tl.where(part == 2, c, d)))
     return uniform(word) < chance

@@ -32,10 +32,10 @@ def angles(x, y, out, COUNT: tl.constexpr):  # type: ignore[no-untyped-def]
 def random(seed, environment, step, words, numbers, COUNT: tl.constexpr):  # type: ignore[no-untyped-def]
     """Words of the third call of each environment, normal numbers and uniform ones of them."""
     own = tl.arange(0, COUNT)
-    a, b, c, d = triton_math.words((seed, environment, step, own), own * 0 + 2, 5)
-    triton_math.store(words, own, COUNT, own >= 0, (a, b, c, d))
+    a, b, c, d = triton_math.philox_words((seed, environment, step, own), own * 0 + 2, 5)
+    triton_math.store_vector(words, own, COUNT, own >= 0, (a, b, c, d))
     first, second = triton_math.normal(a, b)
-    triton_math.store(numbers, own, COUNT, own >= 0, (first, second, triton_math.uniform(c)))
+    triton_math.store_vector(numbers, own, COUNT, own >= 0, (first, second, triton_math.uniform(c)))
 
 
 def compare_random() -> dict[str, object]:
