@@ -12,17 +12,21 @@ from marinenav_env.runtime import compiling
 CPU = torch.device("cpu")
 
 
-def test_kernels_are_combined_on_a_gpu_as_far_as_the_version_of_torch_can(monkeypatch):
-    asked = []
-    monkeypatch.setattr(torch, "compile", lambda function, **options: asked.append(options))
-    monkeypatch.setattr(compiling, "onednn_is_faster", lambda: False)
+@pytest.fixture
+def asked(monkeypatch):
+    """Options of the calls of torch.compile, which compiles nothing."""
+    calls = []
+    monkeypatch.setattr(torch, "compile", lambda function, **options: calls.append(options))
+    return calls
+
+
+def test_kernels_are_combined_on_a_gpu_as_far_as_the_version_of_torch_can(asked, monkeypatch):
     monkeypatch.setitem(compiling._GPU_OPTIONS, "option_of_a_later_version", True)
-    for device in ("cpu", "cuda"):
-        compiling.compile_function(torch.sin, torch.device(device))
-    on_cpu, on_gpu = (options["options"] for options in asked)
-    assert {*(on_cpu or ())} <= {"cpp.vec_isa_ok"}
-    assert on_gpu["combo_kernels"] is True
-    assert "option_of_a_later_version" not in on_gpu
+    compiling.compile_function(torch.sin, torch.device("cuda"))
+    (call,) = asked
+    assert call["options"]["combo_kernels"] is True
+    assert "option_of_a_later_version" not in call["options"]
+    assert not call["dynamic"] and call["fullgraph"]
 
 
 @pytest.mark.parametrize(
@@ -33,21 +37,10 @@ def test_kernels_are_combined_on_a_gpu_as_far_as_the_version_of_torch_can(monkey
         ({}, True),
     ],
 )
-def test_vector_instructions_are_tried_only_where_the_compiler_may_lack_them(
-    monkeypatch: pytest.MonkeyPatch, known: dict[str, bool], tried: bool
-) -> None:
-    asked: list[dict] = []
-    monkeypatch.setattr(torch, "compile", lambda function, **options: asked.append(options))
+def test_vector_instructions_are_tried_only_where_the_compiler_may_lack_them(asked, monkeypatch, known, tried):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: known)
-    compiling.compile_function(torch.sin, torch.device("cpu"))
+    compiling.compile_function(torch.sin, CPU)
     assert ("cpp.vec_isa_ok" in (asked[0]["options"] or {})) != tried
-
-
-def test_functions_become_one_graph_of_one_shape(monkeypatch):
-    asked = []
-    monkeypatch.setattr(torch, "compile", lambda function, **options: asked.append(options))
-    compiling.compile_function(torch.sin, torch.device("cpu"))
-    assert not asked[0]["dynamic"] and asked[0]["fullgraph"]
 
 
 # What is checked ----------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import torch
 from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
-from marinenav_env.runtime import layout
 from marinenav_env.runtime.layout import (
     copy_all,
     env_first,
@@ -103,19 +102,6 @@ def test_large_tensors_are_copied_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
     copy_all(targets, [torch.ones(size) for size in sizes])
     assert together == [[2, 32_768]]
     assert all(bool(each.all()) for each in targets)
-
-
-def test_only_flags_are_stored_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    flags, numbers = torch.tensor([[True, False], [False, True]]), torch.tensor([0.0, 2.5])
-    assert to_fast_storage(flags) is flags and to_fast_storage(numbers) is numbers
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    monkeypatch.setattr(layout, "_CAN_VIEW_AS_BOOL", False)
-    assert to_fast_storage(flags) is flags
-    monkeypatch.setattr(layout, "_CAN_VIEW_AS_BOOL", True)
-    assert to_fast_storage(flags) is not flags and torch.equal(to_fast_storage(flags), flags)
-    assert to_fast_storage(numbers) is numbers
-    elsewhere = flags.to("meta")
-    assert to_fast_storage(elsewhere) is elsewhere
 
 
 @pytest.mark.slow

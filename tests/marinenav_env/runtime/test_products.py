@@ -13,7 +13,7 @@ from marinenav_env.runtime.products import MIN_MULTIPLICATIONS, LargeProducts, o
 
 CPU = torch.device("cpu")
 needs_onednn = pytest.mark.skipif(not onednn_is_faster(), reason="oneDNN would not be used here")
-LARGE = (256, 128, 128)  # just MIN_MULTIPLICATIONS multiplications
+LARGE = (256, 128, MIN_MULTIPLICATIONS // (256 * 128))
 OPERATOR = torch.ops.marinenav.product.default
 
 
@@ -123,18 +123,28 @@ def test_large_products_of_a_graph_are_replaced():
         assert node.meta["val"].shape == (256, 128)
 
 
-def test_small_products_stay():
-    rows, inner, columns = LARGE
-    assert rows * inner * columns == MIN_MULTIPLICATIONS
-    found, _ = targets(layer, *matrices(rows - 1, inner, columns))
-    assert OPERATOR not in found
+def scaled(left, right, bias):
+    return torch.addmm(bias, left, right, alpha=2.0)
+
+
+def without_bias(left, right, bias):
+    return left @ right
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, MIN_MULTIPLICATIONS, 2), (MIN_MULTIPLICATIONS, 1, 2), (MIN_MULTIPLICATIONS, 2, 1)]
+    ("function", "shape", "dtype"),
+    [
+        (layer, (LARGE[0] - 1, *LARGE[1:]), torch.float32),
+        (without_bias, (1, MIN_MULTIPLICATIONS, 2), torch.float32),
+        (without_bias, (MIN_MULTIPLICATIONS, 1, 2), torch.float32),
+        (without_bias, (MIN_MULTIPLICATIONS, 2, 1), torch.float32),
+        (layer, LARGE, torch.float64),
+        (layer, LARGE, torch.bfloat16),
+        (scaled, LARGE, torch.float32),
+    ],
 )
-def test_products_of_vectors_stay(shape):
-    found, _ = targets(lambda left, right, bias: left @ right, *matrices(*shape))
+def test_small_products_vectors_other_types_and_factors_stay(function, shape, dtype):
+    found, _ = targets(function, *matrices(*shape, dtype))
     assert OPERATOR not in found
 
 
@@ -148,20 +158,6 @@ def test_a_product_of_unknown_shape_stays():
 
 def test_two_passes_are_one_for_the_cache():
     assert LargeProducts().uuid() == LargeProducts().uuid() is not None
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_products_of_other_types_stay(dtype):
-    found, _ = targets(layer, *matrices(*LARGE, dtype))
-    assert OPERATOR not in found
-
-
-def test_products_with_factors_stay():
-    def scaled(left, right, bias):
-        return torch.addmm(bias, left, right, alpha=2.0)
-
-    found, _ = targets(scaled, *matrices(*LARGE))
-    assert OPERATOR not in found
 
 
 # Where --------------------------------------------------------------------------------------------
