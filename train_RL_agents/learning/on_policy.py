@@ -21,6 +21,7 @@ from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, Memo
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.statistics import ReturnScale
 from train_RL_agents.memory.replay import tree_bytes
+from train_RL_agents.networks.normalization import RunningNorm
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, to_observation
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
@@ -162,7 +163,7 @@ class OnPolicy(Algorithm):
         if self._return_scale is None:
             return reward
         self._return_scale.update(reward, done, active)
-        self._ranks.broadcast_tensors(self._return_scale.moments)
+        self._ranks.pool_moments(*self._return_scale.moments)
         return self._return_scale.scale_rewards(reward)
 
     def _update_statistics(self, rows: RolloutBatch) -> None:
@@ -171,7 +172,9 @@ class OnPolicy(Algorithm):
             network: Any = self.agent.networks["policy"]
             with torch.no_grad():
                 network.update_statistics(rows.observation, rows.weight > 0.0)
-            self._ranks.broadcast_tensors(network.buffers())
+            for module in network.modules():
+                if isinstance(module, RunningNorm):
+                    self._ranks.pool_moments(module.count, module.mean, module.variance)
             self.learner.copy_buffers()
 
     def _batches(self, rows: RolloutBatch) -> Iterator[RolloutBatch]:

@@ -145,6 +145,26 @@ class Ranks:
             dist.all_reduce(tensor)
             tensor.div_(self.size)
 
+    def pool_moments(self, count: Tensor, mean: Tensor, variance: Tensor) -> None:
+        """Replace running moments in place by those of the values of all ranks.
+
+        Every rank has added its own values to the same moments.
+
+        Args:
+            count: number of values, a scalar, which becomes its mean over the ranks.
+            mean: mean [F] of the values.
+            variance: variance [F] of the values.
+        """
+        if self.size > 1:
+            sums = torch.stack((torch.ones_like(mean), mean, variance + mean.square())).double() * count
+            self.average_tensor(sums)
+            total = sums[0].clamp_min(1e-8)
+            pooled = sums[1] / total
+            counted = sums[0] > 0.0
+            count.copy_(sums[0, 0])
+            variance.copy_(torch.where(counted, (sums[2] / total - pooled.square()).clamp_min(0.0), variance))
+            mean.copy_(torch.where(counted, pooled, mean))
+
     def any_rank(self, flag: bool) -> bool:
         """Return whether a flag is true on any rank; the result is the same on every rank."""
         if self.size == 1:
