@@ -107,7 +107,7 @@ def setting_text(value: Any) -> str:
 
 
 def shortest_level_dict(level: Level) -> dict[str, Any]:
-    """Return the dict with the fewest keys that describes a level, by all fields or by changes of a named one (``like``)."""
+    """Return the dict with the fewest keys that describes a level, by all fields or with a named level (``like``)."""
     options = [level_to_dict(level)]
     for name, base in NAMED_LEVELS.items():
         usual = {item.name: item.default for item in fields(level)} | vars(base)
