@@ -312,6 +312,8 @@ def train(
     require(all(map(callable, functions)), "callbacks", callbacks, "a list of functions")
     _require_path("config", config, "a JSON file or a name; settings are further arguments")
     _require_path("resume", resume, "a run folder")
+    for name, value, usual in (("config", config, None), ("profile", profile, "auto")):
+        require(resume is None or value == usual, name, value, "left out with resume: a run has its own")
     if ":" in agent:
         # A plugin that a program names may be imported, as on the command line.
         plugins.allow(agent)

@@ -252,6 +252,8 @@ def test_a_configuration_without_arguments_is_the_main_job():
         (lambda: train(callbacks=[3]), "callbacks=[3]: must be a list of functions"),
         (lambda: train(config={"seed": 1}), "config={'seed': 1}: must be a JSON file or a name; setti"),
         (lambda: train(resume=3), "resume=3: must be a run folder"),
+        (lambda: train(resume="run", config="dqn"), "config='dqn': must be left out with resume: a run has its own"),
+        (lambda: train(resume="run", profile="8gb"), "profile='8gb': must be left out with resume: a run has its own"),
         (lambda: train(world=WorldConfig()), "world=WorldConfig("),
     ],
 )
