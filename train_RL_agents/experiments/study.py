@@ -39,8 +39,8 @@ _STUDY_KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 _TIME_COLUMNS = ("env_steps", "train_time", "wall_time")
 """Columns of evaluations.csv that last_evaluation reads."""
 _VARIABLE_SETTINGS = [key for key in RESUMABLE_SETTINGS if not key.startswith("trainer.")]
-"""Settings in which existing runs may differ from the study's file: those that may change on resuming, without those
-of the trainer."""
+"""Settings in which existing runs may differ from the study's file, with which unfinished runs continue: those that may
+change on resuming, without those of the trainer."""
 SEEDED_EPISODES = "episodes"
 """Name, in place of a suite's, of the seeded episodes on which policies are evaluated in external environments."""
 Evaluator = Callable[[LoadedPolicy], dict[str, Any]]
@@ -194,14 +194,20 @@ def unfinished_runs(study: Study, out: Path, argv: Sequence[str], at_once: int =
         if (name, seed) in lacking:
             RunFolder.create(config, seed, argv, path.parent)
         folder = RunFolder.open(path)
-        changed = list_changes(flatten(to_dict(folder.config)), flatten(to_dict(config)), _VARIABLE_SETTINGS)
+        before, now = flatten(to_dict(folder.config)), flatten(to_dict(config))
+        changed = list_changes(before, now, _VARIABLE_SETTINGS)
         if changed:
             raise ConfigError(
                 f"{path}: is a run with other settings than the study's: "
                 f"{'; '.join(changed)}; move it, or give another --out"
             )
         if env_steps_done(path) < config.total_timesteps:
-            runs.append(Run(f"{name}, seed {seed}", folder, overrides=[f"total_timesteps={config.total_timesteps}"]))
+            overrides = [
+                f"{key}={value if isinstance(value := now[key], str) else json.dumps(value)}"
+                for key in _VARIABLE_SETTINGS
+                if now[key] != before[key]
+            ]
+            runs.append(Run(f"{name}, seed {seed}", folder, overrides=overrides))
     return runs
 
 

@@ -9,6 +9,7 @@ from marinenav_env import ConfigError
 from marinenav_env.support import plugins
 from tests.train_RL_agents.tiny_runs import CPU, TINY, train
 from train_RL_agents.experiments.report import run_from_evaluation, verdict
+from train_RL_agents.experiments.seeds import resumed_runs
 from train_RL_agents.experiments.study import (
     Suite,
     check_suites,
@@ -122,9 +123,12 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
         cache.write_text(json.dumps(content | damage))
         with pytest.raises(TypeError, match="not callable"):
             evaluate_runs(study, out, CPU)
-    longer = {name: replace(each, total_timesteps=160) for name, each in study.groups.items()}
-    runs = {run.name: run for run in unfinished_runs(replace(study, groups=longer), out, ["marinenav"])}
-    assert runs["tiny, short, seed 1"].overrides == ["total_timesteps=160"]
+    assert [run.overrides for run in unfinished_runs(study, out, ["marinenav"])] == [[]] * 3
+    changes = {"total_timesteps": 160, "eval_freq": 40, "loggers": ("csv",), "on_divergence": "rewind"}
+    other = {name: replace(each, **changes) for name, each in study.groups.items()}
+    runs = {run.name: run for run in unfinished_runs(replace(study, groups=other), out, ["marinenav"])}
+    (resumed,) = resumed_runs(done, runs["tiny, short, seed 1"].overrides, quiet=True)
+    assert {key: getattr(resumed.folder.config, key) for key in changes} == changes
 
 
 @pytest.mark.parametrize("line", ["x,1,1", "nan,1,1", "-1,1,1", "1e31,1,1"])
