@@ -82,6 +82,7 @@ class Search:
     ) -> None:
         optuna = self._optuna = import_optional("optuna", "tune")
         optuna.logging.set_verbosity(optuna.logging.ERROR)
+        require(len(config.seed) == 1, "seed", config.seed, "one number, since a trial is one run")
         self.folder, self.config, self.space, self.num_trials = folder, config, space, num_trials
         self._best_base = best_base or config
         self._trial_states, self._consecutive_failures = optuna.trial.TrialState, 0

@@ -36,6 +36,8 @@ from train_RL_agents.utils.files import make_folder, path_inside, read_json, sha
 
 _STUDY_KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 """Keys of a study's file."""
+_REPLACED_SETTINGS = {"seed": "a study has seeds", "save_dir": "the folder of a study is --out"}
+"""Settings that a study's file must not state, with what takes their place."""
 _TIME_COLUMNS = ("env_steps", "train_time", "wall_time")
 """Columns of evaluations.csv that last_evaluation reads."""
 _VARIABLE_SETTINGS = [key for key in RESUMABLE_SETTINGS if not key.startswith("trainer.")]
@@ -103,7 +105,10 @@ def read_study(path: Path) -> Study:
     for agent, (name, varied) in product(agents, settings.items()):
         require(isinstance(varied, dict), f"{path}: settings.{name}", varied, "an object with settings")
         title = f"{Path(agent).stem}, {name}" if name else Path(agent).stem
-        groups[title] = load_config(Path(agent), flatten(common) | flatten(varied))
+        stated = flatten(common) | flatten(varied)
+        for key, advice in _REPLACED_SETTINGS.items():
+            require(key not in stated, f"{path}: {key}", stated.get(key), f"left out: {advice}")
+        groups[title] = load_config(Path(agent), stated)
     are_distinct = len({_slug(title) for title in groups}) == len(agents) * len(settings)
     require(are_distinct, f"{path}: agents", agents, "of different names")
     first, *others = groups

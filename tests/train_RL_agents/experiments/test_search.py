@@ -102,6 +102,12 @@ def test_a_study_goes_on_from_its_storage(tmp_path, space, capsys):
         Search(tmp_path, CONFIG, read_space(write_space(tmp_path, {"seed": [1, 2]}), CONFIG))
 
 
+def test_several_seeds_of_a_trial_are_refused(tmp_path, space):
+    with pytest.raises(ConfigError, match=r"seed=\(0, 1\): must be one number, since a trial is one run"):
+        Search(tmp_path / "study", apply_overrides(CONFIG, ["seed=0,1"]), space)
+    assert not (tmp_path / "study").exists()
+
+
 def other_trial(study):
     """Begin a trial as another process does."""
     with warnings.catch_warnings():

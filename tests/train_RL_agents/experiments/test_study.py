@@ -75,6 +75,8 @@ def test_configurations_that_are_shipped_have_names(file):
         ({"settings": {"a": 1}}, "settings.a"),
         ({"settings": {}}, "one or more, or left out"),
         ({"common": {"trainer.wrong": 1}}, "there is no such setting"),
+        ({"common": {"seed": 5}}, "seed=5: must be left out: a study has seeds"),
+        ({"settings": {"a": {"save_dir": "x"}}}, "save_dir='x': must be left out: the folder of a study is --out"),
         ({"suites": {}}, "one or more"),
         ({"suites": {"none": {}}}, "one of"),
         ({"suites": {"fresh": {}}}, "given a seed"),
