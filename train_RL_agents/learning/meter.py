@@ -29,12 +29,12 @@ class Meter:
         self._sums: dict[str, Tensor] = {}
         self._counts: dict[str, int] = {}
 
-    def add(self, values: dict[str, Tensor], count: int = 1) -> None:
-        """Add one set of scalars by name, or the sums of ``count`` sets, with one kernel."""
+    def add(self, values: dict[str, Tensor]) -> None:
+        """Add one set of scalars by name, with one kernel."""
         for name, value in values.items():
             if name not in self._sums:
                 self._sums[name] = torch.zeros_like(value)
-            self._counts[name] = self._counts.get(name, 0) + count
+            self._counts[name] = self._counts.get(name, 0) + 1
         # The sums are new tensors, because a captured update overwrites its results.
         totals = torch._foreach_add([self._sums[name] for name in values], [*values.values()])
         self._sums.update(zip(values, totals, strict=True))

@@ -26,9 +26,6 @@ def test_meter_gives_means_since_the_last_reading():
     assert meter.read() == {}
     meter.add(scalars_of(loss=7.0))
     assert meter.read() == close({"loss": 7.0})
-    meter.add(scalars_of(loss=8.0), 3)  # the sum of three
-    meter.add(scalars_of(loss=2.0))
-    assert meter.read() == close({"loss": 2.5})
 
 
 def test_meter_does_not_change_what_it_is_given():
