@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from marinenav_env.support.validation import at_least, at_most
-from train_RL_agents.agents.base import Agent, Batch, Losses
+from train_RL_agents.agents.base import Agent, Batch, Losses, average_critics
 from train_RL_agents.agents.losses import quantile_huber_loss, td_target
 from train_RL_agents.agents.quantile import (
     QuantileConfig,
@@ -90,13 +90,9 @@ class IQN(Agent[IQNConfig]):
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
         """Return the sorted quantiles [..., N] of the return of actions, averaged over the networks; see Agent."""
-        return (
-            torch.stack(
-                [net.action_quantiles(observation, self.acting_taus, action) for net in _list_networks(self.networks)]
-            )
-            .mean(0)
-            .sort(-1)
-            .values
+        networks = _list_networks(self.networks)
+        return average_critics(
+            torch.stack([net.action_quantiles(observation, self.acting_taus, action) for net in networks])
         )
 
     def explore(self, observation: Observation, noise: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
