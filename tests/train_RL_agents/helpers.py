@@ -7,14 +7,16 @@ from unittest.mock import patch
 
 import pytest
 import torch
+from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env import ConfigError, WorldConfig
+from marinenav_env.runtime.host_reads import true_indices
 from marinenav_env.runtime.loop import Loop
 from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.config.building import make_observation_spec
-from train_RL_agents.memory.column_layout import ColumnLayout
+from train_RL_agents.memory.column_layout import STORED_MASK, ColumnLayout, PackedTransitions
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, ObservationSpec
 
 SPEC = make_observation_spec(WorldConfig())
@@ -69,6 +71,15 @@ def make_actions(agent: Agent[Any], count: int, generator: torch.Generator) -> T
     if agent.continuous:
         return 2.0 * torch.rand(count, 2, generator=generator) - 1.0
     return torch.randint(agent.num_actions, (count,), generator=generator)
+
+
+def insert_rows(replay: Any, rows: TensorDict) -> None:
+    """Insert the rows whose entry STORED_MASK is true: these alone, or all with a mask where the host must not ask."""
+    stored = rows[STORED_MASK]
+    index = true_indices(stored)
+    kept = rows.exclude(STORED_MASK) if index is None else rows.exclude(STORED_MASK)[index]
+    layout = ColumnLayout(rows.exclude(STORED_MASK)[0])
+    replay.insert(PackedTransitions(layout.pack(kept), stored if index is None else None))
 
 
 def explored(agent: Agent[Any], observation: Observation, seed: int = 0) -> Tensor:

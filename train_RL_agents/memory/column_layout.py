@@ -13,10 +13,8 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marinenav_env.runtime.host_reads import true_indices
-
 STORED_MASK = "stored"
-"""Key of the mask [B] bool in a tensordict of transitions: true for those that replay must store."""
+"""Key of the mask of transitions to store beside their matrices, and of open windows in a saved state."""
 
 PackedTensors = dict[str, Tensor]
 """Tensors packed into one matrix [..., W] per dtype, by the name of the dtype such as ``float32``.
@@ -100,18 +98,6 @@ class ColumnLayout:
                 level = level.setdefault(name, {})
             level[key[-1]] = packed[kind][..., begin:end].view((*batch, *shape))
         return TensorDict(rows, batch, device=first.device)
-
-    def pack_stored_rows(self, batch: TensorDictBase) -> PackedTransitions:
-        """Pack the transitions [B] of a tensordict that replay must store, those whose entry ``stored`` is true.
-
-        On a CPU only these are packed, with the mask None. On a GPU, where selecting rows would wait for the device,
-        all are packed, with the entry ``stored`` [B] as the mask.
-        """
-        stored = batch.get(STORED_MASK)
-        index = true_indices(stored)
-        if index is None:
-            return PackedTransitions(self.pack(batch), stored)
-        return PackedTransitions(self.pack(batch[index]), None)
 
 
 def dtype_name(leaf: Tensor) -> str:

@@ -125,10 +125,6 @@ class HostReplay:
         self.num_stored = torch.zeros((), dtype=torch.int64, device=device)
         """Number of stored transitions once all queued insertions are done, int64 scalar on the device."""
 
-    def extend(self, rows: TensorDictBase) -> None:
-        """Queue the insertion of the transitions [B] of a tensordict whose entry STORED_MASK is true."""
-        self.insert(self._ring.layout.pack_stored_rows(rows))
-
     def insert(self, rows: PackedTransitions) -> None:
         """Queue the insertion of packed transitions [B]; the tensors may be overwritten afterwards."""
         packed, stored = rows

@@ -84,10 +84,6 @@ class Replay:
         self.sampler = None if alpha is None else PrioritizedSampler(capacity, generator, alpha)
         """Sampler by priority; None: uniform sampling."""
 
-    def extend(self, rows: TensorDictBase) -> None:
-        """Insert the transitions [B] of a tensordict whose entry STORED_MASK is true."""
-        self.insert(self.layout.pack_stored_rows(rows))
-
     def insert(self, rows: PackedTransitions) -> None:
         """Insert the packed transitions [B] in their mask; B must not exceed the capacity."""
         packed, stored = rows

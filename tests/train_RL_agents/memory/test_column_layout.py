@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from tests.train_RL_agents.helpers import seeded
-from train_RL_agents.memory.column_layout import STORED_MASK, ColumnLayout
+from train_RL_agents.memory.column_layout import ColumnLayout
 
 
 def example():
@@ -78,13 +78,3 @@ def test_the_sign_of_zero_stays():
     packing, rows = ColumnLayout(example()), rows_of(4)
     rows["seen", "y"].fill_(-0.0)
     assert packing.unpack(packing.pack(rows))["seen", "y"].signbit().all()
-
-
-def test_only_where_the_host_may_ask_rows_are_chosen(never_ask, monkeypatch):
-    packing, rows = ColumnLayout(example()), rows_of(4)
-    rows[STORED_MASK] = torch.tensor([True, False, False, True])
-    packed, stored = packing.pack_stored_rows(rows)
-    assert stored is rows[STORED_MASK] and torch.equal(packed["int64"][:, 0], rows["action"])
-    monkeypatch.undo()
-    packed, stored = packing.pack_stored_rows(rows)
-    assert stored is None and torch.equal(packed["int64"][:, 0], rows["action"][[0, 3]])

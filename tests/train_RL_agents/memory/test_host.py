@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.utils._pytree import tree_map_only
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.helpers import seeded
+from tests.train_RL_agents.helpers import insert_rows, seeded
 from tests.train_RL_agents.memory.test_replay import example, held, rows_of
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
@@ -54,7 +55,7 @@ def turn(replay, number):
     """Insert, draw twice and set priorities, all of it told by the turn's number."""
     generator = seeded(number)
     stored = torch.rand(9, generator=generator) < 0.6
-    replay.extend(rows_of(range(10 * number + 1, 10 * number + 10), stored))
+    insert_rows(replay, rows_of(range(10 * number + 1, 10 * number + 10), stored))
     replay.set_beta(0.4 + 0.01 * number)
     drawn = []
     for _ in range(2):
@@ -95,7 +96,7 @@ def test_the_loop_does_not_wait_for_insertions(monkeypatch):
     replay = HostReplay(example(), 40, 16, seeded(), CPU)
     began = time.perf_counter()
     rows = rows_of([1, 2], [True, False])
-    replay.extend(rows)
+    insert_rows(replay, rows)
     assert time.perf_counter() - began < 0.1
     rows["action"].fill_(99)  # what was given is the loop's again
     assert int(replay.num_stored) == 1
@@ -128,7 +129,7 @@ def test_errors_of_the_background_come_up(monkeypatch):
     inserting(monkeypatch, fail)
     replay = HostReplay(example(), 40, 16, seeded(), CPU)
     with pytest.raises(RuntimeError, match="out of order"):
-        replay.extend(rows_of([1], [True]))
+        insert_rows(replay, rows_of([1], [True]))
         replay.state_dict()
 
 
@@ -140,7 +141,7 @@ def test_settings_choose_storage_sizes_and_priorities(prioritized):
         )
         replay = make_replay(example(), settings, seeded(), CPU)
         assert isinstance(replay, kind) and replay.capacity == 70
-        replay.extend(rows_of([1, 2], [True, True]))
+        insert_rows(replay, rows_of([1, 2], [True, True]))
         drawn = replay.sample()
         assert drawn.batch_size == (6,) and (WEIGHTS_KEY in drawn) == prioritized
         replay.update_priority(drawn, torch.full((6,), 9.0))
@@ -168,7 +169,7 @@ def test_the_loop_waits_where_too_many_insertions_are_queued(monkeypatch):
     monkeypatch.setattr(executor, lambda *given, **options: worker)
     replay = HostReplay(example(), 40, 16, seeded(), CPU)
     for number in range(12):
-        replay.extend(rows_of([number], [True]))
+        insert_rows(replay, rows_of([number], [True]))
         assert len(waited) == max(0, number + 1 - 8)
 
 
@@ -204,13 +205,13 @@ class OnDevice:
     def __init__(self, replay, device):
         self.replay, self.device = replay, device
 
-    def extend(self, rows):
-        rows = rows.to(self.device)
+    def insert(self, rows):
+        rows = tree_map_only(torch.Tensor, lambda each: each.to(self.device), rows)
         torch.cuda.synchronize()
         with torch.cuda.device(self.device):
             torch.cuda.set_sync_debug_mode("error")
             try:
-                self.replay.extend(rows)
+                self.replay.insert(rows)
             finally:
                 torch.cuda.set_sync_debug_mode("default")
 

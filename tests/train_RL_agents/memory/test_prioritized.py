@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 
 from tests.host_reads import no_host_reads
-from tests.train_RL_agents.helpers import seeded
+from tests.train_RL_agents.helpers import insert_rows, seeded
 from train_RL_agents.memory.column_layout import STORED_MASK
 from train_RL_agents.memory.prioritized import BlockSums
 from train_RL_agents.memory.replay import SLOT_KEY, WEIGHTS_KEY, Replay
@@ -28,7 +28,7 @@ def replay_of(capacity, ids=(), batch_size=1000, alpha=1.0, seed=0):
     example = TensorDict({"action": torch.zeros((), dtype=torch.int64)})
     replay = Replay(example, capacity, batch_size, seeded(seed), alpha)
     for identity in ids:
-        replay.extend(rows_of([identity]))
+        insert_rows(replay, rows_of([identity]))
     return replay
 
 
@@ -163,7 +163,7 @@ def test_new_transitions_come_with_the_highest_priority():
     replay = replay_of(8, [10, 11])
     set_priorities(replay, [0, 1], [0.5, 4.0])
     set_priorities(replay, [1], [2.0])
-    replay.extend(rows_of([12, 99], [True, False]))
+    insert_rows(replay, rows_of([12, 99], [True, False]))
     counts = counted(replay)
     assert set(counts) == {10, 11, 12}
     assert counts[12] / counts[11] == close(2.0, rel=0.02)  # 4, not 2
@@ -172,7 +172,7 @@ def test_new_transitions_come_with_the_highest_priority():
 def test_overwritten_transitions_lose_their_priority():
     replay = replay_of(3, [10, 11, 12])
     set_priorities(replay, [0, 1, 2], [1.0, 1.0, 1.0])
-    replay.extend(rows_of([13]))
+    insert_rows(replay, rows_of([13]))
     counts = counted(replay)
     assert set(counts) == {11, 12, 13}
     assert counts[13] / counts[11] == close(1.0, abs=0.02)
@@ -197,13 +197,13 @@ def test_uniform_replay_ignores_priorities():
 def test_nothing_stored_gives_blank_rows_with_harmless_weights():
     """As when learning starts before the first n-step window has closed."""
     replay = replay_of(5, alpha=0.5)
-    replay.extend(rows_of([9, 9], [False, False]))
+    insert_rows(replay, rows_of([9, 9], [False, False]))
     replay.set_beta(0.4)
     drawn = replay.sample()
     assert not drawn["action"].any()
     assert drawn[WEIGHTS_KEY].tolist() == [1.0] * 1000
     replay.update_priority(drawn, torch.zeros(1000))
-    replay.extend(rows_of([3]))
+    insert_rows(replay, rows_of([3]))
     assert counted(replay) == {3: 50_000}
 
 
@@ -212,7 +212,7 @@ def test_no_host_reads(never_ask):
     batches = [rows_of(range(100 * k, 100 * k + 100), torch.arange(100) % 3 > 0) for k in range(5)]
     with no_host_reads():
         for batch in batches:
-            replay.extend(batch)
+            insert_rows(replay, batch)
             replay.set_beta(0.5)
             drawn = replay.sample()
             replay.update_priority(drawn, drawn["action"].float())
@@ -239,7 +239,7 @@ def test_state_dict_round_trip(stored):
         for key in ("action", SLOT_KEY, WEIGHTS_KEY):
             assert torch.equal(theirs[key], ours[key])
         for each in (replay, other):
-            each.extend(rows_of([50, 51], [True, False]))
+            insert_rows(each, rows_of([50, 51], [True, False]))
 
 
 def test_a_state_with_a_priority_below_0_is_refused():

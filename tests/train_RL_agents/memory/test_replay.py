@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from marinenav_env import ConfigError
 from tests.host_reads import no_host_reads
-from tests.train_RL_agents.helpers import memory_of_rows, seeded
+from tests.train_RL_agents.helpers import insert_rows, memory_of_rows, seeded
 from train_RL_agents.memory.column_layout import STORED_MASK
 from train_RL_agents.memory.prioritized import SPARE_SLOTS
 from train_RL_agents.memory.replay import SLOT_KEY, WEIGHTS_KEY, Replay, replay_bytes, tree_bytes
@@ -73,7 +73,7 @@ class Ring:
 def filled_replay(capacity, ids, batch_size=64, seed=0):
     replay = Replay(example(), capacity, batch_size, seeded(seed))
     for identity in ids:
-        replay.extend(rows_of([identity], [True]))
+        insert_rows(replay, rows_of([identity], [True]))
     return replay
 
 
@@ -89,7 +89,7 @@ def test_ring_matches_the_list(capacity, seed):
         stored = (torch.rand(count, generator=generator) < share).tolist()
         ids = list(range(written, written + count))
         written += count
-        replay.extend(rows_of(ids, stored))
+        insert_rows(replay, rows_of(ids, stored))
         ring.extend(ids, stored)
         assert held(replay) == ring.slots
         assert replay.num_stored.item() == len(ring.slots) and replay.num_stored.dtype == torch.int64
@@ -100,7 +100,7 @@ def test_rows_that_are_not_stored_lie_apart(never_ask):
     """A GPU would make writes to one slot wait for each other."""
     replay = filled_replay(5, [1, 2, 3])
     given = torch.arange(10, 10 + 2 * SPARE_SLOTS)
-    replay.extend(rows_of(given, [False] * len(given)))
+    insert_rows(replay, rows_of(given, [False] * len(given)))
     spare = replay.transitions_at(torch.arange(5, 5 + SPARE_SLOTS))["action"]
     assert sorted((spare - 10).remainder(SPARE_SLOTS).tolist()) == list(range(SPARE_SLOTS))
 
@@ -108,7 +108,7 @@ def test_rows_that_are_not_stored_lie_apart(never_ask):
 def test_rows_are_copied_in_and_out():
     replay = Replay(example(), 4, 8, seeded())
     given = rows_of([3], [True])
-    replay.extend(given)
+    insert_rows(replay, given)
     given["action"].fill_(99)
     replay.sample()["action"].fill_(98)
     assert held(replay) == [3]
@@ -116,7 +116,7 @@ def test_rows_are_copied_in_and_out():
 
 def test_before_anything_is_stored_a_blank_row_is_drawn():
     replay = Replay(example(), 4, 8, seeded())
-    replay.extend(rows_of([9, 9], [False, False]))  # goes to the spare slot
+    insert_rows(replay, rows_of([9, 9], [False, False]))  # goes to the spare slot
     drawn = replay.sample()
     assert drawn["action"].tolist() == [0] * 8
     assert not drawn["observation", "x"].any()
@@ -126,7 +126,7 @@ def test_before_anything_is_stored_a_blank_row_is_drawn():
 def test_sampling_is_uniform_over_filled_slots(fill):
     capacity, draws = 20, 200
     replay = filled_replay(capacity, range(1, fill + 1), batch_size=500, seed=11)
-    replay.extend(rows_of([1000, 1001], [False, False]))
+    insert_rows(replay, rows_of([1000, 1001], [False, False]))
     expected_ids = held(replay)
     counts = dict.fromkeys(expected_ids, 0)
     for _ in range(draws):
@@ -168,7 +168,7 @@ def test_no_host_reads(never_ask):
     ]
     with no_host_reads():
         for batch in batches:
-            replay.extend(batch)
+            insert_rows(replay, batch)
             drawn = replay.sample()
     check_consistent(drawn)
     assert held(replay) == [12, 3, 6, 7, 8, 9, 10, 11]
@@ -192,7 +192,7 @@ def test_state_holds_filled_slots_only_and_restores_everything(stored):
     other.load_state_dict(torch.load(stream, weights_only=True))
     assert held(other) == held(replay)
     for each in (replay, other):
-        each.extend(rows_of([50, 51, 52], [True, False, True]))
+        insert_rows(each, rows_of([50, 51, 52], [True, False, True]))
     assert held(other) == held(replay)
     assert torch.equal(other.sample()["action"], replay.sample()["action"])
 
@@ -201,14 +201,14 @@ def test_a_state_keeps_the_sign_of_zero():
     """A resumed run is to have the same bits."""
     replay, rows = filled_replay(8, []), rows_of([0], [True])
     rows["observation", "x"].fill_(-0.0)
-    replay.extend(rows)
+    insert_rows(replay, rows)
     assert replay.state_dict()["rows"]["observation"]["x"].signbit().all()
 
 
 def test_a_state_does_not_follow_later_writes():
     replay = filled_replay(4, [1, 2])
     state = replay.state_dict()
-    replay.extend(rows_of([3, 4, 5], [True] * 3))
+    insert_rows(replay, rows_of([3, 4, 5], [True] * 3))
     other = filled_replay(4, [])
     other.load_state_dict(state)
     assert held(other) == [1, 2]
@@ -229,7 +229,7 @@ def test_priorities_are_told_what_is_drawn_and_stored():
     plain.set_beta(0.5)
     assert plain.sampler is None and plain.state_dict()["sampler"] == {}
     replay = Replay(example(), 4, 64, seeded(), alpha=1.0)
-    replay.extend(rows_of([1, 2, 3], [True, False, True]))
+    insert_rows(replay, rows_of([1, 2, 3], [True, False, True]))
     assert replay.sampler.priorities.values[:4].tolist() == [1.0, 1.0, 0.0, 0.0]
     drawn = replay.sample()
     replay.update_priority(drawn, None)

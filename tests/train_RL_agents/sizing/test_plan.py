@@ -140,19 +140,19 @@ def test_an_on_policy_run_that_does_not_fit_is_refused(monkeypatch):
 FILL = """
 import psutil, torch
 from marinenav_env import MarineNavEnv
-from train_RL_agents.memory.column_layout import STORED_MASK
+from train_RL_agents.memory.column_layout import PackedTransitions
 from train_RL_agents.memory.replay import Replay, replay_bytes
 from train_RL_agents.memory.transitions import example_transition
 
 step = MarineNavEnv(num_envs=2).fake_tensordict()
 row, capacity = example_transition(step), 600_000
 rows = row.expand(capacity // 200).clone()
-rows.set(STORED_MASK, torch.ones(capacity // 200, dtype=torch.bool))
-Replay(row, 10, 4, torch.Generator()).extend(rows[:5])
+first = Replay(row, 10, 4, torch.Generator())
+first.insert(PackedTransitions(first.layout.pack(rows[:5]), None))
 before = psutil.Process().memory_info().rss
 replay = Replay(row, capacity, 4, torch.Generator())
 for _ in range(200):
-    replay.extend(rows)
+    replay.insert(PackedTransitions(replay.layout.pack(rows), None))
 assert int(replay.num_stored) == capacity
 print(sum(replay_bytes(row, capacity, False)), psutil.Process().memory_info().rss - before)
 """
