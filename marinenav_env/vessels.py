@@ -324,7 +324,7 @@ def _robot_settings(vessel: VesselConfig) -> list[dict[str, Any]]:
 
 
 def top_speed(vessel: VesselConfig, robot: int | None = None) -> float:
-    """Return the speed ahead under full thrust (m/s), of one robot, or of the fastest if ``robot`` is None."""
+    """Return the speed straight ahead under full thrust (m/s), of one robot, or of the fastest if ``robot`` is None."""
     robots = _robot_settings(vessel)
     return (
         max(map(_robot_top_speed, robots)) if robot is None else _robot_top_speed(robots[min(robot, len(robots) - 1)])
@@ -337,7 +337,7 @@ def num_thrusters(steering: str) -> int:
 
 
 def holding_setpoints(vessel: VesselConfig, speed: Speed, robot: int = 0) -> tuple[Speed, Speed]:
-    """Return the setpoints with which a robot keeps a forward speed (m/s) in still water.
+    """Return the setpoints with which a robot with ideal actuators keeps a forward speed (m/s) in still water.
 
     Returns:
         Left and right thrust (N); with a single thruster its thrust, and 0 for its angle.
@@ -350,9 +350,22 @@ def holding_setpoints(vessel: VesselConfig, speed: Speed, robot: int = 0) -> tup
     return thrust, thrust if thrusters == 2 else 0.0 * thrust
 
 
+def _num_full_thrusters(boat: Mapping[str, Any]) -> float:
+    """Return the total thrust of one robot under full commands over the largest thrust of a side (1).
+
+    It is the number of thrusters unless their limits or strengths differ from 1.
+    """
+    count, total = num_thrusters(boat["actuators.steering"]), 0.0
+    for side in ("left", "right")[:count]:
+        shaft_speed = boat[f"actuators.{side}_limit"] ** boat["actuators.speed_exponent"]
+        turns = shaft_speed >= boat["actuators.dead_band"]
+        total += boat[f"actuators.{side}_strength"] * shaft_speed**2 * turns
+    return total
+
+
 def _robot_top_speed(boat: Mapping[str, Any]) -> float:
     """Return the speed of one robot at which drag balances full thrust (m/s), by bisection."""
-    thrust = boat["max_thrust"] * num_thrusters(boat["actuators.steering"])
+    thrust = boat["max_thrust"] * _num_full_thrusters(boat)
     low, high = 0.0, 1e4
     for _ in range(100):
         speed = 0.5 * (low + high)
@@ -368,7 +381,9 @@ def stopping_distance(vessel: VesselConfig) -> float:
 
 def _robot_stopping_distance(boat: Mapping[str, Any]) -> float:
     """Return the stopping distance of one robot (m), integrated over small time steps."""
-    top, lag, sides = _robot_top_speed(boat), boat["actuators.lag"], num_thrusters(boat["actuators.steering"])
+    top, lag, sides = _robot_top_speed(boat), boat["actuators.lag"], _num_full_thrusters(boat)
+    if sides * boat["max_thrust"] == 0.0:
+        return 0.0
     mass, ahead, astern = boat["m"] - boat["xDotU"], sides * boat["max_thrust"], -sides * boat["min_thrust"]
     step = 1e-3 * (mass * top / ahead + lag)
     reached, speed, shaft, way = 1.0 - math.exp(-step / lag) if lag else 1.0, top, 1.0, 0.0
@@ -383,11 +398,17 @@ def _robot_stopping_distance(boat: Mapping[str, Any]) -> float:
 
 
 def scale_of_vessel(vessel: VesselConfig) -> VesselScale:
-    """Return the ratios of a vessel's length, top speed and largest thrust to those of the default vessel."""
-    usual = VesselConfig()
+    """Return the ratios of a vessel's length, top speed and largest thrust to those of the default vessel.
+
+    Raises:
+        ConfigError: when no robot has any thrust.
+    """
+    usual, fastest = VesselConfig(), top_speed(vessel)
+    without_thrust = "above 0, like one limit and one strength of the thrusters: the boat has no thrust"
+    require(fastest > 1e-9, "world.vessel.max_thrust", vessel.max_thrust, without_thrust)
     return VesselScale(
         _largest(vessel.length) / _largest(usual.length),
-        top_speed(vessel) / top_speed(usual),
+        fastest / top_speed(usual),
         _largest(vessel.max_thrust) / _largest(usual.max_thrust),
     )
 

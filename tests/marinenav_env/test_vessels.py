@@ -130,6 +130,25 @@ def test_top_speed_balances_drag_and_thrust():
     assert top_speed(mixed) == top_speed(mixed, 1) == top_speed(cubic) and top_speed(mixed, 0) == top_speed(steered)
 
 
+def test_weak_and_limited_thrusters_lower_the_top_speed():
+    cubic = VesselConfig(xU=0.0, xUU=0.0, xUUU=-250.0)
+    for thrust, changes in (
+        (1000.0, {"left_limit": 0.5, "right_limit": 0.5}),
+        (500.0, {"left_limit": 0.5, "right_limit": 0.5, "speed_exponent": 1.0}),
+        (1250.0, {"left_strength": 0.25}),
+        (500.0, {"left_limit": 0.01, "right_limit": 0.5, "dead_band": 0.2}),
+        (400.0, {"left_strength": 0.4, "steering": "rudder", "rudder_lift": 10.0}),
+    ):
+        vessel = replace(cubic, actuators=ActuatorConfig(**changes))
+        assert 250.0 * top_speed(vessel) ** 3 == pytest.approx(thrust), changes
+        weaker = replace(cubic, max_thrust=0.5 * thrust, min_thrust=-0.25 * thrust)
+        assert stopping_distance(vessel) == pytest.approx(stopping_distance(weaker))
+    dead = replace(cubic, actuators=ActuatorConfig(left_strength=0.0, right_limit=(0.0, 1.0)))
+    assert top_speed(dead, 0) < 1e-9 and stopping_distance(dead) > 0.0
+    with pytest.raises(ConfigError, match="the boat has no thrust"):
+        scaled_world(replace(cubic, max_thrust=0.0))
+
+
 def test_lengths_speeds_and_times_are_scaled():
     world = scaled_world("otter")
     scale = scale_of_vessel(world.vessel)
