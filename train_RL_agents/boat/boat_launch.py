@@ -5,7 +5,7 @@ from typing import Any
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, ExecuteProcess
-from launch.substitutions import LaunchConfiguration
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 
 POLICY_FOLDER = Path(__file__).resolve().parents[1]
 DEFAULT_TOPICS = {
@@ -27,8 +27,9 @@ def generate_launch_description() -> LaunchDescription:
         DeclareLaunchArgument("frame", default_value="map"),
     ]
     command: list[Any] = ["python3", "-m", f"{Path(__file__).parent.name}.ros_node", "--ros-args"]
-    for name in ("policy", "frame"):
-        command += ["-p", [f"{name}:=", LaunchConfiguration(name)]]
+    # The node runs in POLICY_FOLDER, but a relative folder is one in the folder in which ros2 was started.
+    policy = PathJoinSubstitution([str(Path.cwd()), LaunchConfiguration("policy")])
+    command += ["-p", ["policy:=", policy], "-p", ["frame:=", LaunchConfiguration("frame")]]
     for topic, default in DEFAULT_TOPICS.items():
         arguments.append(DeclareLaunchArgument(topic, default_value=default))
         command += ["-r", [f"{topic}:=", LaunchConfiguration(topic)]]
