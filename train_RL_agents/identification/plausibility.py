@@ -35,7 +35,9 @@ _MAX_JUMP_SHARE = 0.05
 _MIN_TRACK_EXTENT, _MIN_YAW_CHANGE = 5.0, math.radians(20.0)
 """Smallest extent of the track (m), and smallest range of the yaw (rad), in a log."""
 _MIN_TURN_CORRELATION = -0.2
-"""Smallest correlation of the yaw rate with the turning effect of the commands, after which the yaw rate may lag."""
+"""Smallest correlation of the turning effect of the commands with the yaw rate, or with its response."""
+_GRID_STEP, _RESPONSE_STEPS = 0.5, 2
+"""Step of the time grid of the motion (s), and number of steps after which the yaw rate counts as the response."""
 
 
 def _require(condition: bool, key: str, value: str, allowed: str) -> None:
@@ -180,8 +182,7 @@ def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     span = np.abs(times[rows] - times[:, None]).max(1)
     far = np.linalg.norm(points - near, axis=1) > fastest * span + 3.0
     typical = np.median(np.linalg.norm(np.diff(points, axis=0), axis=1) / np.maximum(np.diff(times), 1e-3))
-    known = 3.0 * top_speed(vessel)
-    is_slow = bool(typical <= max(_MAX_SPEED if known > _MAX_SPEED else known, 3.0))
+    is_slow = bool(typical <= np.clip(3.0 * top_speed(vessel), 3.0, _MAX_SPEED))
     cause = f"plausible for {vessel.name}, of at most {top_speed(vessel):.3g} m/s: is it in meters and seconds?"
     _require(is_slow, "speed", f"{typical:.3g} m/s in the median", cause)
     share = float(far.mean())
@@ -212,10 +213,10 @@ def check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfig
     """
     is_steered = vessel.actuators.steering != "thrusters"
     present = np.isfinite(pose[:, 0])
-    grid = np.arange(time[present][0], time[present][-1], 0.5)
+    grid = np.arange(time[present][0], time[present][-1], _GRID_STEP)
     x, y, yaw = (_smooth(np.interp(grid, time[present], values)) for values in pose[present].T)
     held = commands[np.searchsorted(time, grid, side="right") - 1]
-    north, east, turn = np.gradient(x, 0.5), np.gradient(y, 0.5), np.gradient(yaw, 0.5)
+    north, east, turn = (np.gradient(values, _GRID_STEP) for values in (x, y, yaw))
     speed = np.hypot(north, east)
     way, turned = math.hypot(float(np.ptp(x)), float(np.ptp(y))), float(np.ptp(yaw))
     _require(
@@ -235,14 +236,14 @@ def check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfig
         _check_heading(course, yaw[moving])
     if is_steered:
         # A positive angle pushes the hull to starboard, at the stern if no other position is stated.
-        turning = np.sign(coefficient_value(vessel, "position") or -1.0) * held[:, 0] * held[:, 1]
+        turning = np.sign(coefficient_value(vessel, "position")) * held[:, 0] * held[:, 1]
         cause = "turning as the angle pushes the stern: is it clockwise from above, or with --frame enu anticlockwise?"
     else:
         turning = held[:, 0] - held[:, 1]
         cause = "turning to starboard with more thrust at the left: are the sides exchanged, or is it --frame enu?"
-    turning = _smooth(_smooth(turning))
+    turning, turn = _smooth(_smooth(turning)), _smooth(turn)
     is_varied = float(turning.std()) > 0.02 and float(turn.std()) > 0.01
-    follows = float(np.corrcoef(turning, _smooth(turn))[0, 1]) if is_varied else 1.0
+    follows = _turn_correlation(turning, turn) if is_varied else 1.0
     against = "angle" if is_steered else "thrusts"
     _require(follows > _MIN_TURN_CORRELATION, "yaw", f"against the {against} (correlation {follows:.2f})", cause)
 
@@ -279,6 +280,18 @@ def _check_heading(course: Array, yaw: Array) -> None:
         "along the course on average when it moves ahead: is it the yaw of the bow, clockwise from north (--frame ned)?"
     )
     _require(abs(offset) < 60.0, "yaw", f"{offset:.0f} degrees off the course", cause)
+
+
+def _turn_correlation(turning: Array, turn: Array) -> float:
+    """Return the correlation of the commands' turning effect [N] with the yaw rate [N], or with the response to it.
+
+    The larger one counts: commands that keep a course are against a yaw rate due to waves. The response is the yaw rate
+    _RESPONSE_STEPS later after its linear dependence on the yaw rate at the time of the commands is removed.
+    """
+    turning, now, later = turning[:-_RESPONSE_STEPS], turn[:-_RESPONSE_STEPS], turn[_RESPONSE_STEPS:]
+    at_once, delayed, own = np.corrcoef((turning, now, later))[np.triu_indices(3, 1)]
+    spread = math.sqrt(max((1.0 - at_once**2) * (1.0 - own**2), 1e-12))
+    return float(max(at_once, (delayed - at_once * own) / spread))
 
 
 def _smooth(values: Array) -> Array:

@@ -103,3 +103,18 @@ def simple_rows(seconds=80.0, hz=5.0):
         yaw += dt * turn
         x, y = x + dt * speed * math.cos(yaw), y + dt * speed * math.sin(yaw)
     return np.array(rows)
+
+
+def rows_in_waves(seconds=120.0, hz=5.0, gain=0.02):
+    """Rows of a boat that keeps its courses against waves which turn it more than its thrusts can."""
+    rows, x, y, yaw, turn, dt = [], 0.0, 0.0, 0.0, 0.0, 1.0 / hz
+    for number in range(round(seconds * hz)):
+        time = number * dt
+        course = (0.0, 0.8)[int(time // 20) % 2]
+        side = 25.0 * math.tanh(course - yaw - 3.0 * turn)
+        rows.append([time, 50.0 + side, 50.0 - side, x, y, yaw])
+        wave = 50.0 * (math.sin(1.5 * time) + math.sin(1.9 * time + 1.0))
+        turn += dt * (gain * (2.0 * side + wave) - turn)
+        yaw += dt * turn
+        x, y = x + dt * 1.3 * math.cos(yaw), y + dt * 1.3 * math.sin(yaw)
+    return np.array(rows)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError, read_vessel
-from tests.train_RL_agents.identification.logs import HEADER, simple_rows, text_of
+from tests.train_RL_agents.identification.logs import HEADER, rows_in_waves, simple_rows, text_of
 from train_RL_agents.identification.log import read_log
 
 OTTER = read_vessel("otter")
@@ -161,7 +161,7 @@ ROWS = {
     "thrusts negated": (lambda rows: changed(LEFT, lambda v: -v)(changed(RIGHT, lambda v: -v)(rows)), "the limits of"),
     "tiny thrusts": (lambda rows: changed(LEFT, lambda v: 0 * v)(changed(RIGHT, lambda v: 1e-12 * v)(rows)),
                      "must be commands that change"),
-    "commands a while later": (lambda rows: np.column_stack((rows[:, 0], np.roll(rows[:, 1:3], 100, 0), rows[:, 3:])),
+    "commands a while later": (lambda rows: np.column_stack((rows[:, 0], np.roll(rows[:, 1:3], 70, 0), rows[:, 3:])),
                                "against the thrusts"),
     "a huge position": (put(100, X, 1e300), "x, y: up to 1e+300; must be in meters"),
     "huge positions": (put(slice(100, None), Y, -1e300), "x, y: up to 1e+300; must be in meters"),
@@ -248,6 +248,13 @@ def test_angles_have_the_sense_of_the_yaw(tmp_path):
             read(tmp_path, text_of(rows, STEERED), frame, FERRY)
     ahead = replace(FERRY, actuators=replace(FERRY.actuators, position=1.8))
     assert read(tmp_path, text_of(ned, STEERED), vessel=ahead).commands == pytest.approx(-log.commands * (-1, 1))
+
+
+def test_commands_against_waves_have_the_right_sense(tmp_path):
+    rows = rows_in_waves()
+    turn = np.gradient(rows[:, YAW], rows[:, TIME])
+    assert np.corrcoef(rows[:, LEFT] - rows[:, RIGHT], turn)[0, 1] < -0.7
+    assert not read(tmp_path, text_of(rows)).notes
 
 
 def refuse(folder, text, sentence):
