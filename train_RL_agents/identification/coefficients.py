@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -54,14 +54,16 @@ class Coefficient:
 
 
 def coefficient_value(vessel: VesselConfig, name: str) -> float:
-    """Return a coefficient of a boat by name.
+    """Return a coefficient of a boat by name; a ``position`` or ``spacing`` of 0 is replaced by what it stands for.
 
     Raises:
         ConfigError: when the coefficient differs between robots.
     """
     value: Any = getattr(vessel.actuators if name in _ACTUATOR_FIELDS else vessel, name)
     require(not isinstance(value, tuple), f"world.vessel.{name}", value, "one number: identify fits one boat")
-    return float(value)
+    if name == "position" and value == 0.0:
+        return -0.5 * coefficient_value(vessel, "length")
+    return coefficient_value(vessel, "width") if name == "spacing" and value == 0.0 else float(value)
 
 
 def with_coefficients(vessel: VesselConfig, values: dict[str, float]) -> VesselConfig:
@@ -77,7 +79,7 @@ def has_symmetric_mass(vessel: VesselConfig) -> bool:
 
 
 def choose_coefficients(
-    vessel: VesselConfig, is_in_newtons: bool, extra: Iterable[str] = (), kept: Iterable[str] = ()
+    vessel: VesselConfig, is_in_newtons: bool, extra: Sequence[str] = (), kept: Sequence[str] = ()
 ) -> tuple[Coefficient, ...]:
     """Return the coefficients that are fitted to a log.
 
@@ -93,29 +95,17 @@ def choose_coefficients(
     Raises:
         ConfigError: for an unknown name.
     """
-    extra, kept = tuple(extra), tuple(kept)
     for name in (*extra, *kept):
         require(name in FITTABLE_COEFFICIENTS, "coefficient", name, f"one of {', '.join(FITTABLE_COEFFICIENTS)}")
-    has_cross_flow = coefficient_value(vessel, "cross_flow") != 0.0
-    is_steered = vessel.actuators.steering != "thrusters"
-    chosen = [
-        name
-        for name in (*INERTIA_TERMS, *DAMPING_TERMS, *COUPLING_TERMS, "cross_flow")
-        if coefficient_value(vessel, name) != 0.0
-    ]
-    chosen += [*_ALWAYS_FITTED, *(() if has_cross_flow else ("yVV",))]
-    chosen += ["xDotU"] if is_in_newtons else THRUST_LIMITS
-    if is_steered:
-        chosen += ["rudder_lift"] if vessel.actuators.steering == "rudder" else []
-    else:
-        chosen.append("right_strength")
-    if not is_in_newtons:
-        chosen = [name for name in chosen if name != "xDotU"]
-    if has_symmetric_mass(vessel):
-        chosen = [name for name in chosen if name != "nDotV"]
-    chosen = [name for name in (*chosen, *extra) if name not in kept]
-    ordered = [name for name in FITTABLE_COEFFICIENTS if name in chosen]
-    return tuple(_make_coefficient(vessel, name) for name in ordered)
+    terms = (*INERTIA_TERMS, *DAMPING_TERMS, *COUPLING_TERMS, "cross_flow")
+    chosen = {name for name in terms if coefficient_value(vessel, name) != 0.0} | {*_ALWAYS_FITTED}
+    if "cross_flow" not in chosen:
+        chosen.add("yVV")
+    chosen -= {"nDotV"} if has_symmetric_mass(vessel) else set()
+    chosen = chosen | {"xDotU"} if is_in_newtons else chosen - {"xDotU"} | {*THRUST_LIMITS}
+    chosen |= {"thrusters": {"right_strength"}, "rudder": {"rudder_lift"}}.get(str(vessel.actuators.steering), set())
+    chosen = (chosen | {*extra}) - {*kept}
+    return tuple(_make_coefficient(vessel, name) for name in FITTABLE_COEFFICIENTS if name in chosen)
 
 
 def _make_coefficient(vessel: VesselConfig, name: str) -> Coefficient:
@@ -123,12 +113,8 @@ def _make_coefficient(vessel: VesselConfig, name: str) -> Coefficient:
     preset = coefficient_value(vessel, name)
     mass, inertia, length = (coefficient_value(vessel, key) for key in ("m", "Izz", "length"))
     speed = top_speed(vessel)
-    turn = speed / length
-    force, sides = (
-        2.0 * coefficient_value(vessel, "max_thrust"),
-        coefficient_value(vessel, "spacing") or coefficient_value(vessel, "width"),
-    )
-    moment = 0.5 * force * sides
+    turn, force = speed / length, 2.0 * coefficient_value(vessel, "max_thrust")
+    moment = 0.5 * force * coefficient_value(vessel, "spacing")
     low, high, reference = -math.inf, math.inf, 0.0
     if name in INERTIA_TERMS:
         whole = {"xDotU": mass, "yDotV": mass, "nDotR": inertia}.get(name, mass * length)

@@ -163,7 +163,7 @@ def _fit_longer_segments(
     current, iterations = np.zeros(2), 0
     best: tuple[FitProblem, Unknowns] | None = None
     for seconds in SEGMENT_SECONDS:
-        if best is not None and len(divide_log(log, 0.0, end_time, seconds)) < _MIN_SEGMENTS:
+        if best is not None and len(divide_log(log, end_time, seconds)) < _MIN_SEGMENTS:
             break
         problem = _make_problem(log, simulator, coefficients, end_time, seconds)
         if best is not None:
@@ -197,7 +197,7 @@ def _make_problem(
     Raises:
         ConfigError: when gaps leave too few segments.
     """
-    parts = divide_log(log, 0.0, end_time, seconds)
+    parts = divide_log(log, end_time, seconds)
     about = f"at least {_MIN_SEGMENTS} between gaps in the log"
     require(len(parts) >= _MIN_SEGMENTS, f"segments of {seconds:g} s", len(parts), about)
     longest = max(high - low for low, high in parts)

@@ -12,7 +12,6 @@ from marinenav_env.config import VesselConfig
 from train_RL_agents.identification.coefficients import Coefficient
 from train_RL_agents.identification.log import BoatLog
 from train_RL_agents.identification.segments import (
-    LAST_SEGMENT_SECONDS,
     MAX_COMMAND_GAP,
     MAX_POSE_GAP,
     SETTLING_SECONDS,
@@ -28,7 +27,7 @@ HORIZONS = (5.0, 20.0, 60.0)
 """Times after which predictions are compared with the log (s)."""
 START_INTERVAL = 5.0
 """Time between the starts of two predictions (s)."""
-_RUN_UP_SECONDS = LAST_SEGMENT_SECONDS
+_RUN_UP_SECONDS = 20.0
 """Time before a prediction from which its initial state is estimated (s)."""
 _MAX_TIME_DIFFERENCE = 1.0
 """Largest time between a horizon and the measured pose that a prediction is compared with (s)."""

@@ -20,7 +20,7 @@ from marinenav_env.vessels import (
     read_vessel_file,
 )
 from train_RL_agents.identification.coefficients import choose_coefficients, has_symmetric_mass
-from train_RL_agents.identification.fit import JOINTLY_DETERMINED, PRESET_KEPT, Estimate, Fit, fit
+from train_RL_agents.identification.fit import DETERMINED, JOINTLY_DETERMINED, PRESET_KEPT, Estimate, Fit, fit
 from train_RL_agents.identification.log import BoatLog, read_log
 from train_RL_agents.identification.manoeuvres import manoeuvres_identifying, plan_manoeuvres
 from train_RL_agents.identification.prediction import HORIZONS, Prediction, predict
@@ -213,7 +213,7 @@ def result_text(result: Identification) -> str:
             }
             | (
                 {"manoeuvres": list(manoeuvres_identifying(item.coefficient.name, manoeuvres))}
-                if item.verdict != "told"
+                if item.verdict != DETERMINED
                 else {}
             )
             for item in fitted.estimates
@@ -248,7 +248,7 @@ def undetermined_lines(result: Identification) -> list[str]:
     manoeuvres = plan_manoeuvres(result.preset.vessel)
     groups: dict[tuple[str, ...], list[str]] = {}
     for item in result.fit.estimates:
-        if item.verdict != "told":
+        if item.verdict != DETERMINED:
             groups.setdefault(manoeuvres_identifying(item.coefficient.name, manoeuvres), []).append(
                 item.coefficient.name
             )

@@ -18,7 +18,6 @@ from train_RL_agents.identification.simulation import TIME_STEP
 Array = NDArray[np.float64]
 SEGMENT_SECONDS = (5.0, 10.0, 20.0)
 """Largest lengths of the segments in successive searches (s)."""
-LAST_SEGMENT_SECONDS = SEGMENT_SECONDS[-1]
 _MIN_LENGTH_SHARE = 0.4
 """Shortest segment, as a share of the longest."""
 _MIN_POSES = 2
@@ -56,20 +55,17 @@ class Segments:
     """[E, C] times from these changes to the start (s)."""
 
 
-def divide_log(
-    log: BoatLog, begin: float, end: float, seconds: float = LAST_SEGMENT_SECONDS
-) -> list[tuple[float, float]]:
+def divide_log(log: BoatLog, end: float, seconds: float) -> list[tuple[float, float]]:
     """Divide the parts of a log between gaps into segments, and return their first and last times (s).
 
     Segments without poses, such as those before a sensor has its first fix, are left out.
 
     Args:
         log: log of the boat.
-        begin: earliest time at which a segment may begin (s).
         end: latest time at which a segment may end (s).
         seconds: largest length of a segment (s).
     """
-    inside = (log.time >= begin) & (log.time <= end)
+    inside = log.time <= end
     rows, poses = log.time[inside], log.time[inside & np.isfinite(log.pose[:, 0])]
     if len(poses) < 2:
         return []

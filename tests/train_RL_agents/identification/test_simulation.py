@@ -1,13 +1,16 @@
 """The simulation that is fitted: the world's dynamics, with its derivatives."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch.autograd import forward_ad
 
 from marinenav_env import read_vessel
+from marinenav_env.vessels import vessel_files
 from tests.oracle import otter
-from train_RL_agents.identification.coefficients import choose_coefficients, coefficient_value
+from train_RL_agents.identification.coefficients import FITTABLE_COEFFICIENTS, choose_coefficients, coefficient_value
 from train_RL_agents.identification.simulation import Simulator, interpolate_poses, num_substeps
 
 OTTER = read_vessel("otter")
@@ -20,6 +23,18 @@ def run(values, initial, steps=20):
     return Simulator(OTTER, NAMES, 2).simulate_poses(
         values, initial, torch.full((len(values), 2), 0.3).double(), shares
     )
+
+
+@pytest.mark.parametrize("name", ["published", *vessel_files()])
+def test_the_presets_values_change_nothing(name):
+    for position in (0.0, 0.4):
+        vessel = read_vessel(name)
+        vessel = replace(vessel, actuators=replace(vessel.actuators, position=position))
+        values = torch.tensor([[coefficient_value(vessel, key) for key in FITTABLE_COEFFICIENTS]], dtype=torch.float64)
+        start, held = torch.zeros(1, 6).double(), torch.tensor([0.6, 0.3]).double().expand(1, 20, 2)
+        given = Simulator(vessel, FITTABLE_COEFFICIENTS, 2).simulate_poses(values, start, held[:, 0], held)
+        left_out = Simulator(vessel, (), 2).simulate_poses(values[:, :0], start, held[:, 0], held)
+        assert given.numpy() == pytest.approx(left_out.numpy(), abs=1e-9)
 
 
 @pytest.mark.heavy
