@@ -58,7 +58,7 @@ class SandboxedNetwork:
         num_entries: number of inputs that are entries of the observation.
 
     Raises:
-        ConfigError: when the file cannot be loaded, or is rejected; see loading.load.
+        ConfigError: when the file cannot be loaded, or is rejected; see loading.load_network.
     """
 
     def __init__(self, path: Path, num_entries: int) -> None:

@@ -18,10 +18,12 @@ from train_RL_agents.config.reading import from_dict
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import (
     CONTRACT_FILE,
+    NUM_EXAMPLES,
     ONNX_OPSET,
     DeployedAgent,
     check_exported,
     export,
+    make_contract,
 )
 from train_RL_agents.exporting.loading import load_network
 from train_RL_agents.exporting.torchscript import file_name
@@ -279,6 +281,23 @@ def test_contract_says_what_goes_in_and_comes_out(tmp_path):
 def test_contract_of_a_continuous_agent_has_one_rate(tmp_path):
     action = export(make_policy("DDPG"), tmp_path, [])["action"]
     assert action["rate"] == {"value": 1000.0, "unit": "N/s"}
+
+
+def test_examples_do_not_depend_on_rounding(monkeypatch):
+    policy = make_policy("PPO")
+    exact, single = (DeployedAgent(policy.agent, dtype) for dtype in (torch.float64, torch.float32))
+
+    def difference(seed):
+        inputs = [value.round(decimals=4) for value in exact.inputs(NUM_EXAMPLES, seed)]
+        pairs = zip(exact.outputs(*inputs), single.outputs(*(value.float() for value in inputs)), strict=True)
+        return max(float(((a - b).abs() / (1.0 + a.abs())).max()) for a, b in pairs)
+
+    differences = {seed: difference(seed) for seed in range(2, 8)}
+    monkeypatch.setattr("train_RL_agents.exporting.export.EXAMPLE_TOLERANCE", 0.999 * differences[2])
+    chosen = next(seed for seed in differences if differences[seed] < 0.998 * differences[2])
+    examples = make_contract(policy, {})["examples"]
+    state = exact.inputs(NUM_EXAMPLES, chosen)[0].round(decimals=4)
+    assert examples["inputs"]["self_state"] == state.tolist()
 
 
 # C++
