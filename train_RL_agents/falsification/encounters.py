@@ -31,8 +31,6 @@ COURSE, PASSING_SIDE, PACE, DISTANCE, LEAD = range(5)
 the onset of its behaviour to the closest approach."""
 NUM_PARAMETERS = 5
 """Number of continuous parameters of a vessel."""
-NUM_CELLS = len(COURSES_BY_KIND) * len(BEHAVIOURS)
-"""Number of pairs of a kind of encounter and a behaviour (cells), of which the behaviour changes fastest."""
 MAX_VESSELS = 6
 """Largest number of vessels of an encounter."""
 MAX_PASSING_DISTANCE = 20.0
@@ -119,21 +117,14 @@ class SearchSpace:
         """Return the largest number V of other vessels."""
         return self.vessels - 1
 
-    @property
-    def prior(self) -> Tensor:
-        """Return the probability [NUM_CELLS] of each pair of kind and behaviour in random encounters.
-
-        It is 0 for behaviours that are not allowed.
-        """
-        allowed = torch.tensor([name in self.behaviours for name in BEHAVIOURS]).repeat(len(COURSES_BY_KIND)).double()
-        return allowed / allowed.sum()
-
     def draw(self, episodes: int, generator: torch.Generator) -> Encounters:
         """Return ``episodes`` random encounters: every parameter is drawn uniformly and independently."""
         shape = (episodes, self.num_others)
+        # Weights of the cells, which are 0 for behaviours that are not allowed.
+        allowed = torch.tensor([float(name in self.behaviours) for name in BEHAVIOURS]).repeat(len(COURSES_BY_KIND))
         return Encounters(
             torch.randint(1, self.vessels, shape[:1], generator=generator),
-            torch.multinomial(self.prior, episodes * self.num_others, True, generator=generator).view(shape),
+            torch.multinomial(allowed.double(), episodes * self.num_others, True, generator=generator).view(shape),
             torch.rand(*shape, NUM_PARAMETERS, generator=generator, dtype=torch.float64),
         )
 
