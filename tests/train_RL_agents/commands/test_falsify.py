@@ -12,13 +12,14 @@ from train_RL_agents.cli import main
 from train_RL_agents.falsification import encounters, failures, trials
 from train_RL_agents.falsification.searches import Trials
 
-FEW = ("--episodes", "144", "--vessels", "2", "--behaviours", "keep")
+FEW = ("--episodes", "72", "--vessels", "2", "--behaviours", "keep")
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(encounters, "MAX_STEPS", 60)
+    monkeypatch.setattr(encounters, "INITIAL_DISTANCES", (21.0, 24.0))
+    monkeypatch.setattr(encounters, "MAX_STEPS", 36)
     monkeypatch.setattr(failures, "POPULATION_SIZE", 36)
 
 
@@ -35,7 +36,7 @@ def test_failures_are_written_and_fail_again(tmp_path, capsys):
     content = json.loads((tmp_path / "new/found/falsify.json").read_text())
     assert content["methods"].keys() == {"cross-entropy", "random"}
     fitted, random = content["methods"].values()
-    assert fitted["episodes"] == random["episodes"] == 144 and fitted["failures"] > random["failures"] > 0
+    assert fitted["episodes"] == random["episodes"] == 72 and fitted["failures"] > random["failures"] > 0
     assert content["scenarios"]["written"] == len(content["encounters"]) > 3
     words = ["evaluate", "straight", "--scenarios", "new/found/failures.json", "--strict", "--seed", "0"]
     assert main([*words, "--json", "again.json"]) == 0
@@ -49,7 +50,7 @@ def test_failures_are_written_and_fail_again(tmp_path, capsys):
 
 def test_a_seed_gives_the_same_files(tmp_path, capsys):
     for name in ("a", "b"):
-        assert main(["falsify", "straight", *FEW[2:], "--episodes", "40", "--method", "random", "--out", name]) == 0
+        assert main(["falsify", "straight", *FEW[2:], "--episodes", "36", "--method", "random", "--out", name]) == 0
     for file in ("failures.json", "failures.html"):
         assert (tmp_path / "a" / file).read_text() == (tmp_path / "b" / file).read_text()
 

@@ -91,10 +91,12 @@ def test_true_coefficients_are_inside_their_intervals_in_about_nine_of_ten(tmp_p
 
 @pytest.mark.heavy
 def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys, monkeypatch):
-    # Longer segments and predictions take a minute; the slow tests have them.
+    # Longer segments and predictions, and the world's five substeps, take a minute; the slow tests have them.
     monkeypatch.setattr("train_RL_agents.identification.fit.SEGMENT_SECONDS", (5.0,))
     monkeypatch.setattr("train_RL_agents.identification.prediction.HORIZONS", (5.0, 20.0))
-    rows, _ = sail("otter", seconds=300.0, seed=3)
+    for module in ("fit", "prediction"):
+        monkeypatch.setattr(f"train_RL_agents.identification.{module}.num_substeps", lambda vessel: 1)
+    rows, _ = sail("otter", seconds=240.0, seed=3)
     rows[:, 1:3] /= np.where(rows[:, 1:3] < 0.0, -TRUTH.min_thrust, TRUTH.max_thrust)
     log, boat, page, metrics = (tmp_path / name for name in ("log.csv", "mine.json", "mine.html", "metrics.json"))
     log.write_text(text_of(rows, "time,left_command,right_command,x,y,yaw"))
