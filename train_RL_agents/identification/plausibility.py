@@ -289,7 +289,7 @@ def _turn_correlation(turning: Array, turn: Array) -> float:
     _RESPONSE_STEPS later after its linear dependence on the yaw rate at the time of the commands is removed.
     """
     turning, now, later = turning[:-_RESPONSE_STEPS], turn[:-_RESPONSE_STEPS], turn[_RESPONSE_STEPS:]
-    at_once, delayed, own = np.corrcoef((turning, now, later))[np.triu_indices(3, 1)]
+    at_once, delayed, own = np.asarray(np.corrcoef((turning, now, later)))[np.triu_indices(3, 1)]
     spread = math.sqrt(max((1.0 - at_once**2) * (1.0 - own**2), 1e-12))
     return float(max(at_once, (delayed - at_once * own) / spread))
 
