@@ -66,7 +66,11 @@ _FIELD_PREDICATES: dict[str, Callable[[str], Any]] = {
 }
 """Predicates by the name of a field that PyTorch looks up, imports or evaluates, true if a text is arithmetic."""
 _FORBIDDEN_CODE = re.compile(rb"\b(save|from_file|classes|while|for|__setstate__)\b|\bops\.(?!prim\b)")
-"""Pattern of TorchScript code that accesses more than tensors, runs while it is loaded, or might not terminate."""
+"""Pattern of TorchScript code that accesses more than tensors, runs while it is loaded, or might not terminate.
+
+Networks and variables of these names are refused, too, as a method of a tensor cannot be told from them.
+"""
+_REFUSAL = "damaged, or does more than compute, and is not loaded"
 
 
 def read_program(path: Path) -> io.BytesIO:
@@ -95,8 +99,11 @@ def read_script(path: Path) -> io.BytesIO:
     """Return the content of a TorchScript file after checking that it only computes; raise a ConfigError otherwise."""
 
     def is_harmless(name: str, content: bytes) -> bool:
-        code = name.endswith((".py", ".pkl"))
-        return bool(_SCRIPT_ENTRY.fullmatch(name)) and not (code and _FORBIDDEN_CODE.search(content))
+        found = _FORBIDDEN_CODE.search(content) if name.endswith((".py", ".pkl")) else None
+        if found is not None:
+            word = found.group().decode()
+            raise ConfigError(f"{path}: {_REFUSAL}: its code may not have the word {word}, not even as a name")
+        return bool(_SCRIPT_ENTRY.fullmatch(name))
 
     return _read_checked(path, is_harmless)
 
@@ -121,8 +128,9 @@ def _read_checked(path: Path, is_harmless: Callable[[str, bytes], bool]) -> io.B
                 if not is_harmless(entry.filename.lower(), content):
                     raise ValueError
                 target.writestr(entry.filename, content)
+    except ConfigError:
+        raise
     except Exception as error:  # damaged bytes may raise any error
-        text = "damaged, or does more than compute, and is not loaded"
-        raise ConfigError(f"{path}: {text}") from error
+        raise ConfigError(f"{path}: {_REFUSAL}") from error
     copy.seek(0)
     return copy

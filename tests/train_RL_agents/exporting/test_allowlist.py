@@ -11,7 +11,7 @@ import torch
 from marinenav_env import ConfigError
 from tests.train_RL_agents.exporting.test_export import make_policy
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.exporting import allowlist
+from train_RL_agents.exporting import allowlist, torchscript
 from train_RL_agents.exporting.export import FORMATS, NUM_CHECKS, DeployedAgent
 from train_RL_agents.exporting.loading import load_network
 
@@ -73,6 +73,16 @@ def test_scripts_that_act_are_refused(line, files, tmp_path):
     path = changed(files["torchscript"], tmp_path, change)
     with pytest.raises(ConfigError, match=REFUSED):
         load_network(path, 3)
+
+
+@pytest.mark.parametrize("name", ["save", "classes", "for"])
+def test_networks_with_forbidden_names_are_refused_by_name(name, tmp_path):
+    network = torch.nn.Sequential()
+    network.add_module(name, torch.nn.Linear(3, 3))
+    path = tmp_path / "policy.pt"
+    path.write_bytes(torchscript.trace_to_bytes(network, (torch.zeros(1, 3),), 1))
+    with pytest.raises(ConfigError, match=f"{REFUSED}.*may not have the word {name}, not even as a name"):
+        load_network(path, 1)
 
 
 def test_the_case_of_a_name_hides_no_script(files, tmp_path):
