@@ -36,7 +36,7 @@ class Node:
         if not isinstance(self.value, dict):
             raise self.error_for("an object")
         for name in names:
-            for key in (name, snake_case(name)):
+            for key in (name, re.sub("([A-Z])", r"_\1", name).lower()):
                 if self.value.get(key) is not None:
                     return Node(self.value[key], f"{self.place}.{key}")
         return None
@@ -82,8 +82,3 @@ class Node:
         if not is_printable_text(self.value):
             raise self.error_for("text of one line")
         return str(self.value)
-
-
-def snake_case(name: str) -> str:
-    """Convert a name from camelCase to snake_case."""
-    return re.sub(r"([A-Z])", r"_\1", name).lower()
