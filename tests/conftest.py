@@ -39,7 +39,6 @@ HEAVY = (
     "marinenav_env/test_env_workers.py",
     "marinenav_env/test_extend_examples.py",
     "marinenav_env/test_specs.py",
-    "tools/test_bench_vmas.py",
     "tools/test_compare_speed.py",
     "tools/test_gpu_figures.py",
     "tools/test_setup.py",
