@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -42,13 +42,25 @@ def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **
 
     require(":" not in task, "env.name", f"gymnasium:{task}", "an ID without a module")
     env = gymnasium.make(task, **options)
-    _require_actions_from_zero(env.action_space, f"gymnasium:{task}")
-    env.action_space.seed(seed)
-    told = {**env.reset(seed=seed)[1], **env.step(env.action_space.sample())[4]}
-    key = next((name for name in SUCCESS_NAMES if name in told), None)
-    # GymEnv is not used, because one of its options imports a module.
-    wrapped = GymWrapper(env)
-    return wrapped if key is None else wrapped.set_info_dict_reader(SuccessReader(key))
+    with _close_on_error(env):
+        _require_actions_from_zero(env.action_space, f"gymnasium:{task}")
+        env.action_space.seed(seed)
+        told = {**env.reset(seed=seed)[1], **env.step(env.action_space.sample())[4]}
+        key = next((name for name in SUCCESS_NAMES if name in told), None)
+        # GymEnv is not used, because one of its options imports a module.
+        wrapped = GymWrapper(env)
+        return wrapped if key is None else wrapped.set_info_dict_reader(SuccessReader(key))
+
+
+@contextmanager
+def _close_on_error(env: Any) -> Iterator[None]:
+    """Close an environment, of any library, if an error is raised in this context."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            env.close()
+        raise
 
 
 def _require_actions_from_zero(action_space: Any, name: str) -> None:
@@ -98,9 +110,10 @@ def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, *
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"env.name=pettingzoo:{task}: {plugins.summarize_error(error)}") from error
     env = make(**options)
-    for agent in env.possible_agents:
-        _require_actions_from_zero(env.action_space(agent), f"pettingzoo:{task}")
-    return PettingZooWrapper(env, return_state=False, use_mask=True, done_on_any=False, seed=seed)
+    with _close_on_error(env):
+        for agent in env.possible_agents:
+            _require_actions_from_zero(env.action_space(agent), f"pettingzoo:{task}")
+        return PettingZooWrapper(env, return_state=False, use_mask=True, done_on_any=False, seed=seed)
 
 
 def make_vmas(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
@@ -219,8 +232,10 @@ def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) 
             # All environments share one factory, so that specs are read once; their seeds differ by set_seed below.
             with wrap_errors(f"env.name={config.name}: it cannot be made"):
                 base = kind(num_envs, partial(made, 1, torch.device("cpu"), seed))
-        env = GroupEnv(base, config.name, config.max_steps, device)
-    env.set_seed(seed)
+        with _close_on_error(base):
+            env = GroupEnv(base, config.name, config.max_steps, device)
+    with _close_on_error(env):
+        env.set_seed(seed)
     if isinstance(base, ParallelEnv) and config.timeout:
         base.BATCHED_PIPE_TIMEOUT = config.timeout  # set after the processes have started, which takes long
     return env

@@ -82,6 +82,15 @@ def test_names_and_options_that_cannot_be_used_get_a_sentence(name, settings, sa
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("settings", [{"options": ("action=unbounded",)}, {"options": ("action=many",)}])
+def test_an_environment_that_training_does_not_support_is_closed(settings, monkeypatch):
+    closed = []
+    monkeypatch.setattr(Chase, "close", lambda self, **_: closed.append(self))
+    with pytest.raises(ConfigError, match=r"fleet\.action"):
+        made(f"{HERE}:Chase", **settings)
+    assert len(closed) == 1
+
+
 def test_no_file_makes_the_program_import_a_module():
     with pytest.raises(ConfigError, match="does not load from files"):
         find_factory("antigravity:fly")
