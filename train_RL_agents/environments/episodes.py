@@ -109,6 +109,9 @@ def run_same_episodes(
 ) -> dict[str, EpisodeTable]:
     """Run the same seeded episodes with every policy, and return their results by the name of the policy.
 
+    In a batch whose environments share a generator, episodes after the first MAX_EVAL_ENVS begin differently, because
+    their starts depend on when earlier episodes ended.
+
     Args:
         config: settings of the environment.
         policies: policies in evaluation mode, by name.
