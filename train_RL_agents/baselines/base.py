@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, WorldConfig
 from marinenav_env.physics.thrust import ThrustController
+from marinenav_env.vessels import PUBLISHED_VESSEL
 from train_RL_agents.networks.observation import OBSERVATION_KEY, Observation, to_observation
 
 
@@ -18,7 +20,8 @@ class Baseline(TensorDictModuleBase, ABC):
     """Base class of baselines: a TensorDict module that steers all robots, used like PolicyWrapper.
 
     It reads ``robots/observation`` and ``robots/mask``, and writes the continuous ``robots/action`` [E, R, 2], rates
-    of change of the left and right thrust in [-1, 1]. It has no state and needs no random numbers.
+    of change of the left and right thrust in [-1, 1]. It has no state and needs no random numbers. Its distances, times
+    and speeds are constants that were chosen for the published vessel, so it warns of another one.
 
     Args:
         world: settings of the world, which include the vessel model for the controller.
@@ -26,6 +29,13 @@ class Baseline(TensorDictModuleBase, ABC):
 
     def __init__(self, world: WorldConfig) -> None:
         super().__init__()
+        if world.vessel.name != PUBLISHED_VESSEL:
+            name = type(self).__name__
+            warnings.warn(
+                f"{name}: its distances, times and speeds were chosen for the published vessel and are not adapted to "
+                f"{world.vessel.name}, with which it may fail more often than the method must",
+                stacklevel=2,
+            )
         self.in_keys = [OBSERVATION_KEY, (GROUP, "mask")]
         self.out_keys = [(GROUP, "action")]
         radius = world.vessel.radius

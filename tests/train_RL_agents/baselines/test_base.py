@@ -8,6 +8,7 @@ from tensordict import TensorDict
 
 from marinenav_env import GROUP, LEVELS, ConfigError, Level, WorldConfig
 from marinenav_env.config import VesselConfig
+from marinenav_env.vessels import scaled_world
 from tests.train_RL_agents.observed import observations
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.baselines.base import clip_speed
@@ -28,6 +29,11 @@ def test_baselines_need_one_vessel_for_all():
     world = WorldConfig(vessel=VesselConfig(m=(400.0, 500.0)))
     with pytest.raises(ConfigError, match=r"world.vessel.m=.*: must be one number for all robots"):
         BASELINES["straight"](world)
+
+
+def test_constants_for_the_published_vessel_are_said_to_be_used_for_another():
+    with pytest.warns(UserWarning, match="ORCA: its distances, times and speeds .* not adapted to otter"):
+        BASELINES["orca"](scaled_world("otter"))
 
 
 def test_velocities_are_cut_to_a_speed():
