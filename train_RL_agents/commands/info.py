@@ -58,6 +58,14 @@ def _machine_lines() -> list[str]:
     return [*lines, *(f"agent: {name}" for name in AGENTS)]
 
 
+def _config_lines(config: TrainConfig[Any]) -> list[str]:
+    """Return lines on the boat of a configuration, unless it is the published vessel, and on its changed settings."""
+    from marinenav_env.vessels import describe_vessel
+
+    boat = describe_vessel(config.world, config.training_schedule.levels)
+    return [f"  {line}" for line in (*boat, *changed_settings(config))]
+
+
 def changed_settings(config: TrainConfig[Any]) -> list[str]:
     """Return the settings of a configuration that differ from the agent's defaults, as ``key=value`` each."""
     from train_RL_agents.commands.settings_help import setting_text
@@ -72,13 +80,6 @@ def changed_settings(config: TrainConfig[Any]) -> list[str]:
     ]
 
 
-def _boat_lines(config: TrainConfig[Any]) -> list[str]:
-    """Return lines on the settings that follow from the size of a boat; none for the published vessel."""
-    from marinenav_env.vessels import describe_vessel
-
-    return describe_vessel(config.world, config.training_schedule.levels)
-
-
 def _policy_lines(path: Path) -> list[str]:
     """Return the description of a policy file as lines."""
     from train_RL_agents.run.checkpoint import load_policy
@@ -87,8 +88,7 @@ def _policy_lines(path: Path) -> list[str]:
     num_weights = sum(parameter.numel() for parameter in loaded.agent.networks.parameters())
     return [
         f"{loaded.path}: policy after {loaded.env_steps:,} env-steps, {num_weights:,} weights",
-        *(f"  {line}" for line in _boat_lines(loaded.config)),
-        *(f"  {line}" for line in changed_settings(loaded.config)),
+        *_config_lines(loaded.config),
         f"  {_metrics_line(loaded.metrics)}",
     ]
 
@@ -105,9 +105,9 @@ def _run_lines(path: Path) -> list[str]:
     state = "can be resumed" if (folder.checkpoints / STATE_FILE).exists() else "no training state yet"
     lines = [
         f"{folder.path}: run, seed {folder.seed}, evaluated up to {steps:,} of "
-        f"{folder.config.total_timesteps:,} env-steps, {state}"
+        f"{folder.config.total_timesteps:,} env-steps, {state}",
+        *_config_lines(folder.config),
     ]
-    lines += [f"  {line}" for line in (*_boat_lines(folder.config), *changed_settings(folder.config))]
     for entry in entries:
         names = [name for name in ("latest", "best") if manifest[name] == entry["file"]]
         marks = f" ({', '.join(names)})" if names else ""

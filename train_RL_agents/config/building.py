@@ -32,11 +32,6 @@ def make_observation_spec(world: WorldConfig) -> ObservationSpec:
     return ObservationSpec(observation_entries(world), round(largest, 3))
 
 
-def num_world_actions(config: TrainConfig[Any]) -> int:
-    """Return the number of discrete actions of the vessels of ``config.world``."""
-    return config.world.vessel.num_actions
-
-
 def require_compatible_teacher(config: TrainConfig[Any], teacher: TrainConfig[Any], name: str) -> None:
     """Check that a teacher was trained for the environment, observations, thrust commands and time steps of a run.
 

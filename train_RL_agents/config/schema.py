@@ -105,18 +105,16 @@ class TrainingSchedule:
                 value = getattr(self, name)
                 require(value == getattr(TrainingSchedule, name), f"training_schedule.{name}", value, allowed)
         require(len(self.levels) > 0, "training_schedule.levels", self.levels, "one or more")
-        weights, starts = self._weights(), self._starts()
+        weights, starts = self._weights_and_starts()
         require(sum(weights) > 0.0, "training_schedule.levels: weight", weights, "above 0 in sum")
-        is_valid = starts[0] == 0 and list(starts) == sorted(starts)
+        is_valid = starts[0] == 0 and starts == tuple(sorted(starts))
         require(is_valid, "training_schedule.levels: starts_at", starts, "increasing, the first 0")
         is_valid = not any(starts) or {*weights} == {1.0}
         require(is_valid, "training_schedule.levels: weight", weights, "left out beside starts_at")
 
-    def _weights(self) -> tuple[float, ...]:
-        return tuple(level.weight for level in self.levels)
-
-    def _starts(self) -> tuple[int, ...]:
-        return tuple(level.starts_at for level in self.levels)
+    def _weights_and_starts(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Return the weights of the levels, and the env-steps at which they begin."""
+        return tuple(level.weight for level in self.levels), tuple(level.starts_at for level in self.levels)
 
     @property
     def max_robots(self) -> int:
@@ -125,7 +123,7 @@ class TrainingSchedule:
 
     def curriculum(self) -> Curriculum:
         """Return the schedule as the Curriculum from which the world draws training scenarios."""
-        weights, starts = self._weights(), self._starts()
+        weights, starts = self._weights_and_starts()
         return Curriculum(
             convert_levels(Level, self.levels),
             weights if {*weights} != {1.0} else (),

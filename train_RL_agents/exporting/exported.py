@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 from train_RL_agents.agents import Agent
-from train_RL_agents.config.building import make_agent, num_world_actions
+from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import restore_config
 from train_RL_agents.evaluation import contenders
 from train_RL_agents.evaluation.contenders import Contender
@@ -95,7 +95,7 @@ def find_contender(name: str, which: str, device: torch.device) -> Contender:
     if not isinstance(saved, dict) or not is_nonnegative_int(steps):
         raise ConfigError(f"{contract}: does not say how the policy was made; export it again")
     config = restore_config(saved, str(contract))
-    actions, spec = num_world_actions(config), None
+    actions, spec = config.world.vessel.num_actions, None
     if not config.env.is_built_in:
         try:
             spec = ObservationSpec.from_dict(content.get("spec"))

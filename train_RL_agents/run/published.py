@@ -23,7 +23,7 @@ from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 from marinenav_env.support.files import open_regular
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
-from train_RL_agents.config.building import make_agent, num_world_actions
+from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.arrays import may_call_builtins, read_arrays, require_archive, stores_all_elements
@@ -279,7 +279,7 @@ def _make_untrained(agent_type: str) -> Agent[Any]:
     config = published_config(agent_type)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return make_agent(config, num_world_actions(config), torch.device("cpu"))
+        return make_agent(config, config.world.vessel.num_actions, torch.device("cpu"))
 
 
 def _mismatches(agent: Agent[Any], weights: dict[str, Tensor]) -> list[str]:
