@@ -593,7 +593,8 @@ class MarineNavEnv(EnvBase):
             outcome: outcome of the step that led to this state; None at the start of a step.
         """
         now = world.now
-        return self._as_tensordict(now.observation, controlled_robots(now), outcome, now.statistics)
+        active = controlled_robots(now).clone()  # no part of the state, which a write to the mask would change
+        return self._as_tensordict(now.observation, active, outcome, now.statistics)
 
     def _as_tensordict(
         self,

@@ -16,8 +16,10 @@ from marinenav_env.rules.reward import ROLE_TERMS
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from tests.marinenav_env.env_helpers import (
+    ACTION,
     KINDS,
     LEVELS,
+    MASK,
     MIXTURE,
     REWARD,
     SHORT,
@@ -71,6 +73,15 @@ def test_a_reset_takes_no_seed() -> None:
     """It would have no effect; set_seed has."""
     with pytest.raises(TypeError, match="unexpected keyword argument 'seed'"):
         make().reset(seed=1)
+
+
+def test_writing_to_a_mask_ends_no_robot() -> None:
+    env = make()
+    first = env.reset()
+    second = env.step(first.clone().set(ACTION, actions_of(env, 1)[0]))["next"]
+    for td in (first, second, env.step_and_maybe_reset(env.rand_action(env.reset()))[1]):
+        td[MASK].fill_(False)
+        assert env.state.active.any()
 
 
 def test_a_batch_has_one_time_step() -> None:
