@@ -60,7 +60,10 @@ def find_invalid_actions(action: Tensor, acting: Tensor, pairs: int | None) -> T
 
 
 def commands_of_discrete_actions(vessel: VesselConfig) -> Tensor:
-    """Return the continuous actions [A, 2] in [-1, 1] (left, right) that command the same as the A discrete actions."""
+    """Return the continuous actions [A, 2] in [-1, 1] (left, right) that are closest to the A discrete actions.
+
+    They command the same thrust rates up to ``max_thrust_rate``, of which the largest counts if robots differ.
+    """
     sides = (vessel.left_thrust_change, vessel.right_thrust_change)
     most = vessel.max_thrust_rate
     rates = torch.cartesian_prod(*map(torch.tensor, sides))
