@@ -14,8 +14,9 @@ from torch import Tensor
 
 from marinenav_env import WorldConfig
 from marinenav_env.state import Scenario
+from marinenav_env.support.validation import require
 from train_RL_agents.evaluation import episodes as evaluation
-from train_RL_agents.evaluation.contenders import ActingOptions, combine_with_others, steering_contender
+from train_RL_agents.evaluation.contenders import ActingOptions, Contender, combine_with_others, steering_contender
 from train_RL_agents.evaluation.others import ACTION_KEY
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
@@ -85,49 +86,35 @@ class OpenLoopPolicy:
         return step.set(ACTION_KEY, action)
 
 
-class OwnCollisions(NamedTuple):
-    """Collisions of the own vessel in C episodes of a part."""
-
-    rows: Tensor
-    """[C] indices of the episodes in the part."""
-    commands: Tensor
-    """[T, C, 2] recorded commands of the own vessel, in [-1, 1]."""
-    last_step: int
-    """Number of control steps until the latest of the collisions."""
-
-
-def find_unavoidable(
-    part: Part, collided: OwnCollisions, begin: Tensor, base: WorldConfig, acting: ActingOptions, device: torch.device
+def _find_unavoidable(
+    part: Part, commands: Tensor, begin: Tensor, others: Contender | None, base: WorldConfig, device: torch.device
 ) -> Tensor:
-    """Return which collisions of a part no manoeuvre from a given step on would have avoided, [C] bool.
+    """Return which collisions no manoeuvre from a given step on would have avoided, [C] bool.
 
     Args:
-        part: part of the suite.
-        collided: C collisions in episodes of the part.
+        part: C scenarios in which the own vessel collided, in a world that ends soon after the latest collision.
+        commands: [T, C, 2] recorded commands of the own vessel, in [-1, 1].
         begin: [C] step at which manoeuvres begin.
+        others: contender that steers the other vessels; None: they behave as the scenarios say.
         base: world that the set was made from.
-        acting: options with which the part was run.
         device: device of the world.
     """
     assert isinstance(part.scenarios, Scenario)
-    manoeuvres, left = all_manoeuvres(), torch.arange(len(collided.rows))
-    world = replace(part.world, max_steps=min(part.world.max_steps, collided.last_step + STEPS_AFTER_COLLISION))
-    others = steering_contender(part, acting, device)
-    begun = 0
+    manoeuvres, left, begun = all_manoeuvres(), torch.arange(len(part.scenarios)), 0
     while begun < len(manoeuvres.first_command) and len(left):
         block = manoeuvres.block(begun, begun + FIRST_BLOCK_SIZE)
         size = len(block.first_command)
         begun += size
         each = left.repeat_interleave(size)
         tried = Manoeuvres(*(tensor.repeat(len(left), *[1] * (tensor.ndim - 1)).to(device) for tensor in block))
-        policy: Any = OpenLoopPolicy(collided.commands[:, each].to(device), begin[each].to(device), tried)
+        policy: Any = OpenLoopPolicy(commands[:, each].to(device), begin[each].to(device), tried)
         if others is not None:
             policy = combine_with_others(policy, others, base)
         ended = evaluation.evaluate(
-            policy, part.scenarios[collided.rows[each]], world, continuous=True, device=device, drop_ended=False
+            policy, part.scenarios[each], part.world, continuous=True, device=device, drop_ended=False
         )
         left = left[ended.collision.view(-1, size).all(-1)]
-    hopeless = torch.zeros(len(collided.rows), dtype=torch.bool)
+    hopeless = torch.zeros(len(part.scenarios), dtype=torch.bool)
     hopeless[left] = True
     return hopeless
 
@@ -205,13 +192,20 @@ def find_unavoidable_in_set(
     """
     hopeless, first = torch.zeros_like(examined), 0
     for part in chosen.parts:
+        assert isinstance(part.scenarios, Scenario)
         rows = first + torch.arange(len(part.scenarios))
         rows = rows[examined[rows]]
         if len(rows):
             rate = part.world.vessel.max_thrust_rate
             commands = recording.actions[:, rows, 0] / (rate[0] if isinstance(rate, tuple) else rate)
-            collided = OwnCollisions(rows - first, commands, int(recording.steps[rows].max()))
-            hopeless[rows] = find_unavoidable(part, collided, begin[rows], world, acting, device)
+            # The recorded commands are repeated as continuous actions.
+            fastest = float(commands.abs().max())
+            allowed = "at most 1 where it is to be found which collisions are unavoidable"
+            require(fastest <= 1.0 + 1e-6, "thrust change / world.vessel.max_thrust_rate", fastest, allowed)
+            most = min(part.world.max_steps, int(recording.steps[rows].max()) + STEPS_AFTER_COLLISION)
+            collided = replace(part, world=replace(part.world, max_steps=most), scenarios=part.scenarios[rows - first])
+            others = steering_contender(part, acting, device)
+            hopeless[rows] = _find_unavoidable(collided, commands, begin[rows], others, world, device)
         first += len(part.scenarios)
     return hopeless
 
@@ -230,8 +224,8 @@ def safety_metrics(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | 
         int((found[name] & rows).sum()) for name in ("collision", "unavoidable", "unavoidable_at_sight")
     )
     metrics: dict[str, float | None] = {}
-    for name, safe, count in (("no_collision", total, total), ("avoided", total - hopeless, total - hopeless)):
-        kept = safe - (collisions - (total - count))
+    for name, count in (("no_collision", total), ("avoided", total - hopeless)):
+        kept = total - collisions
         low, high = wilson_interval(kept, count)
         metrics |= {name: kept / count if count else None}
         metrics |= {f"{name}_low": low if count else None, f"{name}_high": high if count else None}

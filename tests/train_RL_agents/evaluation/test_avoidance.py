@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from marinenav_env import GROUP, WorldConfig
+from marinenav_env import GROUP, ConfigError, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.evaluation import avoidance
@@ -90,6 +90,14 @@ def test_a_collision_is_unavoidable_if_no_manoeuvre_avoids_it():
         "unavoidable": [True, False],
         "unavoidable_at_sight": [True, False],
     }
+
+
+def test_commands_that_cannot_be_repeated_are_refused():
+    chosen = encounters(NEAR)
+    _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    faster = replace(recording, actions=recording.actions + 1500.0)
+    with pytest.raises(ConfigError, match=r"max_thrust_rate=[\d.]+: must be at most 1 where"):
+        collision_masks(chosen, faster, WORLD, ACTING, CPU)
 
 
 @pytest.mark.heavy

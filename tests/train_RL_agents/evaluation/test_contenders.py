@@ -64,6 +64,15 @@ def test_others_of_a_suite_are_shipped_whatever_the_working_directory_holds(tmp_
     assert steering_contender(replace(part, others=""), ActingOptions(), CPU) is None
 
 
+def test_discrete_actions_that_no_continuous_one_equals_are_refused_beside_other_policies():
+    """They would be slowed down to max_thrust_rate without a word."""
+    vessel = replace(WORLD.vessel, left_thrust_change=(0.0, 1500.0, -1000.0, 500.0, 1000.0))
+    world = replace(WORLD, vessel=vessel)
+    part = replace(two_parts().parts[0], world=world, only_own=True, others="straight")
+    with pytest.raises(ConfigError, match=r"left_thrust_change=.*: must be at most 1000 N/s \(max_thrust_rate\)"):
+        run_set(contender("DQN"), ScenarioSet("one", ("a",), (part,), 0), world, ActingOptions(), CPU)
+
+
 def two_parts():
     first, second = (draw_scenarios(WORLD, (Level(robots, 0, robots, 20.0),), (2,), robots) for robots in (3, 2))
     second.level = torch.ones_like(second.level)
