@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env import ConfigError, WorldConfig, observation_entries
+from marinenav_env.config import VesselConfig
+from marinenav_env.scenarios.parameters import COMMAND_FIELDS
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.actions import commands_of_discrete_actions
 from marinenav_env.support.validation import is_number, require
@@ -19,7 +21,7 @@ from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation import episodes as evaluation
-from train_RL_agents.evaluation.episodes import Episodes, step_bytes
+from train_RL_agents.evaluation.episodes import step_bytes
 from train_RL_agents.evaluation.others import (
     ACTION_KEY,
     control_robot_0,
@@ -34,6 +36,7 @@ from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback, StepShare
 from train_RL_agents.networks.observation import OBSERVATION_KEY, Observation, ObservationSpec, to_observation
 from train_RL_agents.policy_wrapper import QUANTILES_KEY, RISK_KEY, SCORES_KEY, PolicyWrapper
+from train_RL_agents.results.rows import Episodes
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import POLICY_PATTERN, missing_path_hint, resolve_path
 from train_RL_agents.utils.memory import require_memory
@@ -350,6 +353,21 @@ def steering_contender(part: Part, acting: ActingOptions, device: torch.device) 
     return acting.others or (shipped_contender(part.others, device) if part.others else None)
 
 
+def _equivalent_commands(vessel: VesselConfig) -> Tensor:
+    """Return the continuous actions [A, 2] that command the same as the A discrete actions.
+
+    Raises:
+        ConfigError: when a discrete action is faster than any continuous one.
+    """
+    rate = vessel.max_thrust_rate
+    most = max(rate) if isinstance(rate, tuple) else rate
+    for name in COMMAND_FIELDS:
+        values = getattr(vessel, name)
+        allowed = f"at most {most:g} N/s (max_thrust_rate) where another policy steers the other vessels"
+        require(max(map(abs, values)) <= most, f"world.vessel.{name}", values, allowed)
+    return commands_of_discrete_actions(vessel)
+
+
 def combine_with_others(policy: Policy, others: Contender, world: WorldConfig) -> Policy:
     """Combine a policy with continuous actions, for robot 0, with another contender, for all other robots.
 
@@ -368,7 +386,7 @@ def combine_with_others(policy: Policy, others: Contender, world: WorldConfig) -
         require(is_measured, "--others", others.name, f"a policy that observes {', '.join(observation_entries(world))}")
         theirs = with_object_slots(theirs, sensor.slots)
         if not others.continuous:
-            theirs = with_continuous_actions(theirs, commands_of_discrete_actions(others.trained.config.world.vessel))
+            theirs = with_continuous_actions(theirs, _equivalent_commands(others.trained.config.world.vessel))
     return with_others(policy, theirs)
 
 
@@ -376,13 +394,11 @@ def _policy_for_part(
     contender: Contender, policy: Policy, part: Part, world: WorldConfig, acting: ActingOptions, device: torch.device
 ) -> tuple[Policy, bool]:
     """Return a policy for all robots of a part, shielded if requested, and whether its actions are continuous."""
-    others, pairs = (
-        steering_contender(part, acting, device),
-        None if contender.continuous else commands_of_discrete_actions(world.vessel),
-    )
+    others = steering_contender(part, acting, device)
     if acting.shield is not None:
         policy = Shield(policy, world, part, contender.continuous, acting.shield)
     if others is not None:
+        pairs = None if contender.continuous else _equivalent_commands(world.vessel)
         return combine_with_others(with_continuous_actions(policy, pairs), others, world), True
     if part.only_own:
         policy = control_robot_0(policy, None if contender.continuous else world.vessel)
@@ -421,8 +437,7 @@ def run_set(
     for part in chosen.parts:
         require_memory(f"running {len(part.scenarios):,} episodes", _part_bytes(part, name))
     policy = contender.make_policy(world, acting)
-    episodes, recordings = [], []
-    ended = 0
+    episodes, recordings, ended = [], [], 0
     for part in chosen.parts:
         observed = contender.with_own_slots(part.world)
         steers, is_continuous = _policy_for_part(contender, policy, part, world, acting, device)
@@ -438,12 +453,12 @@ def run_set(
         }
         ended += len(part.scenarios)
         if name is None:
-            episodes.append(_with_group_indices(evaluation.evaluate(steers, part.scenarios, observed, **options), part))
-            continue
-        groups = _group_names(part, chosen.groups)
-        seen, recording = record(steers, part.scenarios, observed, name=name, groups=groups, **options)
-        episodes.append(_with_group_indices(seen, part))
-        recordings.append(recording)
+            seen = evaluation.evaluate(steers, part.scenarios, observed, **options)
+        else:
+            groups = _group_names(part, chosen.groups)
+            seen, recording = record(steers, part.scenarios, observed, name=name, groups=groups, **options)
+            recordings.append(recording)
+        episodes.append(seen if part.levels is None else replace(seen, level=torch.tensor(part.levels)))
     names = [item.name for item in fields(Episodes)]
     joined = Episodes(**{column: torch.cat([getattr(seen, column) for seen in episodes]) for column in names})
     if not recordings:
@@ -487,11 +502,6 @@ def _check_fit(contender: Contender, chosen: ScenarioSet) -> None:
             commands,
             f"{pairs} pairs, which the policy {contender.trained.path} chooses from",
         )
-
-
-def _with_group_indices(episodes: Episodes, part: Part) -> Episodes:
-    """Return the episodes of a part with the group indices that the part lists, if it lists any."""
-    return episodes if part.levels is None else replace(episodes, level=torch.tensor(part.levels))
 
 
 def _group_names(part: Part, names: Sequence[str]) -> list[str]:

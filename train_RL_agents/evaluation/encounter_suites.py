@@ -23,7 +23,7 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.scenarios.draws import GeneratorDraws
 from marinenav_env.scenarios.encounters import draw_courses, starts_and_goals
 from marinenav_env.state import Scenario
-from train_RL_agents.evaluation.rules_suite import moving_vessels, slow_vessel_thrust, with_slow_vessel
+from train_RL_agents.evaluation.rules_suite import moving_vessels, with_slow_vessel
 
 IMAZU_COURSES: tuple[tuple[float, ...], ...] = (
     (180,), (270,), (0,), (45,), (180, -90), (-10, -45), (0, -45), (180, -90), (-30, -90),
@@ -93,7 +93,7 @@ def meeting_scenarios(
     scenarios.level = torch.as_tensor(group).expand(len(course)).clone()
     new_world = replace(world, scenario=replace(world.scenario, width=length * MAP_SIDE, height=length * MAP_SIDE))
     if slow is not None:
-        new_world = with_slow_vessel(new_world, robots, slow, slow_vessel_thrust(world, SLOW_MAX_THRUST))
+        new_world = with_slow_vessel(new_world, robots, slow, SLOW_MAX_THRUST)
     return new_world, scenarios
 
 

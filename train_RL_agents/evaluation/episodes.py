@@ -22,7 +22,6 @@ from marinenav_env.state import Scenario
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, can_shrink_batch
 from train_RL_agents.evaluation.tally import CHECK_INTERVAL, Policy, ProgressCallback, StepCallback, Tally, Transition
 from train_RL_agents.results.rows import Episodes
-from train_RL_agents.results.statistics import wilson_interval
 from train_RL_agents.utils.memory import require_memory
 
 _BYTES_PER_PAIR = 544
@@ -187,14 +186,3 @@ def _rows_to_keep(running: Tensor) -> Tensor | None:
     if size >= len(running):
         return None
     return running.to(torch.int8).argsort(descending=True, stable=True)[:size].sort().values
-
-
-__all__ = [
-    "Episodes",
-    "Policy",
-    "StepCallback",
-    "Transition",
-    "draw_scenarios",
-    "evaluate",
-    "wilson_interval",
-]

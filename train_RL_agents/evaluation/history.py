@@ -16,11 +16,11 @@ from marinenav_env import MarineNavEnv
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, scenario_text
 from marinenav_env.support.validation import is_nonnegative_int, is_number
 from train_RL_agents.agents import Agent
-from train_RL_agents.evaluation.episodes import Episodes, can_share_code, draw_scenarios, evaluate, make_evaluation_env
+from train_RL_agents.evaluation.episodes import can_share_code, draw_scenarios, evaluate, make_evaluation_env
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation, can_shrink_batch
 from train_RL_agents.evaluation.tally import ProgressCallback, Transition
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.results.rows import nonfinite_to_none, stored_arrays
+from train_RL_agents.results.rows import Episodes, nonfinite_to_none, stored_arrays
 from train_RL_agents.run.run_folder import RunFolder, record_policy
 
 _MAX_DRAWING_SHARE = 0.02

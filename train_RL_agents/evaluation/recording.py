@@ -26,9 +26,10 @@ from marinenav_env.state import Scenario, State
 from marinenav_env.support.files import parse_json
 from marinenav_env.support.validation import MAX_FLOAT, is_nonnegative_int, is_number, is_printable_text, require
 from train_RL_agents.evaluation.episode_constants import episode_constants, to_host
-from train_RL_agents.evaluation.episodes import Episodes, evaluate
+from train_RL_agents.evaluation.episodes import evaluate
 from train_RL_agents.evaluation.tally import Policy, StepCallback, Transition
 from train_RL_agents.policy_wrapper import QUANTILES_KEY, SCORES_KEY
+from train_RL_agents.results.rows import Episodes
 from train_RL_agents.utils.arrays import MAX_FILE_SIZE, read_arrays
 from train_RL_agents.utils.files import write_atomically
 

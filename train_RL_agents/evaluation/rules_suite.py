@@ -63,14 +63,6 @@ ENCOUNTERS: dict[str, Encounter] = {
 }
 
 
-def slow_vessel_thrust(world: WorldConfig, thrust: float) -> float:
-    """Return the largest thrust of a slow vessel per side (N): ``thrust``, scaled for a boat with a name."""
-    if world.vessel.name == VesselConfig.name:
-        return thrust
-    most = world.vessel.max_thrust
-    return thrust / DEFAULT_MAX_THRUST * (max(most) if isinstance(most, tuple) else most)
-
-
 def with_slow_vessel(world: WorldConfig, robots: int, slot: int, thrust: float) -> WorldConfig:
     """Return a world in which one vessel has weaker thrusters.
 
@@ -78,10 +70,12 @@ def with_slow_vessel(world: WorldConfig, robots: int, slot: int, thrust: float) 
         world: world whose strongest thrusters the other vessels have.
         robots: number of vessels.
         slot: index of the slow vessel.
-        thrust: largest thrust per side of the slow vessel (N).
+        thrust: largest thrust per side of the slow vessel (N), which is scaled for a boat with a name.
     """
     most = world.vessel.max_thrust
     strongest = max(most) if isinstance(most, tuple) else most
+    if world.vessel.name != VesselConfig.name:
+        thrust = thrust / DEFAULT_MAX_THRUST * strongest
     limits = tuple(thrust if robot == slot else strongest for robot in range(robots))
     return replace(world, vessel=replace(world.vessel, max_thrust=limits))
 

@@ -17,7 +17,6 @@ from marinenav_env.support.validation import require
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.evaluation import avoidance
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect, run_set
-from train_RL_agents.evaluation.episodes import Episodes
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, compliance_metrics, encounter_outcomes
 from train_RL_agents.evaluation.seamanship import (
@@ -30,7 +29,7 @@ from train_RL_agents.evaluation.selection import choose_scenarios, default_sched
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES_SUITE, UNRULY_SUITE, ScenarioSet
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback, StepShare
-from train_RL_agents.results.rows import count_clear_situations, group_masks, paired_differences
+from train_RL_agents.results.rows import Episodes, count_clear_situations, group_masks, paired_differences
 from train_RL_agents.results.statistics import hours_per
 from train_RL_agents.utils.provenance import software_versions
 

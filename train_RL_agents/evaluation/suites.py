@@ -30,7 +30,7 @@ from train_RL_agents.evaluation.encounter_suites import (
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.packaged_suites import packaged_suite
-from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios, slow_vessel_thrust, with_slow_vessel
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios, with_slow_vessel
 from train_RL_agents.evaluation.unruly_suite import GROUP_NAMES, unruly_scenarios
 from train_RL_agents.utils.closest import did_you_mean
 
@@ -108,9 +108,8 @@ def level_names(count: int) -> tuple[str, ...]:
 
 
 def scaled_levels(world: WorldConfig, levels: tuple[Level, ...] = LEVELS) -> tuple[Level, ...]:
-    """Return levels scaled by the factors of a world on lengths and speeds; unchanged if both are 1."""
-    scale, speed = world.scenario.scale, world.scenario.speed_scale
-    return levels if scale == speed == 1.0 else tuple(scaled_level(level, scale, speed) for level in levels)
+    """Return levels scaled by the factors of a world on lengths and speeds."""
+    return tuple(scaled_level(level, world.scenario.scale, world.scenario.speed_scale) for level in levels)
 
 
 def _make_levels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
@@ -248,9 +247,8 @@ def _make_rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
         scale = world.scenario.scale, world.scenario.speed_scale
         drawn = encounter_scenarios(encounter, world.vessel, episodes, seed + index, scale)
         # A vessel that is overtaken has weaker thrusters.
-        thrust, encounter_world = encounter.other_thrust, world
-        if thrust is not None:
-            encounter_world = with_slow_vessel(world, 2, 1, slow_vessel_thrust(world, thrust))
+        thrust = encounter.other_thrust
+        encounter_world = world if thrust is None else with_slow_vessel(world, 2, 1, thrust)
         parts.append(Part(encounter_world, with_group(drawn, index)))
     return tuple(ENCOUNTERS), tuple(parts)
 

@@ -23,7 +23,7 @@ from marinenav_env.scenarios.encounter_sampler import ONSET_LEAD_TIMES
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.encounter_suites import COURSES_BY_KIND, SLOW_MAX_THRUST, SLOW_SPEED_SHARE, VESSEL_SPEED
-from train_RL_agents.evaluation.rules_suite import moving_vessels, slow_vessel_thrust, with_slow_vessel
+from train_RL_agents.evaluation.rules_suite import moving_vessels, with_slow_vessel
 from train_RL_agents.evaluation.unruly_suite import INSTANT_BEHAVIOURS
 
 COURSE, PASSING_SIDE, PACE, DISTANCE, LEAD = range(5)
@@ -155,7 +155,7 @@ def encounter_batches(encounters: Encounters, world: WorldConfig) -> Iterator[En
             continue
         chosen, slowed = encounters.rows(rows), world
         if slow:
-            slowed = with_slow_vessel(world, 1 + chosen.cell.shape[1], 0, slow_vessel_thrust(world, SLOW_MAX_THRUST))
+            slowed = with_slow_vessel(world, 1 + chosen.cell.shape[1], 0, SLOW_MAX_THRUST)
         yield EncounterBatch(rows, slowed, _scenarios(chosen, slow, world))
 
 

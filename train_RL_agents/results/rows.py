@@ -202,14 +202,13 @@ def count_clear_situations(situations: Sequence[int], collisions: Sequence[bool]
 # Pairs on the same episodes ---------------------------------------------------------------------
 
 
-def paired_difference(first: Episodes, other: Episodes, level: int | None = None, seed: int = 0) -> dict[str, Any]:
+def paired_difference(first: Episodes, other: Episodes, level: int | None = None) -> dict[str, Any]:
     """Compare the success of two policies, episode by episode, so that difficulty cancels.
 
     Args:
         first: episodes of the policy that the other is compared with.
         other: episodes of the other policy on the same scenarios, in the same order.
         level: level or group whose episodes count; None: all.
-        seed: seed of the bootstrap.
 
     Returns:
         ``difference`` of success rates, other less first, with its 95% paired bootstrap interval; the numbers of
@@ -218,7 +217,7 @@ def paired_difference(first: Episodes, other: Episodes, level: int | None = None
     rows = first._rows(level)
     ours, theirs = other.success[rows], first.success[rows]
     won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
-    value, low, high = paired_success_difference(won, lost, len(ours), seed)
+    value, low, high = paired_success_difference(won, lost, len(ours))
     return {
         "difference": value,
         "difference_low": float(low),

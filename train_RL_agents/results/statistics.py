@@ -47,11 +47,11 @@ class Estimate(NamedTuple):
 # Shares, means and ratios -----------------------------------------------------------------------
 
 
-def wilson_interval(count: int, total: int, z: float = Z_95) -> tuple[float, float]:
-    """Return the confidence interval of count / total (Wilson, JASA 1927), 95% by default; (0, 1) for a total of 0."""
+def wilson_interval(count: int, total: int) -> tuple[float, float]:
+    """Return the 95% confidence interval of count / total (Wilson, JASA 1927); (0, 1) for a total of 0."""
     if total == 0:
         return 0.0, 1.0
-    share = count / total
+    share, z = count / total, Z_95
     centre = (share + z * z / (2 * total)) / (1 + z * z / total)
     half = math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
     half *= z / (1 + z * z / total)
@@ -269,7 +269,7 @@ def paired_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> Estimat
     return bootstrap(float(sides[0].mean() - sides[1].mean()), sample)
 
 
-def paired_success_difference(won: int, lost: int, total: int, seed: int = 0) -> Estimate:
+def paired_success_difference(won: int, lost: int, total: int) -> Estimate:
     """Estimate the difference of success rates of two policies on the same episodes.
 
     An episode's difference is -1, 0 or 1, so that drawing N episodes with replacement is one
@@ -279,7 +279,6 @@ def paired_success_difference(won: int, lost: int, total: int, seed: int = 0) ->
         won: number of episodes in which only the first succeeds.
         lost: number of episodes in which only the second succeeds.
         total: number of all episodes.
-        seed: seed of the bootstrap.
     """
     shares = np.array([won, lost, total - won - lost]) / total
 
@@ -287,7 +286,7 @@ def paired_success_difference(won: int, lost: int, total: int, seed: int = 0) ->
         drawn = rng.multinomial(total, shares, number)
         return np.asarray((drawn[:, 0] - drawn[:, 1]) / total)
 
-    return bootstrap((won - lost) / total, sample, PAIRED_BOOTSTRAP_SAMPLES, seed)
+    return bootstrap((won - lost) / total, sample, PAIRED_BOOTSTRAP_SAMPLES)
 
 
 def sign_test(won: int, lost: int) -> float:

@@ -22,10 +22,10 @@ from train_RL_agents.evaluation.episodes import (
     evaluate,
     make_evaluation_env,
     step_bytes,
-    wilson_interval,
 )
 from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
 from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.results.statistics import wilson_interval
 
 close = pytest.approx
 CPU = torch.device("cpu")

@@ -53,11 +53,11 @@ def test_wilson_interval_against_published_values(count, total, low, high):
 
 
 def test_wilson_interval_solves_its_equation():
-    """Its ends are where the share lies just z standard deviations away."""
+    """Its ends are where the share lies just 1.96 standard deviations away."""
     for count, total in ((3, 17), (50, 60), (299, 300)):
-        for end in wilson_interval(count, total, z=1.7):
+        for end in wilson_interval(count, total):
             deviation = math.sqrt(end * (1.0 - end) / total)
-            assert abs(count / total - end) == pytest.approx(1.7 * deviation)
+            assert abs(count / total - end) == pytest.approx(1.959964 * deviation)
 
 
 def test_wilson_interval_ends_at_0_and_1_exactly():
