@@ -1,9 +1,10 @@
 """Model predictive path integral control (Williams, Aldrich and Theodorou, JGCD 40(2), 2017).
 
 A plan has a course, relative to the direction to the goal, and a speed for every one of a few segments. Plans around
-the current one are sampled, the vessel is simulated along every plan with the world's dynamics, and the next plan is
-their mean, weighted by exp(-cost / temperature). Other objects keep their velocity. Every step starts from the plan
-straight to the goal with the same samples, so that the controller needs neither memory nor random numbers.
+the current one are sampled, the vessel is simulated along every plan with the world's dynamics, but with ideal
+thrusters, and the next plan is their mean, weighted by exp(-cost / temperature). Other objects keep their velocity.
+Every step starts from the plan straight to the goal with the same samples, so that the controller needs neither memory
+nor random numbers.
 
 ``MPPIRules`` adds the rules of the sea to the cost: a vessel that gives way, or meets another head-on, should pass on
 the side that the rules require (see rules.roles). When overtaking, both sides are allowed.
@@ -22,6 +23,8 @@ from marinenav_env.rules.roles import GIVE_WAY, HEAD_ON, RelativeMotion, roles
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.state import State
+from marinenav_env.support.validation import require
+from marinenav_env.vessels import HYDRODYNAMIC_COEFFICIENTS
 from train_RL_agents.baselines.base import Baseline
 from train_RL_agents.networks.observation import Observation
 
@@ -63,10 +66,16 @@ class MPPI(Baseline):
     def __init__(self, world: WorldConfig) -> None:
         super().__init__(world)
         self.step = world.dt * world.substeps
+        for name in HYDRODYNAMIC_COEFFICIENTS:
+            value = getattr(world.vessel, name)
+            is_shared = not isinstance(value, tuple)
+            require(is_shared, f"world.vessel.{name}", value, "one number for all robots of a baseline that plans")
         reached = world.vessel.goal_distance
         self.goal_distance = max(reached) if isinstance(reached, tuple) else reached
         parameters, _ = build_parameters([world], 1, torch.device("cpu"), torch.float32)
-        self.vessel = parameters.vessel
+        vessel, extras = parameters.vessel, parameters.extras
+        # Ideal thrusters are as far apart as the hull is wide.
+        self.vessel = vessel if extras is None else vessel.replace(width=extras.spacing)
         noise = torch.randn(NUM_SAMPLES // 2, NUM_SEGMENTS, 2, generator=torch.Generator().manual_seed(0))
         noise[0] = 0.0
         self.samples = torch.cat((noise, -noise)) * torch.tensor([COURSE_STD, SPEED_STD])

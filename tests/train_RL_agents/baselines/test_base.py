@@ -31,6 +31,14 @@ def test_baselines_need_one_vessel_for_all():
         BASELINES["straight"](world)
 
 
+def test_plans_need_one_drag_for_all():
+    """They were simulated with that of the first robot for all."""
+    world = WorldConfig(vessel=VesselConfig(yV=(-100.0, -900.0)))
+    BASELINES["orca"](world)
+    with pytest.raises(ConfigError, match=r"world.vessel.yV=.*: must be one number for all robots of a baseline that"):
+        BASELINES["mppi"](world)
+
+
 def test_constants_for_the_published_vessel_are_said_to_be_used_for_another():
     with pytest.warns(UserWarning, match="ORCA: its distances, times and speeds .* not adapted to otter"):
         BASELINES["orca"](scaled_world("otter"))

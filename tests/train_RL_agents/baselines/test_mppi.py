@@ -7,6 +7,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.physics.thrust import ThrustController
+from marinenav_env.vessels import scaled_world
 from tests.oracle import dynamics, roles
 from tests.train_RL_agents.observed import observations
 from train_RL_agents.baselines import mppi
@@ -34,6 +35,13 @@ def test_plans_are_predicted_as_the_scalar_model_moves(monkeypatch):
         rates = WORLD.vessel.max_thrust_rate * controller(seen, wanted)
         state = dynamics.control_step(state, vessel, tuple(rates.tolist()), [], 0.5)
         assert found[step].tolist() == pytest.approx(state[:2], abs=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore:MPPI. its distances")
+def test_the_thrusters_of_plans_are_as_far_apart_as_those_of_the_vessel():
+    world = scaled_world("otter")
+    assert world.vessel.width != world.vessel.actuators.spacing
+    assert MPPI(world).vessel.width.item() == pytest.approx(world.vessel.actuators.spacing)
 
 
 def test_who_gives_way_is_that_of_the_scalar_roles():
