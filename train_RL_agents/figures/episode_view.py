@@ -48,8 +48,8 @@ class EpisodeView(VesselTracks):
     turn: Floats
     """[T+1, R] turn to starboard that the rule requires (rad)."""
     quantiles: Floats | None
-    """[T+1, R, N] quantiles of the return of the chosen action, unscaled unless ``scaled``; the last frame repeats the
-    previous one. None if the policy does not estimate them."""
+    """[T+1, R, N] quantiles of the return of the chosen action, unscaled unless ``has_scaled_quantiles``; the last
+    frame repeats the previous one. None if the policy does not estimate them."""
     scores: Floats | None
     """[T+1, R, A] the policy's scores of the pairs of ``commands``; the last frame repeats the previous one.
     None if the policy has none."""
@@ -63,7 +63,7 @@ class EpisodeView(VesselTracks):
     clearance: Floats
     """[T+1, R] distance of the disc around the hull to that of the nearest active vessel or obstacle (m); infinite
     without one, and after the vessel's end."""
-    terms: dict[str, Floats]
+    reward_terms: dict[str, Floats]
     """[T+1, R] terms of the reward of the step before the frame, by the names that reward_terms documents."""
     ranges: Floats
     """[R] detection range (m)."""
@@ -81,8 +81,8 @@ class EpisodeView(VesselTracks):
     """Settings of the rules of the sea."""
     seed: int | None
     """Seed of scenarios and noise; None if unknown."""
-    scaled: bool
-    """True if quantiles are of rewards scaled by an unknown factor."""
+    has_scaled_quantiles: bool
+    """True if ``quantiles`` are of rewards scaled by an unknown factor."""
 
     @property
     def title(self) -> str:
@@ -151,7 +151,7 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         commands=None if recording.commands is None else recording.commands[row].numpy(),
         rates=_append_zeros(select.over_time(recording.actions)),
         clearance=compute_clearance(poses[..., :2], active, radius, rocks),
-        terms=reward_terms(recording, row),
+        reward_terms=reward_terms(recording, row),
         goals=select.per_vessel(recording.goals),
         hulls=np.stack((select.per_vessel(recording.vessel_length), select.per_vessel(recording.vessel_width)), -1),
         ranges=select.per_vessel(recording.sensor_range),
@@ -167,7 +167,7 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         outcome=recording.outcomes[row],
         rules=recording.rules,
         seed=recording.seed,
-        scaled=recording.reward_scale is None,
+        has_scaled_quantiles=recording.reward_scale is None,
     )
 
 

@@ -96,7 +96,12 @@ def _policy_data(views: Sequence[EpisodeView]) -> dict[str, Any]:
     """Return the data of a policy for the page: its name, its episodes, and the zones of the rules in their world."""
     first = views[0]
     zones = {RULE_NAMES[rule]: zone_outline(rule, first.rules).tolist() for rule in (CROSSING, HEAD_ON)}
-    return {"policy": first.policy, "zones": zones, "scaled": first.scaled, "episodes": list(map(_episode_data, views))}
+    return {
+        "policy": first.policy,
+        "zones": zones,
+        "scaled": first.has_scaled_quantiles,
+        "episodes": list(map(_episode_data, views)),
+    }
 
 
 def _episode_data(view: EpisodeView) -> dict[str, Any]:
@@ -105,7 +110,7 @@ def _episode_data(view: EpisodeView) -> dict[str, Any]:
     All arrays over time are in ``data``, as differences between frames (see _delta_bytes), compressed and in base64;
     ``arrays`` has the name, the entries per vessel and the steps per unit of each.
     """
-    terms = np.stack(list(view.terms.values()), -1)
+    terms = np.stack(list(view.reward_terms.values()), -1)
     values = {name: getattr(view, name, None) for name in STEPS_PER_UNIT}
     values |= {"gap": view.clearance, "terms": terms}
     arrays = {name: array.reshape(view.frames, view.vessels, -1) for name, array in values.items() if array is not None}
@@ -122,7 +127,7 @@ def _episode_data(view: EpisodeView) -> dict[str, Any]:
         "cores": view.cores[:, :3].tolist(),
         "core_radius": float(view.cores[0, 3]) if len(view.cores) else 1.0,
         "closest": view.closest_approach,
-        "term_names": list(view.terms),
+        "term_names": list(view.reward_terms),
         "arrays": [[name, array.shape[-1], STEPS_PER_UNIT[name]] for name, array in arrays.items()],
         "data": base64.b64encode(zlib.compress(data, 9)).decode(),
         # Single precision has seven digits.

@@ -73,7 +73,7 @@ def test_scene_draws_the_same_frame_whatever_was_drawn_before():
 
 @pytest.mark.parametrize("scaled", [True, False])
 def test_scene_says_whether_returns_are_scaled(scaled):
-    scene = drawing.EpisodeScene(replace(view_of(0), scaled=scaled), 0)
+    scene = drawing.EpisodeScene(replace(view_of(0), has_scaled_quantiles=scaled), 0)
     assert ("(scaled)" in scene.returns.get_xlabel()) == scaled
 
 

@@ -172,12 +172,12 @@ def test_terms_add_up_to_the_reward(number):
     view = view_episode(recording, number)
     steps, there = int(recording.steps[row]), recording.robot_mask[row]
     reward = recording.reward[:steps, row, there].numpy()
-    assert list(view.terms) == ["progress", "rules", "time", "end"]
-    assert sum(view.terms.values())[1:] == pytest.approx(reward, abs=2e-3)
-    assert not any(term[0].any() for term in view.terms.values())
+    assert list(view.reward_terms) == ["progress", "rules", "time", "end"]
+    assert sum(view.reward_terms.values())[1:] == pytest.approx(reward, abs=2e-3)
+    assert not any(term[0].any() for term in view.reward_terms.values())
     acts = recording.active[:steps, row, there].numpy()
-    assert view.terms["time"][1:] == pytest.approx(-0.1 * acts)
-    ends = view.terms["end"][1:]
+    assert view.reward_terms["time"][1:] == pytest.approx(-0.1 * acts)
+    ends = view.reward_terms["end"][1:]
     came, hit = (getattr(recording, name)[:steps, row, there].numpy() for name in ("arrived", "collided"))
     assert ends == pytest.approx(10.0 * came - 5.0 * hit, abs=2e-3)
 
@@ -185,8 +185,8 @@ def test_terms_add_up_to_the_reward(number):
 def test_a_recording_without_weights_has_the_progress_and_the_rest():
     old = replace(small_recording(), weights=None, seed=None)
     view = view_episode(old, 1)
-    assert list(view.terms) == ["progress", "other"]
-    assert view.scaled and view.seed is None and "seed" not in view.title
+    assert list(view.reward_terms) == ["progress", "other"]
+    assert view.has_scaled_quantiles and view.seed is None and "seed" not in view.title
 
 
 def test_the_closest_approach_is_the_smallest_clearance():
@@ -199,5 +199,5 @@ def test_the_closest_approach_is_the_smallest_clearance():
 
 def test_returns_are_in_rewards_as_they_are():
     scaled, known = (view_episode(replace(small_recording(), reward_scale=scale), 1) for scale in (None, 0.1))
-    assert (scaled.scaled, known.scaled) == (True, False)
+    assert (scaled.has_scaled_quantiles, known.has_scaled_quantiles) == (True, False)
     assert known.quantiles == pytest.approx(10.0 * scaled.quantiles)

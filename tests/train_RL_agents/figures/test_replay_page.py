@@ -156,7 +156,7 @@ def test_browser_opens_long_episodes(open_page):
         if len(getattr(getattr(view, field.name), "shape", ())) > 1 and len(getattr(view, field.name)) == view.frames
     ]
     longer = {name: np.repeat(getattr(view, name), times, 0) for name in names}
-    longer["terms"] = {name: np.repeat(term, times, 0) for name, term in view.terms.items()}
+    longer["reward_terms"] = {name: np.repeat(term, times, 0) for name, term in view.reward_terms.items()}
     page = open_page([[replace(view, **longer)]] * 2)
     assert page.evaluate("replay.frames()") == times * view.frames
     assert page.evaluate("replay.positions()") == kept(view, 0)
@@ -246,7 +246,7 @@ def test_browser_shows_the_numbers_of_the_vessel(open_page):
     assert "crossing" in page.inner_text("tr.chosen")
     other = page.inner_text("[data-part=rule]")
     assert other.startswith(f"Vessel {2 - vessel} crosses from starboard: turn ")
-    terms = {name: term[frame, vessel] for name, term in view.terms.items()}
+    terms = {name: term[frame, vessel] for name, term in view.reward_terms.items()}
     assert page.evaluate("replay.terms()") == pytest.approx(terms, abs=1e-3)
     assert page.locator("[data-part=reward] tr").count() == len(terms) + 1
 
