@@ -158,7 +158,8 @@ class MarineNavEnv(EnvBase):
         kernel: str = "compiled",
         check_actions: bool = True,
     ) -> None:
-        episodes = read_scenarios(scenarios) if isinstance(scenarios, str | Path) else scenarios
+        require(config is None or isinstance(config, WorldConfig), "config", config, "a WorldConfig")
+        episodes = read_scenarios(scenarios, world=config) if isinstance(scenarios, str | Path) else scenarios
         self._scenarios = source = as_scenarios(episodes)
         _require_scenarios(source)
         count = 1 if isinstance(source, Curriculum) else len(source)
@@ -168,7 +169,6 @@ class MarineNavEnv(EnvBase):
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
         is_large_enough = total_envs is None or (is_nonnegative_int(total_envs) and total_envs >= num_envs)
         require(is_large_enough, "total_envs", total_envs, f"a whole number of at least num_envs, {num_envs}")
-        require(config is None or isinstance(config, WorldConfig), "config", config, "a WorldConfig")
         floats = (torch.float32, torch.float64)
         flags = {"continuous": continuous, "flat": flat, "episode_statistics": episode_statistics}
         flags |= {"compile_step": compile_step, "capture_step": capture_step, "check_actions": check_actions}

@@ -34,6 +34,8 @@ IMPORT_NOTE = "acting network only; all others are untrained"
 MAX_WEIGHTS_SIZE = 32 * 2**20
 """Largest size (bytes) of a file of weights, both packed and unpacked."""
 _FILE_DESCRIPTION = "a file of weights"
+_NUM_ACTIONS = 25
+"""Number of discrete actions of the published networks: five thrust rates for each of two sides."""
 _REAL_DTYPES = (np.float16, np.float32, np.float64, np.int32, np.int64)
 """Types of NumPy that are converted to tensors."""
 
@@ -279,7 +281,7 @@ def _make_untrained(agent_type: str) -> Agent[Any]:
     config = published_config(agent_type)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return make_agent(config, config.world.vessel.num_actions, torch.device("cpu"))
+        return make_agent(config, _NUM_ACTIONS, torch.device("cpu"))
 
 
 def _mismatches(agent: Agent[Any], weights: dict[str, Tensor]) -> list[str]:

@@ -15,6 +15,7 @@ from marinenav_env.scenarios.common_ocean import common_ocean_text, parse_common
 from marinenav_env.scenarios.dnv import KNOT, parse_dnv
 from marinenav_env.scenarios.reading import DATA_FOLDER, packaged_situations, read_situations
 from marinenav_env.scenarios.situations import situation_from_episode
+from marinenav_env.vessels import scaled_world
 from tests.marinenav_env.helpers import simple_episode
 
 SAMPLES = Path(__file__).parents[2] / "data"
@@ -316,6 +317,15 @@ def test_situations_have_the_vessels_and_sensors_of_a_world():
     world = replace(world, sensor=replace(world.sensor, range=15.0), vessel=replace(world.vessel, m=420.0))
     (episode,) = read_scenarios(SAMPLES / "dnv_generated.json", world=world)
     assert (episode.world.sensor.range, episode.world.vessel.m) == (15.0, 420.0)
+
+
+def test_a_world_reads_situations_for_its_own_vessels():
+    world = scaled_world("otter")
+    env = MarineNavEnv(world, scenarios=SAMPLES / "dnv_generated.json")
+    (episode,) = read_scenarios(SAMPLES / "dnv_generated.json", world=world)
+    assert env.state.pose[0, :, :2].tolist() == [pytest.approx(start[:2]) for start in episode.start]
+    with pytest.raises(ConfigError, match="config='otter': must be a WorldConfig"):
+        MarineNavEnv("otter", scenarios=SAMPLES / "dnv_generated.json")
 
 
 def test_the_package_holds_both_sets_with_their_licences():
