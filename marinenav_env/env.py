@@ -624,7 +624,10 @@ class MarineNavEnv(EnvBase):
         """
         require(mode in RENDER_MODES, "mode", mode, " or ".join(RENDER_MODES))
         levels = self._scenarios.levels if isinstance(self._scenarios, Curriculum) else ()
-        self._renderer = self._renderer or Renderer(self.config, levels)
+        has_maps = not isinstance(self._scenarios, Curriculum | Scenario)
+        maps = [episode.world.scenario for episode in self._scenarios] if has_maps else [self.config.scenario]
+        size = max(world.width for world in maps), max(world.height for world in maps)
+        self._renderer = self._renderer or Renderer(size, levels)
         if mode == "rgb_array":
             return self._renderer.image(self.world_state)
         self._renderer.show(self.world_state, fps)

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from marinenav_env.config import WorldConfig
 from marinenav_env.levels import Level
 from marinenav_env.pictures.drawing import (
     PartialRedraw,
@@ -44,15 +43,15 @@ class Renderer:
     It needs matplotlib, from the extra ``plot``.
 
     Args:
-        config: configuration of the world.
-        levels: levels of the scenarios, whose map sizes replace that of ``config`` unless they are 0.
+        map_size: width and height of the map (m); with several scenarios of a file, of the largest.
+        levels: levels of the scenarios, whose map sizes replace that one unless they are 0.
 
     Raises:
         ConfigError: when matplotlib is not installed.
     """
 
-    def __init__(self, config: WorldConfig, levels: Sequence[Level] = ()) -> None:
-        self._size = (config.scenario.width, config.scenario.height)
+    def __init__(self, map_size: tuple[float, float], levels: Sequence[Level] = ()) -> None:
+        self._size = map_size
         self._sides = {number: level.map_size for number, level in enumerate(levels)}
         self._poses: list[Tensor] = []
         self._steps, self._places = -1, torch.empty(0)

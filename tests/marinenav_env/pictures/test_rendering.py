@@ -1,15 +1,18 @@
 """Pictures of a running world, as pixels and in a window."""
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import ScenarioConfig
 from marinenav_env.pictures import rendering
 from marinenav_env.pictures.drawing import VESSEL_COLOURS
 from marinenav_env.pictures.rendering import PICTURE_SIZE, Renderer, Window
+from tests.marinenav_env.helpers import simple_episode
 
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="needs the extra plot")
 
@@ -94,7 +97,7 @@ def test_a_picture_now_and_then_is_of_the_present_episode(lengths):
     later = env.render()
     assert int(env.state.steps[0]) == 1, "of the second episode"
     assert lengths == [1, 1]
-    assert np.array_equal(later, Renderer(env.config).image(env.world_state))
+    assert np.array_equal(later, Renderer((55.0, 55.0)).image(env.world_state))
     assert not np.array_equal(later, first)
 
 
@@ -127,15 +130,21 @@ def test_a_window_that_never_waits_leaves_pictures_out(clock):
     assert not window.due(), "the user has closed it"
 
 
-def test_the_border_is_of_the_map_of_the_level(monkeypatch):
+LARGE = Curriculum((Level(1, 0, 0, 20.0, map_size=80.0),), pool_size=4, refresh_size=4)
+WIDE = replace(
+    simple_episode([(1.0, 1.0, 0.0)], [[90.0, 1.0]]), world=WorldConfig(scenario=ScenarioConfig(128.0, 40.0))
+)
+
+
+@pytest.mark.parametrize(("scenarios", "size"), [(LARGE, (80.0, 80.0)), ([WIDE], (40.0, 128.0))])
+def test_the_border_is_of_the_map_of_the_level_or_the_file(monkeypatch, scenarios, size):
     maps, draw = [], rendering.draw_map
     monkeypatch.setattr(rendering, "draw_map", lambda axes, *given: maps.append(axes) or draw(axes, *given))
-    levels = (Level(1, 0, 0, 20.0, map_size=80.0),)
-    env = MarineNavEnv(scenarios=Curriculum(levels, pool_size=4, refresh_size=4), seed=0)
+    env = MarineNavEnv(scenarios=scenarios, seed=0)
     env.reset()
     env.render()
-    border = maps[0].patches[0]
-    assert (border.get_width(), border.get_height()) == (80.0, 80.0)
+    border = maps[0].patches[0]  # x points up, as north does
+    assert (border.get_width(), border.get_height()) == size
 
 
 def test_a_window_that_never_waits_leaves_time_for_training(clock):
