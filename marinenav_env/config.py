@@ -325,8 +325,8 @@ class ScenarioConfig:
     obstacle_margin: NonNegativeFloat = 5.0
     """Least distance of obstacle centres from the edge of the map (m)."""
     clear_r: NonNegativeFloat = 10.0
-    """Least distance between starts, between goals, and of the edges of obstacles and cores from starts and goals
-    (m)."""
+    """Least distance between starts, between goals, and of the edges of obstacles and vortex cores from starts and
+    goals (m)."""
     core_radius: PositiveFloat = 0.5
     """Radius r_c of a vortex core (m)."""
     v_rel_max: PositiveFloat = 1.0

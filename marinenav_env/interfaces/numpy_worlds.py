@@ -45,7 +45,7 @@ class NumpyWorlds:
     """
 
     now: TensorDictBase
-    """Latest output of MarineNavEnv, batch [E]."""
+    """Output of the latest reset or step of MarineNavEnv, batch size [E]: group ``robots``, ``done`` and the like."""
 
     def __init__(
         self,

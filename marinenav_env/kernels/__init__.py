@@ -16,7 +16,7 @@ ended; its arguments are those of triton_world.TritonWorld."""
 
 
 def find_kernel(name: str, config: WorldConfig) -> KernelFactory | None:
-    """Return the factory of a kernel; None for ``compiled``, which uses PyTorch's operators.
+    """Return the class that steps the world by a Triton kernel for ``triton``; None for ``compiled``.
 
     Raises:
         ConfigError: when the kernel cannot be imported or lacks something that the configuration requires.

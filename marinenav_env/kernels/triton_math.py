@@ -118,7 +118,7 @@ def philox_words(source, number, use):
 
 @triton.jit
 def uniform(word):
-    """Convert words to numbers uniform on [0, 1), like philox.uniform."""
+    """Convert random 32-bit words to float32 numbers uniform on [0, 1): the upper 24 bits over 2 ** 24."""
     return (word >> 8).to(tl.float32) * 2.0**-24
 
 

@@ -105,7 +105,7 @@ _Inputs = _named(
     "_Inputs",
     (*STATE_FIELDS, *SCENARIO_FIELDS, *COMMAND_FIELDS, "scripted", "pending", "weather", "action", *SOURCE_FIELDS),
 )
-"""Inputs of a step other than its parameters."""
+"""Tensors that a step reads, besides the parameters of vessels and sensors: state, scenario, actions and noise."""
 _Parameters = _named("_Parameters", (*VESSEL_FIELDS, *SENSOR_FIELDS, *REWARD_FIELDS))
 """Parameters that the kernel reads, apart from HULL_FIELDS."""
 StepResult = _named(

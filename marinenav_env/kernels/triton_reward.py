@@ -31,7 +31,11 @@ _ASTERN = tl.constexpr(reward.MAX_PENALTY_ASTERN_SPEED)
 
 @triton.jit
 def step_reward(before, after, phi, collided, arrived, numbers, parameter):
-    """Return the published reward, like the sum of reward.published_terms."""
+    """Return the published reward of a robot: progress, a constant, the COLREGs term, and that of arrival or collision.
+
+    ``before`` and ``after`` are distances to the goal (m), ``phi`` the required turn (rad), ``numbers``
+    pointers to the weights of the terms and ``parameter`` their offset for this environment.
+    """
     event = tl.where(arrived, tl.load(numbers.goal_reward + parameter), 0.0)
     event = tl.where(collided, tl.load(numbers.collision_penalty + parameter), event)
     shaping = tl.load(numbers.timestep_penalty + parameter) + (before - after)

@@ -239,10 +239,10 @@ def _assume_steerage(state: State, seen: RelativeMotion, chosen: Tensor, min_spe
 
 
 def _passage_penalty(share: Tensor, role: Tensor, margin: float) -> Tensor:
-    """Return the penalty for a passage, [R, R, E], before the factor for the current distance.
+    """Return the penalty [R, R, E] of each vessel (first axis) for how it is about to pass each other one (second).
 
     Args:
-        share: signed distance at the closest approach over the passing distance.
+        share: distance at the closest approach over the passing distance, negative on the wrong side.
         role: roles of the vessels; the penalty is 0 for those that need not keep clear.
         margin: ``passing_margin`` as a share of the passing distance; 0: none.
     """

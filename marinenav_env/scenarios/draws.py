@@ -95,9 +95,9 @@ class CounterDraws:
 
     @property
     def can_draw_parts(self) -> bool:
-        """Return whether numbers can be drawn for some scenarios alone, or for the first candidates alone.
+        """Return whether numbers may be drawn for a part of the scenarios, or for the first candidates of each alone.
 
-        This requires free host reads, which find the scenarios that need more candidates.
+        Which scenarios need more candidates must then be read on the host, which is free on a CPU only.
         """
         return host_reads_are_free(self.source.environment.device)
 

@@ -97,7 +97,8 @@ class Episode:
     seed: int = 0
     """Seed that the scenario was drawn from, stored for information only."""
     behaviour: list[str] = field(default_factory=list)
-    """For each robot, one of levels.BEHAVIOURS, or "" if actions control it; an empty list if actions control all."""
+    """For each robot, what it does instead of obeying actions, such as "stop" (levels.BEHAVIOURS), or "" if actions
+    control it; an empty list if actions control all."""
     onset: list[float] = field(default_factory=list)
     """For each robot, the time at which its behaviour begins (s); empty without behaviours."""
     states_penalty: bool = field(default=True, compare=False)

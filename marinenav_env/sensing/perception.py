@@ -245,7 +245,7 @@ class _Detections(NamedTuple):
 
 
 def _true_objects(state: State, scenario: Scenario, vessel: Vessel) -> _TrueObjects:
-    """Return the true states of all robots and obstacles, the objects that robots can detect."""
+    """Return the true states of the objects that robots can detect: M = R + O robots and obstacles, in this order."""
     x, y, _ = env_last(state.pose)
     vx, vy, _ = env_last(state.velocity_ground)
     obstacle_x, obstacle_y = env_last(scenario.obstacle_position)

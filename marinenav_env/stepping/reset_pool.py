@@ -214,10 +214,10 @@ class ResetPool(ABC):
 
     @abstractmethod
     def prepare_full_reset(self, env_steps: int) -> None:
-        """Prepare for a reset of all environments.
+        """Bring the entries up to date before all environments are reset from them.
 
         Args:
-            env_steps: env-steps of the run so far, which a curriculum may depend on.
+            env_steps: env-steps of the run so far, by which a curriculum chooses its levels.
         """
 
     def due_entries(self, env_steps: int) -> list[Tensor]:

@@ -135,8 +135,8 @@ class Pilot:
     """Controller of a boat that acts once per control step and stops when its inputs are invalid.
 
     Args:
-        contract: content of ``contract.json``.
-        network: function that computes actions from the inputs of the contract.
+        contract: content of the ``contract.json`` of an exported policy, which lists its inputs, outputs and units.
+        network: function from the inputs by name, arrays [B, ...], to actions: indices [B], or [B, 2] from -1 to 1.
         settings: settings of the boat.
 
     Raises:

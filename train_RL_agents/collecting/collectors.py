@@ -29,10 +29,10 @@ from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 
 
 class StepCollector:
-    """Collector of steps with an exploring policy: in this process, by CUDA graphs or by workers.
+    """Collector of transitions with an exploring policy, in this process, by CUDA graphs or by worker processes.
 
     Args:
-        environment: environment of the configuration with this process's share of the totals.
+        environment: environment to collect from; its configuration has this rank's share of environments and env-steps.
         agent: agent that acts.
         device: device of world, policy and steps.
         seed: seed of this process.

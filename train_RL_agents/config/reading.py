@@ -160,13 +160,13 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(values: dict[str, Any], overrides: Overrides = (), is_complete: bool = False) -> TrainConfig[Any]:
-    """Make a configuration from the content of a file and overrides; raises the errors of ``load_config``.
+    """Make a configuration from the settings of a file and overrides; raise a ConfigError for the first wrong one.
 
     None stands for the default, unless the setting may be None (null in JSON).
 
     Args:
         values: settings of the file, nested or with dotted keys.
-        overrides: settings that override those of the file.
+        overrides: settings that override those of the file, as a dict or as words ``KEY=VALUE``.
         is_complete: whether the values are all settings, so that stated ones cannot be told from defaults.
     """
     words = flatten_overrides(overrides)

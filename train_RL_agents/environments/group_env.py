@@ -266,7 +266,7 @@ class GroupEnv(EnvBase):
                     like = self._base_state.get((*key[:-1], "done"))
                     request.set(key, over.to(like.device).view(-1, *[1] * (like.ndim - 1)).expand(like.shape).clone())
                 self._base_state = self.base.reset(request).exclude(*self.base.reset_keys)
-            told = self._find_present(self._base_state)
+            told = self._present_agents(self._base_state)
         there = torch.ones_like(self._has_joined) if told is None else told
         self._has_joined = torch.where(over[:, None], there, self._has_joined)
         self._terminated = torch.where(over[:, None], ~there, self._terminated)
@@ -288,7 +288,7 @@ class GroupEnv(EnvBase):
             # A single reward of an environment is the reward of each of its agents.
             reward = following.get(self._reward_key).to(self.device).reshape(self.num_envs, -1).expand(before.shape)
             done, terminated = (self._agent_flag(following, name) for name in ("done", "terminated"))
-            there = self._find_present(following)
+            there = self._present_agents(following)
         self.env_steps += self.num_envs
         self._steps = self._steps + 1
         is_late = self._steps >= (self.max_steps or math.inf)
@@ -310,8 +310,8 @@ class GroupEnv(EnvBase):
                 flag = flag | value.reshape(self.num_envs, -1).to(flag)
         return flag
 
-    def _find_present(self, source: TensorDictBase) -> Tensor | None:
-        """Return the mask [E, R] of the agents that are present; None if the environment does not report it."""
+    def _present_agents(self, source: TensorDictBase) -> Tensor | None:
+        """Return from the environment's output the mask [E, R] of the agents that are in it; None if it has no mask."""
         mask = source.get((*self._group, "mask"), None) if self._group else None
         return None if mask is None else mask.reshape(self._has_joined.shape).to(self._has_joined)
 

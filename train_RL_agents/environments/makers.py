@@ -36,7 +36,10 @@ _TASK_PATTERN = re.compile(r"[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)?")
 
 
 def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
-    """Return the Gymnasium environment with the ID ``task``, wrapped for TorchRL, single and on the CPU."""
+    """Return the Gymnasium environment with the ID ``task`` and the arguments ``options``, wrapped for TorchRL.
+
+    It is one environment on the CPU; ``num_envs`` and ``device`` are there for makers of batched environments.
+    """
     import gymnasium
     from torchrl.envs import GymWrapper
 

@@ -104,7 +104,7 @@ class RepeatedEvaluation:
         return self._tally.episodes(self._env.scenario)
 
     def _begin(self) -> _RunState:
-        """Return the state at the start of the first B scenarios."""
+        """Start the first scenario of each of the B environments; return the world's state and zero sums of metrics."""
         source = self._source.environment
         # With fewer scenarios than environments, the others run the last scenario; their results are not read.
         self._rows = torch.arange(len(source), device=source.device).clamp_max(self._env.num_envs - 1)

@@ -123,7 +123,7 @@ _LEADING_TILES = (
 
 
 def _leading_tiles(entry: Entry) -> Iterator[tuple[str, str, str]]:
-    """Yield title, value and interval, as text, of each tile with a leading metric that an entry has."""
+    """Yield title, value and interval, as text, of the boxes on top of a certificate, metrics that rank policies."""
     columns = {column.name: column for column in LEADING_COLUMNS}
     for suite, name, title in _LEADING_TILES:
         if suite in entry.suites:

@@ -115,7 +115,7 @@ def manoeuvres_identifying(name: str, manoeuvres: tuple[Manoeuvre, ...]) -> tupl
 
 
 def timed_commands(manoeuvres: tuple[Manoeuvre, ...]) -> NDArray[np.float64]:
-    """Return rows [N, 3] of the time (s) at which commands begin, and the two commands; the last row stops the boat."""
+    """Return rows [N, 3] of the time (s) from which two commands in [-1, 1] hold (TimedCommand); the last are 0."""
     rows, time = [], 0.0
     for manoeuvre in manoeuvres:
         for seconds, left, right in manoeuvre.commands:

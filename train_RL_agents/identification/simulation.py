@@ -1,4 +1,4 @@
-"""Simulation of many boats at once by the world's own dynamics, each with its coefficients and its initial state."""
+"""Simulation of many boats at once by ``marinenav_env``, each with its own hydrodynamic coefficients and start."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _initial_state(initial: Tensor, actuator: Tensor) -> State:
 
 
 def interpolate_poses(poses: Array, stamp: Array) -> Array:
-    """Return the poses [..., M, 3] at times [..., M] (s) by linear interpolation of poses [..., N + 1, 3] on a grid."""
+    """Interpolate poses [..., N + 1, 3] (x, y in m, yaw in rad), a TIME_STEP apart, linearly at times [..., M] (s)."""
     place = np.clip(stamp / TIME_STEP, 0.0, poses.shape[-2] - 1 - 1e-9)
     before = place.astype(np.int64)
     share = (place - before)[..., None]

@@ -79,7 +79,7 @@ class MemoryEstimate(NamedTuple):
     """Estimate of the memory that an algorithm needs in addition to the networks."""
 
     entries: list[MemoryPlanEntry]
-    """Memory taken throughout the run; ``on_host`` is true only for what is on the host even in runs on a GPU."""
+    """Uses of memory throughout the run; those that stay in the host's memory even in runs on a GPU say so."""
     compute_losses: Callable[[int], None]
     """Function that computes the losses of a batch of blank samples, given their number, to measure its memory."""
     extra_bytes_per_sample: int = 0

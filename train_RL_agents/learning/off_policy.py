@@ -143,7 +143,9 @@ class OffPolicy(Algorithm):
         self.replay.update_priority(drawn, priority)
 
     def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
-        """Set learning rate, importance weights and exploration; see Algorithm.
+        """Set learning rate, exponent of importance weights and the exploration of ``policy``, which collects.
+
+        ``progress`` is the share of the run that is done, in [0, 1].
 
         A batch is collected and learned from with the values at its beginning, so the last batch does not reach the
         end of the schedules.

@@ -43,7 +43,7 @@ class GeometryScales(NamedTuple):
 
     @property
     def risk_distance(self) -> float:
-        """Return the distance of the closest object (m) below which an adaptive risk level is less than 1."""
+        """Return the distance of the closest object (m) within which an adaptive risk level is below 1."""
         return self.length / 2.0
 
 

@@ -119,7 +119,9 @@ class Episodes:
         }
 
     def levels(self, names: Sequence[str] | None = None) -> dict[str, int | None]:
-        """Return a dict from the name of each level that occurs to its index, and from ``overall`` to None.
+        """Return the difficulty levels of these episodes: a dict from the name of each level to its value in ``level``.
+
+        The last key is ``overall``, with the value None, which stands for all episodes.
 
         Args:
             names: names of the levels; None: "level 1" and so on; empty: ``overall`` alone is returned.

@@ -42,7 +42,7 @@ TRAINING_FORMAT = "marinenav training state"
 """Value of the key ``format`` in a training state."""
 FORMAT_VERSION = 2
 """Version of the format of both types of file; files of marinenav before 0.2 have version 1."""
-_MAX_LISTED = 4
+_MAX_LISTED_POLICIES = 4
 """Largest number of policies that an error message names."""
 _MAX_SHARED_LENGTH = 8
 """Largest length of a list or dict that may occur more than once in a checkpoint, as one object."""
@@ -356,7 +356,7 @@ def find_policy(path: Path, which: str = "best") -> Path:
     file = path_inside(run, f"{CHECKPOINTS_FOLDER}/{name}")
     if name == which:
         files = sorted(policy.name for policy in file.parent.glob("policy_*.pt"))
-        names = ", ".join(["best", "latest", *files[-_MAX_LISTED:]])
+        names = ", ".join(["best", "latest", *files[-_MAX_LISTED_POLICIES:]])
         require(file.exists(), "--which", which, f"of {run}, one of {names}")
     return file
 

@@ -243,7 +243,7 @@ class TrainerBenchmarks:
         return replay
 
     def _random_actions(self, generator: torch.Generator, shape: torch.Size) -> Tensor:
-        """Sample uniform random actions for robots [E, R]: [E, R, 2] if continuous, else [E, R]."""
+        """Return random actions of robots [E, R]: rates of both thrusters [E, R, 2] in [-1, 1), or numbers [E, R]."""
         env = self.collector.env
         options: dict[str, Any] = {"generator": generator, "device": self.device}
         if env.continuous:
