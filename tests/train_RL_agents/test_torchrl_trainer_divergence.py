@@ -80,7 +80,7 @@ def spoil(trainer, fault, env_steps, value=math.nan):
     ("name", "fault", "value"),
     [
         *((name, fault, math.nan) for name in NAMES for fault in FAULTS),
-        *(("DQN", fault, math.inf) for fault in FAULTS),
+        *(pytest.param("DQN", fault, math.inf, marks=pytest.mark.slow) for fault in FAULTS),
     ],
 )
 def test_the_first_one_stops_the_run_and_the_last_good_state_is_kept(tmp_path, name, fault, value):

@@ -167,7 +167,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("level", REFUSED, ids=str)
+@pytest.mark.parametrize(
+    "level",
+    [
+        pytest.param(level, marks=[pytest.mark.slow] * (number > 2), id=str(level))
+        for number, level in enumerate(REFUSED)
+    ],
+)
 def test_a_level_without_room_is_refused_with_what_fits(level: Level) -> None:
     with pytest.raises(ConfigError, match=r"^level 2: num_") as error:
         CompleteSampler(ScenarioConfig(), (LEVELS[0], level), CPU, torch.float32)

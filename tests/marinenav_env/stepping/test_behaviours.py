@@ -110,7 +110,7 @@ def behaving(name: str, onset: float = 5.0, weather: bool = False, **options: An
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", BEHAVIOURS)
-@pytest.mark.parametrize("weather", [False, True])
+@pytest.mark.parametrize("weather", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_vessel_keeps_course_and_speed_until_the_onset(name: str, weather: bool) -> None:
     """It goes 2 m/s north for 5 s, in wind and waves too, and then does something else unless it keeps on."""
     poses, _ = behaving(name, weather=weather)

@@ -131,6 +131,7 @@ def test_environments_in_processes_that_do_not_answer_or_raise_end_the_run_with_
     assert (trainer.run.checkpoints / STATE_FILE).exists()
 
 
+@pytest.mark.slow
 def test_workers_whose_environments_hang_end_the_run_with_a_sentence(tmp_path):
     words = ("trainer.collector=processes", "trainer.collectors=2", "env.options=breaks=hang", "env.timeout=2")
     trainer = begun(tmp_path, "AC-IQN", *words, "env.max_steps=0", "on_divergence=rewind")

@@ -157,8 +157,7 @@ def test_metrics_count_unavoidable_collisions_apart():
 
 @pytest.mark.heavy
 def test_the_suite_is_scored_by_behaviour():
-    policies = {"straight": STRAIGHT, "orca": Contender("orca")}
-    evaluation = evaluate_built_in(policies, {"suite": "unruly", "episodes": 2}, CPU)
+    evaluation = evaluate_built_in({"straight": STRAIGHT}, {"suite": "unruly", "episodes": 2}, CPU)
     first = evaluation.results[0]
     assert first.compliance_columns == UNRULY_COLUMNS and set(first.compliance) == set(first.metrics)
     for group, row in first.compliance.items():

@@ -118,7 +118,11 @@ def test_world_reproduces_the_recorded_episodes():
 
 @pytest.mark.parametrize(
     ("agent_type", "settings"),
-    [(name, each) for name, all_ in VARIANTS.items() for each in all_],
+    [
+        pytest.param(name, each, marks=[pytest.mark.slow] * (name != "PPO" and each is not all_[-1]))
+        for name, all_ in VARIANTS.items()
+        for each in all_
+    ],
     ids=lambda each: str(each),
 )
 def test_policy_acts_as_in_python(agent_type, settings):

@@ -332,7 +332,9 @@ def test_faithful_schedules(name):
     assert (trainer.n_steps, trainer.prioritized) == steps
 
 
-@pytest.mark.parametrize("name", FAITHFUL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in ("AC-IQN", "DQN"))) for name in FAITHFUL]
+)
 def test_faithful_configurations_train(tmp_path, name):
     """320 env-steps; the last one ends with a hard copy, so the targets equal the learned."""
     overrides = [
