@@ -118,6 +118,8 @@ def waypoints_ahead(position: Point, waypoints: Sequence[Point]) -> list[Point]:
         if not (is_on_leg or is_beyond):
             break
         del ahead[0]
+        if not is_beyond:
+            break  # it has not come to the next legs, also where the route turns back
     if is_beyond:
         del ahead[0]  # the last one
     while ahead and math.dist(position, ahead[0]) <= 1.0:

@@ -195,7 +195,10 @@ class SuiteResult:
             if value is None or name.endswith(("_low", "_high")):
                 continue
             if f"{name}_low" in row:
-                estimates[name] = Estimate(value, row[f"{name}_low"], row[f"{name}_high"])
+                low, high = row[f"{name}_low"], row[f"{name}_high"]
+                if low is None and name not in _UNBOUNDED_METRICS and not name.startswith(_RATE_PREFIX):
+                    low, high = 0.0, 1.0  # of the share of a single vessel nothing else is known
+                estimates[name] = Estimate(value, low, high)
             elif name not in _UNBOUNDED_METRICS:
                 estimates[name] = Estimate(value, *wilson_interval(round(value * count), count))
         return estimates | {"astern": Estimate(*[self.astern] * 3)}

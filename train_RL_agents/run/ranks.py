@@ -156,7 +156,8 @@ class Ranks:
             variance: variance [F] of the values.
         """
         if self.size > 1:
-            sums = torch.stack((torch.ones_like(mean), mean, variance + mean.square())).double() * count
+            exact = mean.double()  # squares of float32 would lose a variance that is small beside the mean
+            sums = torch.stack((torch.ones_like(exact), exact, variance + exact.square())) * count
             self.average_tensor(sums)
             total = sums[0].clamp_min(1e-8)
             pooled = sums[1] / total

@@ -51,6 +51,7 @@ def test_episodes_of_one_world_are_changed_once(tmp_path):
     assert first.reward.collision_penalty == -7.0
 
 
+@pytest.mark.filterwarnings("ignore:.* goals farther than vessels get")  # episodes are short here
 def test_situations_of_other_programs_are_trained_on_with_the_world_of_the_run():
     words = [f"training_schedule.scenarios={DATA / 'dnv_generated.json'}", "world.vessel.m=410"]
     (episode,) = training_scenarios(from_dict({}, [*WORDS, *words]))

@@ -83,7 +83,7 @@ def test_actions_that_do_not_begin_at_0_are_refused_and_the_environment_is_close
     spec = gymnasium.envs.registration.EnvSpec("Harbour-v0", Harbour)
     monkeypatch.setitem(gymnasium.registry, "Harbour-v0", spec)
     closed: list[Harbour] = []
-    monkeypatch.setattr(Harbour, "close", closed.append)
+    monkeypatch.setattr(Harbour, "close", lambda env: closed.append(env))
     with pytest.raises(ConfigError, match="Harbour-v0: the first action=1: must be 0"):
         make_env(EnvConfig("gymnasium:Harbour-v0", ("start=1",)), 2, torch.device("cpu"), 0)
     assert len(closed) == 1

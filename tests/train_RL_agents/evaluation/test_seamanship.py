@@ -401,5 +401,5 @@ def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite, sha
         has = (judged.keeps_clear | judged.stands_on) & (mask & recording.active[0])[..., None]
         has[:, 1:] &= not suite.endswith("_own")  # the others keep course and speed, and break what they have to do
         asked += int(has.sum())
-        same += int((has & (found.role == judged.role) & ((found.broken > 0.0) == judged.broken)).sum())
+        same += int((has & (found.role == judged.role) & ((found.is_broken > 0.0) == judged.broken)).sum())
     assert asked > 50 and same >= share * asked, (same, asked)
