@@ -62,6 +62,7 @@ def test_code_is_generated_for_all_parts_at_once(tmp_path, monkeypatch):
 NAME = "update captured execution.precision=bf16"
 
 
+@pytest.mark.slow
 def test_a_part_is_measured_and_kept(tmp_path):
     argv = ["--out", str(tmp_path), "--device", "cpu", "--tiny", "--only", "update captured e"]
     assert main(argv) == 0
@@ -115,6 +116,7 @@ def test_failures_do_not_lose_the_others(tmp_path, monkeypatch, capsys):
     assert "oh" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_packages_brought_along_are_found_after_the_program(tmp_path, monkeypatch):
     (tmp_path / "brought.py").write_text("")
     (tmp_path / "marinenav_env.py").write_text("raise SystemExit(3)")

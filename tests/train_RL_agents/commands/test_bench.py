@@ -96,6 +96,7 @@ def test_command_draws_rates_and_shares(tmp_path, config, capsys):
         assert plot.read_bytes().startswith(start)
 
 
+@pytest.mark.slow
 def test_an_on_policy_agent_is_measured_but_for_replay(tmp_path, capsys):
     on_policy = {"num_envs": 4, "rollout_steps": 4, "epochs": 2, "batch_size": 8}
     config, out = tmp_path / "ppo.json", tmp_path / "bench.json"

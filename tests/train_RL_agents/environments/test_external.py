@@ -179,9 +179,8 @@ def test_settings_that_do_not_fit_the_environment_are_refused(agent, words, says
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "agent", [pytest.param("DQN", marks=pytest.mark.slow), pytest.param("AC-IQN", marks=pytest.mark.slow), "PPO"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", ["DQN", "AC-IQN", "PPO"])
 def test_an_exported_policy_acts_as_the_agent(agent, tmp_path):
     trainer = begun(tmp_path, agent)
     trainer.train()

@@ -375,8 +375,8 @@ def test_duties_are_counted_by_role():
         pytest.param("dqn_defensive", "dnv", 0.98, marks=pytest.mark.slow),
         # Its vessels more often move apart and approach again, which a reward cannot foresee.
         ("ppo_defensive", "dnv", 0.96),
-        ("ppo_defensive", "imazu_ntnu", 0.98),
-        ("iqn", "imazu_own", 0.98),
+        pytest.param("ppo_defensive", "imazu_ntnu", 0.98, marks=pytest.mark.slow),
+        pytest.param("iqn", "imazu_own", 0.98, marks=pytest.mark.slow),
     ],
 )
 def test_duties_followed_step_by_step_are_nearly_the_same(steered_by, suite, share):
