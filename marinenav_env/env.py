@@ -623,15 +623,20 @@ class MarineNavEnv(EnvBase):
             ConfigError: when there is no such mode, or matplotlib is not installed.
         """
         require(mode in RENDER_MODES, "mode", mode, " or ".join(RENDER_MODES))
-        levels = self._scenarios.levels if isinstance(self._scenarios, Curriculum) else ()
-        has_maps = not isinstance(self._scenarios, Curriculum | Scenario)
-        maps = [episode.world.scenario for episode in self._scenarios] if has_maps else [self.config.scenario]
-        size = max(world.width for world in maps), max(world.height for world in maps)
-        self._renderer = self._renderer or Renderer(size, levels)
+        self._renderer = self._renderer or self._make_renderer()
         if mode == "rgb_array":
             return self._renderer.image(self.world_state)
         self._renderer.show(self.world_state, fps)
         return None
+
+    def _make_renderer(self) -> Renderer:
+        """Return a renderer with the maps of the levels, or the largest map of the given episodes."""
+        if isinstance(self._scenarios, Curriculum | Scenario):
+            maps = [self.config.scenario]
+        else:
+            maps = [episode.world.scenario for episode in self._scenarios]
+        levels = self._scenarios.levels if isinstance(self._scenarios, Curriculum) else ()
+        return Renderer((max(each.width for each in maps), max(each.height for each in maps)), levels)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the environment and its window, and check its last actions."""

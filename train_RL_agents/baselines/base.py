@@ -33,7 +33,7 @@ class Baseline(TensorDictModuleBase, ABC):
             name = type(self).__name__
             warnings.warn(
                 f"{name}: its distances, times and speeds were chosen for the published vessel and are not adapted to "
-                f"{world.vessel.name}, with which it may fail more often than the method must",
+                f"{world.vessel.name}, with which it may fail more often",
                 stacklevel=2,
             )
         self.in_keys = [OBSERVATION_KEY, (GROUP, "mask")]
