@@ -268,7 +268,8 @@ class MarineNavEnv(EnvBase):
             if varying.has_variation:
                 # At least two, since a batch of one means parameters that all environments share.
                 level = torch.zeros(max(2, source.pool_size), dtype=torch.int64, device=device)
-                constants = varying.sample(level, self._noise._replace(environment=level))
+                still = torch.zeros(len(level), robots, 3, dtype=self.dtype, device=device)
+                constants = varying.sample(level, still, self._noise._replace(environment=level))
                 self._varying = varying
                 spread = varying.max_vessel_factor
         self._all_constants = constants
@@ -339,7 +340,7 @@ class MarineNavEnv(EnvBase):
         """
         source = source or self._noise._replace(environment=index + self._first_entry_number)
         if self._varying is not None:
-            drawn = self._varying.sample(scenario.level, source)
+            drawn = self._varying.sample(scenario.level, scenario.velocity, source)
             for name in drawn.keys(include_nested=True, leaves_only=True):
                 self._all_constants.get(name).index_copy_(0, index, drawn.get(name))
         parameters = self._all_constants if self._shares_parameters else self._all_constants[index]

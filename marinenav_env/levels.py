@@ -68,6 +68,9 @@ class Level:
     """Largest delay with which another vessel meets the first one, drawn for each, as a share of the time until all
     would meet without delays; less where vessels would start too close; 0: all meet at once. Only for vessels in
     motion."""
+    speed_reserve: Annotated[float, Rule("0 or at least 1", lambda value: value == 0.0 or value >= 1.0)] = 0.0
+    """Top speed of vessels that start in motion and slower than the first, as a multiple of their initial speed (1), at
+    most that of their thrusters; 0: that of their thrusters."""
     noise: NonNegativeFloat = 1.0
     """Factor on the standard deviations of measured positions and velocities (1)."""
     vessel_spread: Annotated[float, at_least(1.0)] = 1.0
@@ -94,7 +97,7 @@ class Level:
             self.slow_vessel,
             "false without traffic and a second robot",
         )
-        for name in ("speed_spread", "time_spread"):
+        for name in ("speed_spread", "time_spread", "speed_reserve"):
             value, usual = getattr(self, name), getattr(type(self), name)
             in_motion = has_traffic or self.overtaken or value == usual
             require(in_motion, f"level.{name}", value, f"{usual} where no vessel starts in motion")

@@ -16,6 +16,8 @@ MAX_HEAD_ON_DEVIATION = math.radians(10.0)
 MEAN_COURSES = (math.pi, -math.pi / 2, math.pi / 2)
 """Mean courses of the other vessels when the first heads north (rad): head-on, from starboard and from port. Crossing
 courses deviate from them by up to 90 degrees minus the smallest difference of courses."""
+SAME_SPEED_SHARE = 0.99
+"""Share of the initial speed of the first vessel below which another one counts as slower."""
 MAX_COURSE_CANDIDATES = 256
 """Number of candidates for the courses of an encounter; the first one with the required differences is accepted."""
 

@@ -10,9 +10,11 @@ from torch import Tensor
 
 from marinenav_env.config import MAX_DELAY, MODERATE_WEATHER, WorldConfig
 from marinenav_env.levels import Level
+from marinenav_env.physics.actuators import steady_setpoint
 from marinenav_env.physics.weather import WAVE_FREQUENCY_RATIOS, make_weather
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import FAULTS, VESSELS, WEATHER, CounterDraws, Draws
+from marinenav_env.scenarios.encounters import SAME_SPEED_SHARE
 from marinenav_env.scenarios.parameters import build_extras
 from marinenav_env.state import ActuatorParameters, Parameters, Weather
 
@@ -43,7 +45,7 @@ class ParameterSampler:
             self._stormy
             or self._faulty
             or any(level.noise != 1.0 or level.vessel_spread != 1.0 for level in levels)
-            or any(level.slow_vessel or level.overtaken for level in levels)
+            or any(level.slow_vessel or level.overtaken or level.speed_reserve for level in levels)
         )
         """True if parameters of any level differ from those of the world."""
         self.max_vessel_factor = max(level.vessel_spread for level in levels)
@@ -56,13 +58,15 @@ class ParameterSampler:
         for number, level in enumerate(levels):
             if level.slow_vessel or level.overtaken:
                 self._thrust[number, 0 if level.overtaken else 1] = SLOW_THRUST_FACTOR
+        self._reserve = torch.tensor([level.speed_reserve for level in levels], **like)
         self._spread = torch.tensor([math.log(level.vessel_spread) for level in levels], **like)
 
-    def sample(self, level: Tensor, source: RandomSource) -> Parameters:
+    def sample(self, level: Tensor, velocity: Tensor, source: RandomSource) -> Parameters:
         """Draw the parameters of one scenario per entry of ``level``.
 
         Args:
             level: [P] int64, index into the levels.
+            velocity: [P, R, 3] initial velocity of the vessels relative to the water (m/s, m/s, rad/s).
             source: random source of P environments.
 
         Returns:
@@ -76,6 +80,7 @@ class ParameterSampler:
             for name in names:
                 drawn.vessel.set(name, drawn.vessel.get(name) * factor)
         drawn.vessel.max_thrust = drawn.vessel.max_thrust * self._thrust[level]
+        drawn.vessel.max_thrust = self._limit_speeds(level, velocity, drawn)
         for name in ("pos_std", "vel_std"):
             drawn.sensor.set(name, drawn.sensor.get(name) * self._noise[level][:, None])
         if self._faulty:
@@ -83,6 +88,14 @@ class ParameterSampler:
         if self._stormy:
             drawn.weather = self._sample_weather(level, draws, drawn.weather)
         return drawn
+
+    def _limit_speeds(self, level: Tensor, velocity: Tensor, drawn: Parameters) -> Tensor:
+        """Return the largest thrust [P, R] (N), less for vessels slower than the first if the level has a reserve."""
+        reserve, speed = self._reserve[level][:, None], torch.linalg.vector_norm(velocity[..., :2], dim=-1)
+        is_slower = (reserve > 0.0) & (speed > 0.0) & (speed < SAME_SPEED_SHARE * speed[:, :1])
+        limit = steady_setpoint(reserve[..., None] * velocity, drawn.vessel, drawn.extras)[..., 0]
+        largest = drawn.vessel.max_thrust
+        return torch.where(is_slower, torch.minimum(largest, limit), largest)
 
     def _sample_faults(self, level: Tensor, draws: Draws, shared: ActuatorParameters | None) -> ActuatorParameters:
         """Return the actuators of scenarios, batch [P], with one weak thruster, left or right, for some robots.

@@ -27,6 +27,8 @@ NOT_OVERTAKEN = "level.overtaken=True: must be false but in an encounter of two 
         (MEETING | {"slow_vessel": True, "traffic": 0.1, "num_robots": 1}, NO_SLOW),
         (MEETING | {"speed_spread": 0.5}, "level.speed_spread=0.5: must be 0.3 where no vessel starts in motion"),
         (MEETING | {"time_spread": 0.5}, "level.time_spread=0.5: must be 0.0 where no vessel starts in motion"),
+        (MEETING | {"speed_reserve": 1.5}, "level.speed_reserve=1.5: must be 0.0 where no vessel starts in motion"),
+        (MEETING | {"traffic": 0.1, "speed_reserve": 0.5}, "level.speed_reserve=0.5: must be 0 or at least 1"),
         (OVERTAKEN | {"encounter": False}, NOT_OVERTAKEN),
         (OVERTAKEN | {"num_robots": 1}, NOT_OVERTAKEN),
         (OVERTAKEN | {"traffic": 0.5, "slow_vessel": True}, NOT_OVERTAKEN),

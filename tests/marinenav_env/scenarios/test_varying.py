@@ -9,13 +9,17 @@ import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import MAX_DELAY, MODERATE_WEATHER, SensorConfig
+from marinenav_env.levels import NAMED_LEVELS
 from marinenav_env.physics.weather import WAVE_AMPLITUDE_RATIOS, WAVE_FREQUENCY_RATIOS
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import WEATHER, CounterDraws
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.varying import ParameterSampler
+from marinenav_env.vessels import holding_setpoints, read_vessel, top_speed
 
 CPU, DOUBLE = torch.device("cpu"), torch.float64
+STILL = torch.zeros(1, 1, 3, dtype=DOUBLE)
+"""Velocity of vessels at rest (m/s, m/s, rad/s)."""
 LEVELS = (Level(3, 0, 0, 30.0), Level(3, 0, 0, 30.0, noise=4.0, vessel_spread=2.0))
 
 
@@ -24,7 +28,7 @@ def test_mass_and_thrust_are_drawn_by_robot_and_noise_is_scaled_by_level() -> No
     shared, _ = build_parameters([world], 3, CPU, DOUBLE)
     sampler = ParameterSampler(shared, LEVELS, 3)
     level = torch.arange(2).repeat(300)
-    drawn = sampler.sample(level, RandomSource.from_seed(0, len(level), CPU))
+    drawn = sampler.sample(level, STILL, RandomSource.from_seed(0, len(level), CPU))
     usual, varied = drawn[level == 0], drawn[level == 1]
     for own, factor in ((usual, 1.0), (varied, 4.0)):
         for name in ("pos_std", "vel_std"):
@@ -49,13 +53,48 @@ def test_only_the_slow_vessel_is_weaker_ahead() -> None:
     slow = replace(usual, slow_vessel=True)
     levels = (usual, slow, replace(slow, vessel_spread=2.0))
     level = torch.arange(3).repeat(20)
-    drawn = ParameterSampler(shared, levels, 3).sample(level, RandomSource.from_seed(0, len(level), CPU))
+    drawn = ParameterSampler(shared, levels, 3).sample(level, STILL, RandomSource.from_seed(0, len(level), CPU))
     ahead = drawn.vessel.max_thrust / drawn.vessel.min_thrust
     base = shared.vessel.max_thrust / shared.vessel.min_thrust
     for number, factor in enumerate((1.0, 0.12, 0.12)):
         own = ahead[level == number] / base
         torch.testing.assert_close(own[:, [0, 2]], torch.ones_like(own[:, [0, 2]]))
         torch.testing.assert_close(own[:, 1], torch.full_like(own[:, 1], factor))
+
+
+@pytest.mark.parametrize("name", ["published", "otter", "cybership2"])
+def test_only_slower_vessels_have_the_thrust_for_their_speed_and_the_reserve(name: str) -> None:
+    boat = read_vessel(name)
+    shared, _ = build_parameters([WorldConfig(vessel=boat)], 4, CPU, DOUBLE)
+    usual = Level(4, 0, 0, 0.0, encounter=True, traffic=0.1)
+    sampler = ParameterSampler(shared, (usual, replace(usual, speed_reserve=1.25)), 4)
+    speed = 0.5 * top_speed(boat) * torch.tensor([1.0, 0.995, 0.5, 1.5], dtype=DOUBLE)
+    course = torch.tensor([0.0, 1.0, 2.0, -2.5], dtype=DOUBLE)
+    velocity = torch.stack((speed * course.cos(), speed * course.sin(), 0.0 * speed), -1).expand(2, 4, 3)
+    drawn = sampler.sample(torch.arange(2), velocity, RandomSource.from_seed(0, 2, CPU)).vessel
+    largest = float(shared.vessel.max_thrust)
+    enough = holding_setpoints(boat, 1.25 * float(speed[2]))[0]
+    expected = torch.tensor([[largest] * 4, [largest, largest, enough, largest]], dtype=DOUBLE)
+    torch.testing.assert_close(drawn.max_thrust.expand(2, 4), expected)
+    assert torch.equal(drawn.min_thrust.expand(2, 4), shared.vessel.min_thrust.expand(2, 4))
+
+
+def test_slower_vessels_at_full_thrust_reach_the_reserve_and_no_more() -> None:
+    level = replace(NAMED_LEVELS["narrow_crossing"], num_robots=3, speed_spread=0.6, speed_reserve=1.25)
+    env = MarineNavEnv(num_envs=64, scenarios=Curriculum((level,)), seed=1)
+    before = env.reset()
+    first = env.state.velocity_water[..., :2].norm(dim=-1)
+    slower = (first < 0.99 * first[:, :1]) & before["robots", "mask"]
+    fastest = torch.zeros_like(first)
+    for _ in range(14):
+        before = env.step(before.set(("robots", "action"), torch.ones(64, 3, 2)))["next"]
+        fastest = torch.maximum(fastest, env.state.velocity_water[..., :2].norm(dim=-1))
+    kept = env.state.active & slower
+    assert kept.sum() > 10
+    share = fastest[kept] / first[kept]
+    assert share.median() > 1.249 and share.max() < 1.2501
+    others = env.state.active & before["robots", "mask"] & ~slower
+    assert (fastest[others] / first[others]).max() > 1.5
 
 
 def test_episodes_keep_the_parameters_of_their_scenario() -> None:
@@ -95,6 +134,7 @@ def test_parameters_of_a_pool_of_one_hold_for_the_whole_episode() -> None:
         ({"vessel_spread": 3.0}, 3.0),
         ({"weather": 1.0}, 1.0),
         ({"encounter": True, "traffic": 0.1, "slow_vessel": True}, 1.0),
+        ({"encounter": True, "traffic": 0.1, "speed_reserve": 1.25}, 1.0),
     ],
 )
 def test_any_difference_from_the_world_varies(varied: dict[str, Any], spread: float) -> None:
@@ -114,7 +154,7 @@ def test_weather_equals_scalar_code() -> None:
     strengths = (0.0, 0.4, 1.0, 9.0)
     levels = tuple(Level(3, 0, 0, 30.0, weather=each) for each in strengths)
     level = torch.arange(4).repeat(30)
-    found = ParameterSampler(shared, levels, 3).sample(level, RandomSource.from_seed(7, len(level), CPU))
+    found = ParameterSampler(shared, levels, 3).sample(level, STILL, RandomSource.from_seed(7, len(level), CPU))
     draws = CounterDraws(RandomSource.from_seed(7, 120, CPU), DOUBLE)
     chance = draws.uniform(WEATHER, (6 + len(WAVE_FREQUENCY_RATIOS),), ()).T.tolist()
     weather = found.weather
@@ -144,7 +184,7 @@ def test_calm_levels_have_the_weather_of_the_world() -> None:
     shared, _ = build_parameters([WorldConfig(weather=own)], 2, CPU, DOUBLE)
     levels = (Level(2, 0, 0, 30.0), Level(2, 0, 0, 30.0, weather=1.0))
     level = torch.arange(2).repeat(10)
-    drawn = ParameterSampler(shared, levels, 2).sample(level, RandomSource.from_seed(0, len(level), CPU))
+    drawn = ParameterSampler(shared, levels, 2).sample(level, STILL, RandomSource.from_seed(0, len(level), CPU))
     assert drawn.weather is not None and shared.weather is not None
     for name, value in shared.weather.items():
         calm, stormy = (drawn.weather.get(name)[level == each] for each in (0, 1))
