@@ -90,6 +90,10 @@ class Level:
         for name in ("traffic", "unruly"):
             share = getattr(self, name)
             require(self.encounter or not share, f"level.{name}", share, "0 but in an encounter")
+        is_used = self.num_cores > 0 or not self.core_speed
+        require(is_used, "level.core_speed", self.core_speed, "0 without vortex cores")
+        is_used = self.unruly > 0.0 or self.behaviours == type(self).behaviours
+        require(is_used, "level.behaviours", self.behaviours, "left out without unruly robots")
         has_traffic = max(self.traffic, self.unruly) > 0.0 and self.num_robots > 1
         require(
             has_traffic or not self.slow_vessel,

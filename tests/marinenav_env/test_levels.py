@@ -27,6 +27,8 @@ NOT_OVERTAKEN = "level.overtaken=True: must be false but in an encounter of two 
         (MEETING | {"slow_vessel": True, "traffic": 0.1, "num_robots": 1}, NO_SLOW),
         (MEETING | {"speed_spread": 0.5}, "level.speed_spread=0.5: must be 0.3 where no vessel starts in motion"),
         (MEETING | {"time_spread": 0.5}, "level.time_spread=0.5: must be 0.0 where no vessel starts in motion"),
+        ({"core_speed": 1.0, "num_cores": 0}, "level.core_speed=1.0: must be 0 without vortex cores"),
+        (MEETING | {"behaviours": ("stop",)}, "level.behaviours=('stop',): must be left out without unruly robots"),
         (MEETING | {"speed_reserve": 1.5}, "level.speed_reserve=1.5: must be 0.0 where no vessel starts in motion"),
         (MEETING | {"traffic": 0.1, "speed_reserve": 0.5}, "level.speed_reserve=0.5: must be 0 or at least 1"),
         (OVERTAKEN | {"encounter": False}, NOT_OVERTAKEN),

@@ -223,9 +223,10 @@ class TrainConfig(Generic[AgentConfigType]):
         require(is_valid, "loggers", self.loggers, "different from one another")
         is_valid = bool(self.teacher) == self.imitation_learning
         require(is_valid, "teacher", self.teacher, "a policy with imitation_learning=true, else empty")
-        final = self.trainer.imitation_weight_final
-        is_valid = self.imitation_learning or final is None
-        require(is_valid, "trainer.imitation_weight_final", final, "left out without imitation_learning=true")
+        for name in ("imitation_weight", "imitation_weight_final"):
+            weight = getattr(self.trainer, name)
+            is_valid = self.imitation_learning or weight == getattr(type(self.trainer), name)
+            require(is_valid, f"trainer.{name}", weight, "left out without imitation_learning=true")
         is_valid = isinstance(self.trainer, kind)
         require(is_valid, "trainer", type(self.trainer).__name__, f"{kind.__name__} for this agent")
         self._check_environment()

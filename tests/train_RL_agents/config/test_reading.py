@@ -209,6 +209,7 @@ def test_override_keeps_the_rest():
         ({"agent_type": ["DQN"]}, "agent_type=['DQN']: must be one of AC-IQN, "),
         ({"imitation_learning": True}, "teacher='': must be a policy with imitation"),
         ({"teacher": "p.pt"}, "teacher='p.pt': must be a policy with imitation_learning=true"),
+        ({"trainer.imitation_weight": 2.0}, "trainer.imitation_weight=2.0: must be left out without imitation"),
         (
             {"trainer.imitation_weight_final": 0},
             "trainer.imitation_weight_final=0.0: must be left out without imitation",
