@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from numbers import Integral
 from pathlib import Path
 from typing import Any, get_args
@@ -651,6 +652,10 @@ class MarineNavEnv(EnvBase):
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return everything that a rollout depends on, as nested dicts of tensors and numbers."""
         self.check_actions()
+        return self._saved_state()
+
+    def _saved_state(self) -> dict[str, Any]:
+        """Return the result of ``state_dict``, of which some tensors share memory with the environment."""
         return {
             "now": self.world_state.now.to_tensordict().to_dict(),
             "parameters": self.world_state.parameters.to_tensordict().to_dict(),
@@ -675,24 +680,33 @@ class MarineNavEnv(EnvBase):
             kwargs: ignored.
 
         Raises:
-            ConfigError: when the state does not fit, as for another number of environments, robots or objects.
+            ConfigError: when the state does not fit, as for another number of environments, robots or objects; the
+                environment is then as before.
         """
         if not strict:
             return
-        # Tensors returned earlier share memory with the current state, so values are written to a copy of the state.
-        now, parameters = self.world_state
-        self.world_state = WorldState(now.clone(), parameters)
+        before = deepcopy(self._saved_state())
         try:
-            restore_tensors(self.world_state.now, state["now"])
-            restore_tensors(parameters, state["parameters"])
-            if state["constants"] or self._varying is not None:
-                restore_tensors(self._all_constants, state["constants"])
-            self.reset_pool.load_state_dict(state["reset_pool"])
-            noise = self._noise.tensors_to_save()
-            restore_tensors(noise, {name: state["noise"][name] for name in noise})
-            self._generator.set_state(state["generator"].cpu())
-        except (RuntimeError, KeyError, AttributeError) as error:
+            self._restore(state)
+        except (RuntimeError, KeyError, AttributeError, ConfigError) as error:
+            self._restore(before)
+            if isinstance(error, ConfigError):
+                raise
             raise ConfigError(f"the saved world does not fit this one: {error}") from error
         self.env_steps = state["env_steps"]
         self._has_begun = self._was_restored = state["begun"]
         self._outcome = None
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Restore the tensors of a saved state, up to the first one that does not fit."""
+        # Tensors returned earlier share memory with the current state, so values are written to a copy of the state.
+        now, parameters = self.world_state
+        self.world_state = WorldState(now.clone(), parameters)
+        restore_tensors(self.world_state.now, state["now"])
+        restore_tensors(parameters, state["parameters"])
+        if state["constants"] or self._varying is not None:
+            restore_tensors(self._all_constants, state["constants"])
+        self.reset_pool.load_state_dict(state["reset_pool"])
+        noise = self._noise.tensors_to_save()
+        restore_tensors(noise, {name: state["noise"][name] for name in noise})
+        self._generator.set_state(state["generator"].cpu())

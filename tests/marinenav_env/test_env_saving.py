@@ -122,6 +122,23 @@ def test_a_state_without_a_source_of_random_numbers_is_refused() -> None:
         env.load_state_dict(state)
 
 
+@pytest.mark.parametrize(("part", "kind"), [("generator", "mixture"), ("generator", "episodes"), ("cursor", "mixture")])
+def test_a_state_that_does_not_fit_changes_nothing(part: str, kind: str) -> None:
+    env, untouched = worlds = make(kind, seed=1), make(kind, seed=1)
+    for each in worlds:
+        play(each, 5)
+    state = make(kind, seed=2).state_dict()
+    if part == "cursor":
+        state["reset_pool"]["cursor"] = -1
+    else:
+        del state[part]
+    with pytest.raises(ConfigError):
+        env.load_state_dict(state)
+    assert env.env_steps == untouched.env_steps
+    assert equal(env.world_state.now.to_tensordict(), untouched.world_state.now.to_tensordict())
+    assert same(*(play(each, 12) for each in worlds))
+
+
 def test_a_state_after_steps_without_a_reset_goes_on() -> None:
     env, other = make(seed=1), make(seed=2)
     env.step(env.fake_tensordict().set(ACTION, torch.zeros(4, 3, 2)))
