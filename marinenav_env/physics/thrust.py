@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import VesselConfig, WorldConfig
-from marinenav_env.state import Vessel
+from marinenav_env.state import Parameters, Vessel
 from marinenav_env.support.validation import require
 
 _SHARED_FIELDS = (
@@ -71,6 +71,19 @@ class ThrustController:
         require(is_shared, "world.vessel.actuators.spacing", spacing, "one number for all robots of a baseline")
         vessel = replace(world.vessel, width=spacing) if spacing else world.vessel
         return cls(vessel, world.dt * world.substeps, time_scale=world.scenario.time_scale)
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters, seconds: float, time_scale: float) -> ThrustController:
+        """Return the controller for the vessels of environments, batch [E or 1], with their distance of the thrusters.
+
+        Args:
+            parameters: parameters of vessels with two thrusters.
+            seconds: length of a control step (s).
+            time_scale: factor on the times of the controller (1).
+        """
+        vessel, extras = parameters.vessel, parameters.extras
+        vessel = vessel if extras is None else vessel.replace(width=extras.spacing)
+        return cls(vessel, seconds, time_scale=time_scale)
 
     def __call__(self, own: Tensor, desired_velocity: Tensor) -> Tensor:
         """Return the commands that bring the vessels to a desired velocity.

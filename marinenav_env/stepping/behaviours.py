@@ -25,7 +25,7 @@ from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.physics.dynamics import thrust_rates_of_commands
 from marinenav_env.physics.thrust import ThrustController, velocity_to_goal
 from marinenav_env.sensing.perception import own_state
-from marinenav_env.state import ActuatorParameters, Scenario, State, Vessel
+from marinenav_env.state import ActuatorParameters, Parameters, Scenario, State
 from marinenav_env.support.validation import require
 
 KEEP, ACT_LATE, TURN_WRONG, STOP, SPEED_UP, LOSE_LEFT, LOSE_RIGHT, SEE_NOTHING = range(len(BEHAVIOURS))
@@ -59,14 +59,19 @@ def require_thrusters(scenario: Scenario, extras: ActuatorParameters | None) -> 
 
 
 def behaviour_rates(
-    state: State, scenario: Scenario, vessel: Vessel, seconds: float, time_scale: float = 1.0, speed_scale: float = 1.0
+    state: State,
+    scenario: Scenario,
+    parameters: Parameters,
+    seconds: float,
+    time_scale: float = 1.0,
+    speed_scale: float = 1.0,
 ) -> Tensor:
     """Return the thrust rates of robots that follow the behaviours of their scenario.
 
     Args:
         state: state before the step, batch [E].
         scenario: scenarios with behaviours and onsets, batch [E].
-        vessel: vessel parameters, batch [E or 1].
+        parameters: parameters of vessels with two thrusters, batch [E or 1].
         seconds: length of a control step (s).
         time_scale: factor on the times of behaviours, as ScenarioConfig.time_scale; 1 for published vessels.
         speed_scale: factor on the speeds of behaviours, as ScenarioConfig.speed_scale; 1 for published vessels.
@@ -77,8 +82,9 @@ def behaviour_rates(
     code, onset = scenario.behaviour, scenario.onset
     assert code is not None and onset is not None
     elapsed = (state.steps.to(onset.dtype) * seconds)[:, None] - onset
-    controller = ThrustController(vessel, seconds, time_scale=time_scale)
-    rates = thrust_rates_of_commands(_steered_commands(state, scenario, controller, code, elapsed, speed_scale), vessel)
+    controller = ThrustController.from_parameters(parameters, seconds, time_scale)
+    commands = _steered_commands(state, scenario, controller, code, elapsed, speed_scale)
+    rates = thrust_rates_of_commands(commands, parameters.vessel)
     is_lost = torch.stack((code == LOSE_LEFT, code == LOSE_RIGHT), -1)
     failing = torch.where(is_lost, -state.thrust / seconds, 0.0)
     rates = torch.where(is_lost.any(-1, keepdim=True), failing, rates)

@@ -96,7 +96,7 @@ def _move_robots(state: State, scenario: Scenario, parameters: Parameters, rates
     if scenario.scripted is not None and scenario.behaviour is not None:
         # Behaviours are not delayed, because they follow from the state.
         scale, seconds = config.scenario, config.dt * config.substeps
-        behaving = behaviour_rates(state, scenario, parameters.vessel, seconds, scale.time_scale, scale.speed_scale)
+        behaving = behaviour_rates(state, scenario, parameters, seconds, scale.time_scale, scale.speed_scale)
         rates = torch.where(scenario.scripted[..., None], behaving, rates)
     new = move_vessels(state, rates, scenario, parameters, config.dt, config.substeps, force)
     old = (state.pose, state.velocity_water, state.velocity_ground, state.thrust)

@@ -60,7 +60,7 @@ def test_rates_equal_the_oracle() -> None:
         episodes.append(replace(episode, behaviour=names, onset=onset, velocity=velocity, seed=number))
     scenario, parameters, _ = stack_episodes(episodes, CPU, DOUBLE)
     state, seconds = drawn_state(scenario, rng), 0.04 * 7
-    rates = behaviour_rates(state, scenario, parameters.vessel, seconds)
+    rates = behaviour_rates(state, scenario, parameters, seconds)
     phases = set()
     for row, episode in enumerate(episodes):
         for robot, name in enumerate(episode.behaviour):
@@ -83,6 +83,20 @@ def test_rates_equal_the_oracle() -> None:
             assert rates[row, robot].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6), name
             phases.add((name, time >= onset, time >= onset + 8.0))
     assert len(phases) == 3 * len(BEHAVIOURS)
+
+
+def test_vessels_steer_with_the_distance_of_their_thrusters() -> None:
+    """Not with the width of the hull, where the two differ."""
+    episode = replace(random_episode(random.Random(3), 2, 0, 0), behaviour=["act_late", "turn_wrong"], onset=[0.0, 0.0])
+    apart = replace(episode.world.vessel, width=1.0, actuators=ActuatorConfig(spacing=2.5))
+    wide = replace(episode.world.vessel, width=2.5, actuators=ActuatorConfig(lag=1.0))
+    rates = []
+    for vessel in (apart, wide, replace(wide, width=1.0)):
+        world = replace(episode.world, vessel=replace(vessel, m=400.0, max_thrust_rate=1e6))
+        scenario, parameters, _ = stack_episodes([replace(episode, world=world)], CPU, DOUBLE)
+        state = drawn_state(scenario, random.Random(4))
+        rates.append(behaviour_rates(state, scenario, parameters, 0.5))
+    assert torch.equal(rates[0], rates[1]) and not torch.equal(rates[0], rates[2])
 
 
 def behaving(name: str, onset: float = 5.0, weather: bool = False, **options: Any) -> tuple[Tensor, Tensor]:
