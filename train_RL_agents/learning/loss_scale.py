@@ -15,7 +15,7 @@ class LossScale:
     """Loss scaling that keeps gradients within the range of float16, like torch.amp.GradScaler.
 
     Losses are multiplied by a factor. When gradients become infinite or NaN, the update is undone and the factor
-    halved; after ``interval`` finite updates in a row, the factor is doubled.
+    halved, down to 1; after ``interval`` finite updates in a row, the factor is doubled.
 
     Args:
         device: device of the losses.
@@ -37,9 +37,9 @@ class LossScale:
             norm: norm of the gradient, a scalar.
 
         Returns:
-            The norm; 0 if the update was undone.
+            The norm; 0 if the update was undone and a smaller factor is left to try.
         """
-        finite = norm.isfinite()
+        finite, is_smallest = norm.isfinite(), self.factor <= 1.0
         for tensor, old in zip(tensors, before, strict=True):
             tensor.copy_(torch.where(finite, tensor, old))
         since = torch.where(finite, self._finite_updates + 1.0, 0.0)
@@ -47,7 +47,7 @@ class LossScale:
         factor = torch.where(grows, 2.0, torch.where(finite, 1.0, 0.5))
         self.factor.mul_(factor).clamp_(1.0, _MAX_FACTOR)
         self._finite_updates.copy_(torch.where(grows, 0.0, since))
-        return torch.where(finite, norm, 0.0)
+        return torch.where(finite | is_smallest, norm, 0.0)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the scalars ``factor`` and ``since``, the number of finite updates since it changed, by name."""

@@ -36,8 +36,19 @@ def test_the_factor_stays_within_its_bounds():
         (torch.nan, [*(2.0**k for k in range(23, -1, -1)), 1.0]),
     ):
         for factor in factors:
+            is_reported = norm == 1.0 or scale.factor == 1.0
             left = scale.undo_if_not_finite([], [], torch.tensor(norm))
-            assert scale.factor == factor and left == (norm if norm == 1.0 else 0.0)
+            assert scale.factor == factor
+            torch.testing.assert_close(left, torch.tensor(norm if is_reported else 0.0), equal_nan=True)
+
+
+def test_gradients_that_are_too_large_for_the_smallest_factor_are_undone_and_reported():
+    scale, weight = LossScale(CPU), torch.ones(2)
+    for _ in range(16):
+        assert scale.undo_if_not_finite([weight], [weight.clone()], torch.tensor(torch.inf)) == 0.0
+    assert scale.factor == 1.0
+    norm = scale.undo_if_not_finite([weight], [torch.zeros(2)], torch.tensor(torch.inf))
+    assert norm.isinf() and weight.tolist() == [0.0, 0.0]
 
 
 def test_a_state_restores_factor_and_counter():
