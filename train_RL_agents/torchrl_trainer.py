@@ -523,7 +523,7 @@ class TorchRLTrainer:
             self.run.path,
             best,
             self.finished,
-            self.config.save_replay,
+            self.config.is_resumable,
             self.ranks.launch_command(),
             None if not self._unsaved else self._saved_at or 0,
         )

@@ -45,6 +45,15 @@ def test_a_run_without_replay_buffer_is_not_resumed(tmp_path, capsys):
     refused(run, "saved without its replay buffer (save_replay=false)")
 
 
+def test_a_run_that_learns_from_no_replay_is_resumed_without_one(tmp_path, capsys):
+    run = new_run(tmp_path, "agent_type=PPO", "save_replay=false")
+    trainer = TorchRLTrainer(run, bar=False)
+    trainer.stop()
+    trainer.train()
+    assert "stopped and saved; go on with: marinenav train --resume" in capsys.readouterr().out
+    assert train(RunFolder.open(run.path)).finished
+
+
 def test_damaged_states_are_refused(tmp_path):
     run = new_run(tmp_path)
     train(run, stop_at=24)

@@ -95,14 +95,16 @@ def _policy_lines(path: Path) -> list[str]:
 
 def _run_lines(path: Path) -> list[str]:
     """Return the description of a run folder as lines."""
-    from train_RL_agents.run.checkpoint import STATE_FILE, read_manifest
+    from train_RL_agents.run.checkpoint import STATE_FILE, STOPPED_POLICY_FILE, read_manifest
     from train_RL_agents.run.run_folder import RunFolder
 
     folder = RunFolder.open(path)
     manifest = read_manifest(folder.checkpoints)
     entries = manifest["policies"]
-    steps = entries[-1]["env_steps"] if entries else 0
-    state = "can be resumed" if (folder.checkpoints / STATE_FILE).exists() else "no training state yet"
+    steps = max((entry["env_steps"] for entry in entries if entry["file"] != STOPPED_POLICY_FILE), default=0)
+    state = "no training state yet"
+    if (folder.checkpoints / STATE_FILE).exists():
+        state = "can be resumed" if folder.config.is_resumable else "cannot be resumed (save_replay=false)"
     lines = [
         f"{folder.path}: run, seed {folder.seed}, evaluated up to {steps:,} of "
         f"{folder.config.total_timesteps:,} env-steps, {state}",

@@ -204,7 +204,8 @@ class TrainConfig(Generic[AgentConfigType]):
     """Draw an episode of each level for TensorBoard after the last evaluation, and after earlier ones as long
     as drawing takes at most 2% of the time; needs matplotlib."""
     save_replay: bool = True
-    """Keep the replay buffer in the latest checkpoint, which is needed to resume exactly."""
+    """Keep the replay buffer of an off-policy agent in the latest checkpoint, without which the run cannot be
+    resumed."""
 
     def __post_init__(self) -> None:
         agent = agent_class(self.agent_type)
@@ -236,6 +237,11 @@ class TrainConfig(Generic[AgentConfigType]):
             is_valid = agent.uses_priorities or not self.trainer.prioritized
             require(is_valid, "trainer.prioritized", True, f"false for {self.agent_type}")
             self.trainer.check_sizes(self.training_schedule.max_robots if self.env.is_built_in else 1)
+
+    @property
+    def is_resumable(self) -> bool:
+        """Return whether a stopped run can be resumed: its replay buffer, if it learns from one, is saved."""
+        return self.save_replay or not isinstance(self.trainer, OffPolicyConfig)
 
     def _check_environment(self) -> None:
         """Refuse settings of the built-in environment if the environment is an external one.

@@ -1,8 +1,10 @@
 """marinenav info."""
 
+from dataclasses import replace
+
 from tests.train_RL_agents.command_line import refused
 from train_RL_agents.cli import main
-from train_RL_agents.run.checkpoint import STATE_FILE
+from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE, STATE_FILE, STOPPED_POLICY_FILE
 
 
 def test_info_about_the_machine(capsys):
@@ -33,6 +35,12 @@ def test_info_about_runs(capsys, sweep):
     assert f"seed 0, evaluated up to 0 of {total} env-steps, no training state yet" in text
     assert f"seed 1, evaluated up to 100 of {total} env-steps, can be resumed" in text
     assert "policy_000000000100.pt: success_rate 0.250, avg_return 1.000 (latest, best)" in text
+    run.add_policy(STOPPED_POLICY_FILE, 150, {"note": NOT_EVALUATED_NOTE})
+    run.config = replace(run.config, save_replay=False)
+    run.write_config()
+    assert main(["info", str(run.path)]) == 0
+    text = capsys.readouterr().out
+    assert f"evaluated up to 100 of {total} env-steps, cannot be resumed (save_replay=false)" in text
 
 
 def test_info_about_nothing(capsys, tmp_path):
