@@ -107,7 +107,7 @@ class TrainingSchedule:
         require(len(self.levels) > 0, "training_schedule.levels", self.levels, "one or more")
         weights, starts = self._weights_and_starts()
         require(sum(weights) > 0.0, "training_schedule.levels: weight", weights, "above 0 in sum")
-        is_valid = starts[0] == 0 and starts == tuple(sorted(starts))
+        is_valid = starts[0] == 0 and (not any(starts) or starts == tuple(sorted(set(starts))))
         require(is_valid, "training_schedule.levels: starts_at", starts, "increasing, the first 0")
         is_valid = not any(starts) or {*weights} == {1.0}
         require(is_valid, "training_schedule.levels: weight", weights, "left out beside starts_at")

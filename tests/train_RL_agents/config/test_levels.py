@@ -162,6 +162,10 @@ def test_mistakes_in_all_levels():
     assert "starts_at=(1, 1): must be increasing, the first 0" in refused(
         {"training_schedule": {"levels": TWO}}, "training_schedule.timesteps=1,1"
     )
+    # The first level would never be trained on.
+    assert "starts_at=(0, 0, 9): must be increasing, the first 0" in refused(
+        {"training_schedule": {"levels": [{}, {}, {"starts_at": 9}]}}
+    )
 
 
 @pytest.mark.parametrize("name, value", [("map_size", 80), ("weather", 1), ("vessel_spread", 2)])
