@@ -272,7 +272,8 @@ class Search:
             success: value of the maximised metric.
         """
         with self._convert_storage_errors():
-            trial.report(success, env_steps)
+            # The pruner compares trials at equal steps, but batches of other sizes end at other env-steps.
+            trial.report(success, total if env_steps >= total else env_steps - env_steps % self.config.eval_freq)
             if env_steps < total and trial.should_prune():
                 self._pruned.add(trial.number)
         return trial.number in self._pruned

@@ -287,6 +287,14 @@ def test_pruned_trials_count_but_are_not_the_best(tmp_path, space, monkeypatch, 
     assert study.write_best().number == 1
 
 
+def test_trials_are_compared_at_the_same_evaluation_whatever_the_size_of_their_batches(tmp_path, space):
+    study = Search(tmp_path, CONFIG, space)
+    run = next(study.runs([]))
+    for env_steps in (80 + 16, 160 + 32):
+        run.on_evaluation(env_steps, 0.5)
+    assert [*study.study.get_trials()[0].intermediate_values] == [80, 160]
+
+
 def test_a_run_that_is_finished_is_not_pruned(tmp_path, space, monkeypatch):
     monkeypatch.setattr("optuna.Trial.should_prune", lambda trial: True)
     run = next(Search(tmp_path, CONFIG, space).runs([]))
