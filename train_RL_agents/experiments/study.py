@@ -187,8 +187,8 @@ def unfinished_runs(study: Study, out: Path, argv: Sequence[str], at_once: int =
         at_once: number of runs that share the machine.
 
     Raises:
-        ConfigError: when an existing run has other settings, a run does not fit into memory, or a folder
-            cannot be made.
+        ConfigError: when an existing run has other settings or has made more env-steps, a run does not fit into
+            memory, or a folder cannot be made.
     """
     runs = []
     lacking = {key: path for key, path in run_folders(study, out).items() if not (path / CONFIG_FILE).exists()}
@@ -206,7 +206,11 @@ def unfinished_runs(study: Study, out: Path, argv: Sequence[str], at_once: int =
                 f"{path}: is a run with other settings than the study's: "
                 f"{'; '.join(changed)}; move it, or give another --out"
             )
-        if env_steps_done(path) < config.total_timesteps:
+        done, total = env_steps_done(path), config.total_timesteps
+        is_valid = done <= total or total >= folder.config.total_timesteps
+        allowed = f"at least {done:,}, as {path} has already made so many; move it, or give another --out"
+        require(is_valid, "total_timesteps", total, allowed)
+        if done < total:
             overrides = [
                 f"{key}={value if isinstance(value := now[key], str) else json.dumps(value)}"
                 for key in _VARIABLE_SETTINGS

@@ -131,6 +131,9 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
     runs = {run.name: run for run in unfinished_runs(replace(study, groups=other), out, ["marinenav"])}
     (resumed,) = resumed_runs(done, runs["tiny, short, seed 1"].overrides, quiet=True)
     assert {key: getattr(resumed.folder.config, key) for key in changes} == changes
+    shorter = {name: replace(each, total_timesteps=72) for name, each in study.groups.items()}
+    with pytest.raises(ConfigError, match=r"total_timesteps=72: must be at least 80, as .* another --out"):
+        unfinished_runs(replace(study, groups=shorter), out, ["marinenav"])
 
 
 @pytest.mark.parametrize("line", ["x,1,1", "nan,1,1", "-1,1,1", "1e31,1,1"])
