@@ -17,17 +17,20 @@ TAG_DESCRIPTIONS = {
     "so they come first in TIME SERIES, and are the metrics shown in HPARAMS",
     "Training/*": "the three figures of training to look at first, as under `train/`: first in "
     "TIME SERIES until there is an evaluation, then after `Result/*`",
-    "eval/success_rate": "share of evaluation episodes in which every robot arrives; an episode "
-    "stops at its first collision",
+    "eval/success_rate": "share of evaluation episodes in which every robot arrives (such an episode stops at its "
+    "first collision), or that an external environment reports as a success",
     "eval/success_rate_level_*": "the same for each level",
     "eval/collision_rate": "share of episodes with a collision",
     "eval/timeout_rate": "share of episodes without a collision in which some robot did not arrive in time",
+    "eval/return_low": "in external environments: lower end of the 95% interval of the mean `eval/avg_return`",
+    "eval/return_high": "upper end of it",
     "eval/*_low": "lower end of the 95% Wilson interval of the rate",
     "eval/*_high": "upper end of it",
     "eval/robot_success_rate": "share of robots that arrive when episodes continue after a collision",
     "eval/avg_time": "travel time per robot (s), mean over successful episodes",
     "eval/avg_energy": "thrust spent per robot (N s), mean over successful episodes",
-    "eval/avg_return": "sum of 0.99^t reward per robot, mean over all episodes",
+    "eval/avg_return": "sum of 0.99^t reward per robot, mean over all episodes; without discount in external "
+    "environments",
     "eval/avg_length": "steps of an episode, mean; in external environments",
     "eval/episodes": "episodes of an evaluation",
     "losses/loss*": "what is minimised",
@@ -46,7 +49,8 @@ TAG_DESCRIPTIONS = {
     "this and the next five are of the episodes that ended since the last entry, means over all "
     "environments, with exploration and the rewards of training, and continue after a collision",
     "train/episode_length": "control steps of a training episode",
-    "train/success_rate": "share of training episodes in which every robot arrived without a collision",
+    "train/success_rate": "share of training episodes in which every robot arrived without a collision, or that an "
+    "external environment reports as a success",
     "train/collision_rate": "share of training episodes with a collision",
     "train/reward/*": "part of `train/episode_return` from one term of the reward; a reward of your own has no terms",
     "train/episodes": "training episodes that ended since the last entry",
