@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.collectors import StepCollector
@@ -199,8 +200,8 @@ class TorchRLTrainer:
         """Return advice for a user whose run has become slow, as part of a sentence."""
         if self.device.type != "cpu" or threads == 1:
             return "other programs may be using this machine"
-        command = shlex.join([*self.ranks.launch_command(), "train", "--resume", str(self.run.path)])
-        return f"if other programs use its cores, stop it and go on with {command} --threads 1"
+        command = [*self.ranks.launch_command(), "train", "--resume", str(self.run.path), *plugins.option_words()]
+        return f"if other programs use its cores, stop it and go on with {shlex.join(command)} --threads 1"
 
     # The loop -----------------------------------------------------------------------------------
 
@@ -287,9 +288,9 @@ class TorchRLTrainer:
             saved, since = self._saved_at, self._checked_at
             kept = "" if saved is None else f"the state of {saved:,} env-steps is kept; "
             settings, half = self.config.trainer, 0.5 * self.algorithm.learner.learning_rate_factor
+            command = ["marinenav", "train", "--resume", str(self.run.path), *plugins.option_words()]
             rate = (
-                "go on with a smaller rate: "
-                f"{shlex.join(['marinenav', 'train', '--resume', str(self.run.path)])} "
+                f"go on with a smaller rate: {shlex.join(command)} "
                 f"trainer.learning_rate={half * settings.learning_rate:g} "
                 f"trainer.learning_rate_final={half * settings.learning_rate_final:g}"
             )

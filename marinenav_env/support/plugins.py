@@ -58,6 +58,11 @@ def allowed_references() -> tuple[str, ...]:
     return tuple(sorted(_allowed_references))
 
 
+def option_words() -> list[str]:
+    """Return the options ``--plugin=package.module:Name`` that allow a command to import what this process may."""
+    return [f"--plugin={reference}" for reference in allowed_references()]
+
+
 def _entry_points(group: str) -> EntryPoints:
     """Return the entry points that installed packages register in a group; cached until sys.path changes."""
     return _read_entry_points(group, tuple((folder, _modification_time(folder)) for folder in sys.path))

@@ -123,6 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
     for option in ("config", "profile", "quick"):
         if "resume" in options and option in options:
             arguments.parser.error(f"--resume takes no --{option}: a run has its own")
+    from marinenav_env.support import plugins
     from marinenav_env.support.validation import require
     from train_RL_agents.experiments.run import remove_if_not_begun
     from train_RL_agents.experiments.runner import Runner
@@ -149,7 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
             remove_if_not_begun(runs[0].new_parent)
         path = runs[0].folder.path
         words = ["marinenav", "train", "--resume", str(path.parent if len(runs) > 1 else path)]
-        words += ["--jobs", str(jobs)] if jobs > 1 else []
+        words += [*(["--jobs", str(jobs)] if jobs > 1 else []), *plugins.option_words()]
         return runner.print_failures(f"continue all: {shlex.join(words)}")
 
 

@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav tune``, and return its exit status."""
+    from marinenav_env.support import plugins
     from marinenav_env.support.extras import import_optional
     from train_RL_agents.config.reading import load_config
     from train_RL_agents.experiments.runner import Runner
@@ -68,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     status = runner.print_failures("stopped; the same command continues")
     best = search.write_best()
     if status == 0 and best is not None:
-        command = shlex.join(["marinenav", "train", "-C", str(arguments.study / BEST_CONFIG_NAME)])
+        file = str(arguments.study / BEST_CONFIG_NAME)
+        command = shlex.join(["marinenav", "train", "-C", file, *plugins.option_words()])
         print(f"best: trial {best.number}, {search.score_name} {best.value:.3f}; train it in full with: {command}")
     return status

@@ -225,8 +225,8 @@ class Runner:
 
 def training_command(run: Path, arguments: Sequence[str] = ()) -> list[str]:
     """Return the command line that trains the run in a folder, with further arguments and the plugins allowed here."""
-    allowed = (f"--plugin={part}" for part in plugins.allowed_references())
-    return [*TRAINING_PROGRAM, "train", "--resume", str(run), "--json-lines", *arguments, *allowed]
+    words = ["train", "--resume", str(run), "--json-lines", *arguments, *plugins.option_words()]
+    return [*TRAINING_PROGRAM, *words]
 
 
 def machine_shares(count: int) -> list[dict[str, str]]:

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import torch
 from torch.serialization import default_restore_location
 
+from marinenav_env.support import plugins
 from marinenav_env.support.files import open_regular, protect_input
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number, is_printable_text, require
 from train_RL_agents.agents import Agent
@@ -351,7 +352,7 @@ def find_policy(path: Path, which: str = "best") -> Path:
         manifest = read_manifest(run / CHECKPOINTS_FOLDER)
         name = manifest.get(which) or manifest.get("latest")
         if name is None:
-            command = shlex.join(["marinenav", "train", "--resume", str(run)])
+            command = shlex.join(["marinenav", "train", "--resume", str(run), *plugins.option_words()])
             raise ConfigError(f"{run}: has no policy yet, as nothing was evaluated or saved; go on with: {command}")
     file = path_inside(run, f"{CHECKPOINTS_FOLDER}/{name}")
     if name == which:

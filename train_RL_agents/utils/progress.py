@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from marinenav_env.support import plugins
 from marinenav_env.support.validation import is_number
 from train_RL_agents.utils.signals import stop_on_broken_pipe
 from train_RL_agents.utils.time_left import TimeLeftEstimator, clock_text
@@ -372,17 +373,18 @@ class ProgressDisplay:
             program: program, with its leading arguments, that resumes the run.
             kept: env-steps of the last saved state if the run was stopped without saving; None if it was saved.
         """
-        run, lines = str(relative_to_cwd(path)), []
+        run, lines, allowed = str(relative_to_cwd(path)), [], plugins.option_words()
         if best is not None:
             folder = str(relative_to_cwd(path.parent.parent))
-            commands = (["marinenav", "evaluate", run], ["marinenav", "play", run], ["tensorboard", "--logdir", folder])
+            shown = (["marinenav", name, run, *allowed] for name in ("evaluate", "play"))
+            commands = (*shown, ["tensorboard", "--logdir", folder])
             first, *others = map(shlex.join, commands)
             lines = [f"policy: {relative_to_cwd(best)}", f"next: {first}"]
             lines += [f"      {command}" for command in others]
         if finished:
             lines.insert(0, f"finished: {run}")
         elif resumable:
-            command = shlex.join([*program, "train", "--resume", run])
+            command = shlex.join([*program, "train", "--resume", run, *allowed])
             lost = f"while compiling: the state of {kept or 0:,} env-steps is kept, nothing since"
             how = "and saved" if kept is None else lost
             lines.append(f"stopped {how}; go on with: {command}")

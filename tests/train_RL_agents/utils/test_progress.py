@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from marinenav_env.support import plugins
 from train_RL_agents.utils import progress
 from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 
@@ -231,6 +232,19 @@ def test_how_to_go_on(capsys):
     assert shown(capsys) == [
         "stopped and saved; go on with: marinenav train --resume 'runs/a b'",
         "stopped: runs/a; with save_replay=false it cannot be resumed",
+    ]
+
+
+def test_commands_that_follow_allow_the_same_plugins(capsys, monkeypatch):
+    monkeypatch.setattr(plugins, "_allowed_references", {"my_parts.rewards:early"})
+    display, option = ProgressDisplay(total=10, quiet=False, bar=False), "--plugin=my_parts.rewards:early"
+    display.finish(Path("runs/a"), Path("best.pt"), False, True)
+    assert shown(capsys) == [
+        "policy: best.pt",
+        f"next: marinenav evaluate runs/a {option}",
+        f"      marinenav play runs/a {option}",
+        "      tensorboard --logdir .",
+        f"stopped and saved; go on with: marinenav train --resume runs/a {option}",
     ]
 
 
