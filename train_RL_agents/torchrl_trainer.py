@@ -479,6 +479,8 @@ class TorchRLTrainer:
     def _running(self) -> Iterator[None]:
         """Show progress and handle signals in this context; at its end, always close the display and end workers."""
         self.display.log(f"updates: {self.algorithm.learner.describe()}")
+        for line in describe_late_starts(self.config):
+            self.display.log(line)
         self.display.start(self.env_steps, self.config.execution.compile)
         try:
             with call_on_first_signal(self._on_stop_signal, self._on_user_signal):
@@ -553,6 +555,23 @@ def warn_of_clipped_rewards(config: TrainConfig[Any], return_range: tuple[float,
                 f"{config.agent_type} has returns of {lowest:g} to {highest:g}; settings of agent widen the range",
                 stacklevel=2,
             )
+
+
+def describe_late_starts(config: TrainConfig[Any]) -> list[str]:
+    """Return a sentence each if a run ends before its first update, or before some of its levels begin."""
+    settings, total, lines = config.trainer, config.total_timesteps, []
+    if isinstance(settings, OffPolicyConfig):
+        batch, first = settings.num_envs * settings.vector_steps, settings.learning_starts + settings.train_freq
+        if -(-total // batch) * batch < first:
+            lines.append(
+                f"nothing is learned: total_timesteps={total} ends before the first update, after {first:,} env-steps "
+                "(trainer.learning_starts + trainer.train_freq)"
+            )
+    levels = enumerate(config.training_schedule.levels, 1)
+    late = ", ".join(str(number) for number, level in levels if level.starts_at >= total)
+    if late:
+        lines.append(f"total_timesteps={total} ends before training_schedule.levels {late} (starts_at) begin")
+    return lines
 
 
 def check_and_log(trainer: TorchRLTrainer) -> None:

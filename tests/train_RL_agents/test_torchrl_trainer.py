@@ -33,7 +33,7 @@ from train_RL_agents.run.checkpoint import (
     save_policy,
 )
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.torchrl_trainer import TorchRLTrainer
+from train_RL_agents.torchrl_trainer import TorchRLTrainer, describe_late_starts
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
@@ -303,6 +303,20 @@ def test_rewards_that_an_agent_cannot_represent_are_told(tmp_path, word, warning
     told = pytest.warns(UserWarning, match=warning) if warning else nullcontext()
     with told:
         TorchRLTrainer(new_run(tmp_path, *words), quiet=True).run.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (("trainer.learning_starts=152",), 0),
+        (("trainer.learning_starts=153",), 1),
+        (("trainer.learning_starts=153", "total_timesteps=161"), 0),
+        (('training_schedule.levels=[{}, {"starts_at": 159}, {"starts_at": 160}]',), 1),
+        (("agent_type=PPO",), 0),
+    ],
+)
+def test_what_begins_after_the_end_of_a_run_is_told(tmp_path, words, lines):
+    assert len(describe_late_starts(new_run(tmp_path, *words).config)) == lines
 
 
 def test_seeds_share_a_training_folder_and_a_trainer_is_gone_before_the_next_starts(tmp_path, command, monkeypatch):
