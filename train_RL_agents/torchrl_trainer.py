@@ -329,10 +329,10 @@ class TorchRLTrainer:
         del self.collector, self.algorithm, self.history
         release_memory()
         self._set_up()
-        rate = self.algorithm.learner.learning_rate_factor * self.config.trainer.learning_rate
+        factor = self.algorithm.learner.learning_rate_factor
         self.display.log(
             f"{str(error).partition(';')[0]}; back at {self.env_steps:,} env-steps "
-            f"with a rate of {rate:g} ({self._rewinds} of {_MAX_REWINDS})"
+            f"with {factor:g} times the learning rate ({self._rewinds} of {_MAX_REWINDS})"
         )
 
     # Evaluation and log -------------------------------------------------------------------------

@@ -250,7 +250,7 @@ def test_a_run_goes_back_with_half_the_rate(tmp_path, capsys, name, fault):
     trainer.train()
     said = capsys.readouterr().out
     assert said.count(f"became infinite or NaN between 80 and {SEEN[name]} env-steps") == 1
-    assert "; back at 80 env-steps with a rate of 0.00025 (1 of 3)\n" in said
+    assert "; back at 80 env-steps with 0.5 times the learning rate (1 of 3)\n" in said
     state = saved(run)
     assert (state["env_steps"], state["rewinds"]) == (160, 1)
     assert trainer.algorithm.learner.learning_rate == pytest.approx(2.5e-4)
@@ -302,9 +302,9 @@ def test_it_goes_back_three_times_at_most(tmp_path, monkeypatch, capsys):
     run = new_run(tmp_path, REWIND)
     with pytest.raises(DivergedError):
         TorchRLTrainer(run, bar=False).train()
-    assert re.findall(r"with a rate of (\S+) \((\d) of 3\)", capsys.readouterr().out) == [
-        ("0.00025", "1"),
-        ("0.000125", "2"),
-        ("6.25e-05", "3"),
+    assert re.findall(r"with (\S+) times the learning rate \((\d) of 3\)", capsys.readouterr().out) == [
+        ("0.5", "1"),
+        ("0.25", "2"),
+        ("0.125", "3"),
     ]
     assert saved(run)["env_steps"] == 0
