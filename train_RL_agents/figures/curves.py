@@ -29,6 +29,7 @@ from marinenav_env.support.validation import (
     is_printable_text,
     require,
 )
+from train_RL_agents.config.environment import BUILT_IN
 from train_RL_agents.results import statistics
 from train_RL_agents.results.rows import OVERALL, STORED_NAMES
 from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
@@ -231,10 +232,11 @@ def _level_names(settings: dict[str, Any], episodes: int) -> list[str]:
         episodes: number of episodes of an evaluation.
 
     Returns:
-        The names; empty if levels are not known.
+        The names; empty if levels are not known, or the environment is an external one, which has none.
     """
-    schedule = settings.get("eval_schedule")
-    counts = _scenario_counts(schedule) if isinstance(schedule, dict) else None
+    schedule, env = settings.get("eval_schedule"), settings.get("env")
+    has_levels = not isinstance(env, dict) or env.get("name", BUILT_IN) == BUILT_IN
+    counts = _scenario_counts(schedule) if isinstance(schedule, dict) and has_levels else None
     if not (isinstance(counts, list) and all(map(is_nonnegative_int, counts)) and sum(counts) == episodes):
         return []
     return [f"level {number}" for number, count in enumerate(counts, 1) for _ in range(count)]

@@ -80,6 +80,14 @@ def test_time_counts_only_where_the_episode_succeeds(tmp_path):
     np.testing.assert_allclose(found.mean, [20.0, 40.0])
 
 
+def test_episodes_of_external_environments_have_no_levels(tmp_path):
+    folder = make_folder(tmp_path / "run")
+    config = folder / "trial_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"env": {"name": "gymnasium:CartPole-v1"}}))
+    (run,) = read_runs([folder])
+    assert [*run.success_counts] == ["overall"]
+
+
 def test_files_of_stable_baselines3_are_read(tmp_path):
     path = tmp_path / "ppo" / "evaluations.npz"
     path.parent.mkdir()
