@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from marinenav_env.support import plugins
+from tests.own_parts import allow_only
 from train_RL_agents.utils import progress
 from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 
@@ -236,7 +236,7 @@ def test_how_to_go_on(capsys):
 
 
 def test_commands_that_follow_allow_the_same_plugins(capsys, monkeypatch):
-    monkeypatch.setattr(plugins, "_allowed_references", {"my_parts.rewards:early"})
+    allow_only(monkeypatch, "my_parts.rewards:early")
     display, option = ProgressDisplay(total=10, quiet=False, bar=False), "--plugin=my_parts.rewards:early"
     display.finish(Path("runs/a"), Path("best.pt"), False, True)
     assert shown(capsys) == [
