@@ -350,6 +350,13 @@ def holding_setpoints(vessel: VesselConfig, speed: Speed, robot: int = 0) -> tup
     return thrust, thrust if thrusters == 2 else 0.0 * thrust
 
 
+def max_thrust_for_top_speed(vessel: VesselConfig, speed: float, robot: int = 0) -> float:
+    """Return the ``max_thrust`` (N) with which a speed (m/s) is a robot's top speed; infinite if it has no thrust."""
+    robots = _robot_settings(vessel)
+    thrusters = _num_full_thrusters(robots[min(robot, len(robots) - 1)])
+    return sum(holding_setpoints(vessel, speed, robot)) / thrusters if thrusters else math.inf
+
+
 def _num_full_thrusters(boat: Mapping[str, Any]) -> float:
     """Return the total thrust of one robot under full commands over the largest thrust of a side (1).
 

@@ -144,6 +144,21 @@ def steady_setpoint(velocity: Tensor, vessel: Vessel, extras: ActuatorParameters
     return torch.where((extras.steering == THRUSTERS)[..., None], thrust, one)
 
 
+def num_full_thrusters(extras: ActuatorParameters | None) -> Tensor | float:
+    """Return the total thrust ahead under full commands over ``max_thrust`` (1), [E or 1, R or 1].
+
+    It is the number of thrusters unless their limits, strengths or dead bands reduce it.
+    """
+    if extras is None:
+        return 2.0
+    k = extras
+    left, right = (
+        strength * torch.where(limit**k.speed_exponent >= k.dead_band, limit ** (2.0 * k.speed_exponent), 0.0)
+        for limit, strength in ((k.left_limit, k.left_strength), (k.right_limit, k.right_strength))
+    )
+    return left + torch.where(k.steering == THRUSTERS, right, 0.0)
+
+
 def steady_actuator_state(thrust: Tensor, scenario: Scenario, vessel: Vessel, extras: ActuatorParameters) -> Tensor:
     """Return the steady state of the actuators (State.actuator) [E, R, 2] for setpoints ``thrust`` [E, R, 2] (N)."""
     return env_first(_ActuatorModel(thrust, scenario, vessel, extras, 1.0).target.expand_as(env_last(thrust)))

@@ -31,7 +31,7 @@ from marinenav_env.config import ScenarioConfig, VesselConfig, WorldConfig
 from marinenav_env.scenarios.encounters import SAME_SPEED_SHARE
 from marinenav_env.scenarios.scenario_file import MAX_MAGNITUDE, Episode, map_per_robot
 from marinenav_env.support.validation import ConfigError
-from marinenav_env.vessels import holding_setpoints, top_speed, value_for_robot
+from marinenav_env.vessels import holding_setpoints, max_thrust_for_top_speed, top_speed, value_for_robot
 
 # These lengths, speeds and times are those of the default vessel; others have them times ``scenario.scale`` and so on.
 OWN_SPEED = 2.0
@@ -338,7 +338,7 @@ def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: f
     """
     base = vessel.max_thrust if isinstance(vessel.max_thrust, tuple) else (vessel.max_thrust,) * len(ships)
     limits = [
-        min(limit, holding_setpoints(vessel, SPEED_RESERVE * max(ship.speed, slowest), robot)[0])
+        min(limit, max_thrust_for_top_speed(vessel, SPEED_RESERVE * max(ship.speed, slowest), robot))
         if ship.speed < SAME_SPEED_SHARE * ships[0].speed
         else limit
         for robot, (limit, ship) in enumerate(zip(base, ships, strict=True))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from marinenav_env.config import MAX_DELAY, MODERATE_WEATHER, WorldConfig
 from marinenav_env.levels import Level
-from marinenav_env.physics.actuators import steady_setpoint
+from marinenav_env.physics.actuators import num_full_thrusters, steady_setpoint
 from marinenav_env.physics.weather import WAVE_FREQUENCY_RATIOS, make_weather
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import FAULTS, VESSELS, WEATHER, CounterDraws, Draws
@@ -93,7 +93,8 @@ class ParameterSampler:
         """Return the largest thrust [P, R] (N), less for vessels slower than the first if the level has a reserve."""
         reserve, speed = self._reserve[level][:, None], torch.linalg.vector_norm(velocity[..., :2], dim=-1)
         is_slower = (reserve > 0.0) & (speed > 0.0) & (speed < SAME_SPEED_SHARE * speed[:, :1])
-        limit = steady_setpoint(reserve[..., None] * velocity, drawn.vessel, drawn.extras)[..., 0]
+        needed = steady_setpoint(reserve[..., None] * velocity, drawn.vessel, drawn.extras).sum(-1)
+        limit = needed / num_full_thrusters(drawn.extras)
         largest = drawn.vessel.max_thrust
         return torch.where(is_slower, torch.minimum(largest, limit), largest)
 

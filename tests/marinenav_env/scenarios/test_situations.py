@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
-from marinenav_env.config import VesselConfig
+from marinenav_env.config import ActuatorConfig, VesselConfig
 from marinenav_env.scenarios.reading import packaged_situations
 from marinenav_env.scenarios.situations import (
     Ship,
@@ -96,6 +96,18 @@ def test_thrust_keeps_the_speed_and_slow_vessels_have_weak_thrusters(situation):
             assert top_speed(weak) == pytest.approx(1.25 * speed)
         else:
             assert limit == 1000.0
+
+
+def test_slow_vessels_with_weak_thrusters_reach_their_speed_and_the_reserve():
+    weak = ActuatorConfig(left_limit=0.5, right_strength=0.7, speed_exponent=0.8)
+    world = replace(WORLD, vessel=replace(WORLD.vessel, max_thrust=3000.0, actuators=weak))
+    episodes = [scaled_episode(situation, world) for situation in ALL]
+    assert any(isinstance(episode.world.vessel.max_thrust, tuple) for episode in episodes)
+    for episode in episodes:
+        speeds = [math.hypot(*velocity[:2]) for velocity in episode.velocity]
+        for robot, speed in enumerate(speeds):
+            if speed < 0.98 * speeds[0]:
+                assert top_speed(episode.world.vessel, robot) == pytest.approx(1.25 * speed)
 
 
 def test_top_speed_is_that_of_the_largest_thrust():

@@ -15,7 +15,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import WEATHER, CounterDraws
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.varying import ParameterSampler
-from marinenav_env.vessels import holding_setpoints, read_vessel, top_speed
+from marinenav_env.vessels import read_vessel, top_speed
 
 CPU, DOUBLE = torch.device("cpu"), torch.float64
 STILL = torch.zeros(1, 1, 3, dtype=DOUBLE)
@@ -63,8 +63,12 @@ def test_only_the_slow_vessel_is_weaker_ahead() -> None:
 
 
 @pytest.mark.parametrize("name", ["published", "otter", "cybership2"])
-def test_only_slower_vessels_have_the_thrust_for_their_speed_and_the_reserve(name: str) -> None:
+@pytest.mark.parametrize("actuators", [{}, {"left_limit": 0.5, "right_strength": 0.7, "speed_exponent": 0.8}])
+def test_only_slower_vessels_have_the_thrust_for_their_speed_and_the_reserve(
+    name: str, actuators: dict[str, float]
+) -> None:
     boat = read_vessel(name)
+    boat = replace(boat, actuators=replace(boat.actuators, **actuators))
     shared, _ = build_parameters([WorldConfig(vessel=boat)], 4, CPU, DOUBLE)
     usual = Level(4, 0, 0, 0.0, encounter=True, traffic=0.1)
     sampler = ParameterSampler(shared, (usual, replace(usual, speed_reserve=1.25)), 4)
@@ -73,9 +77,10 @@ def test_only_slower_vessels_have_the_thrust_for_their_speed_and_the_reserve(nam
     velocity = torch.stack((speed * course.cos(), speed * course.sin(), 0.0 * speed), -1).expand(2, 4, 3)
     drawn = sampler.sample(torch.arange(2), velocity, RandomSource.from_seed(0, 2, CPU)).vessel
     largest = float(shared.vessel.max_thrust)
-    enough = holding_setpoints(boat, 1.25 * float(speed[2]))[0]
+    enough = float(drawn.max_thrust[1, 2])
+    assert top_speed(replace(boat, max_thrust=enough)) == pytest.approx(1.25 * float(speed[2]))
     expected = torch.tensor([[largest] * 4, [largest, largest, enough, largest]], dtype=DOUBLE)
-    torch.testing.assert_close(drawn.max_thrust.expand(2, 4), expected)
+    assert torch.equal(drawn.max_thrust.expand(2, 4), expected)
     assert torch.equal(drawn.min_thrust.expand(2, 4), shared.vessel.min_thrust.expand(2, 4))
 
 
