@@ -284,7 +284,7 @@ class MarineNavEnv(EnvBase):
             statistics,
             find_kernel(kernel, config),
         )
-        self.world.entries = with_thrust_limits(self.world.entries, base, spread)
+        self.world.entries = with_thrust_limits(self.world.entries, base, constants.extras, spread)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seed the environment with any seed that ``as_seed`` accepts; return the next seed, like EnvBase.set_seed."""

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marinenav_env.config import PerRobot, WorldConfig
+from marinenav_env.config import STEERING_TYPES, PerRobot, WorldConfig
 from marinenav_env.runtime.layout import env_first, env_last, stack_last
 from marinenav_env.runtime.philox import RandomSource, normal, uniform
 from marinenav_env.sensing.entries import Entry
-from marinenav_env.state import Observation, Scenario, Sensor, State, Vessel
+from marinenav_env.state import ActuatorParameters, Observation, Scenario, Sensor, State, Vessel
 from marinenav_env.vessels import observation_scale
 
 MAX_POSITION, MAX_SPEED, MAX_YAW_RATE = 1e4, 1e2, 1e2
@@ -56,17 +56,23 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
     )
 
 
-def with_thrust_limits(entries: dict[str, Entry], vessel: Vessel, spread: float) -> dict[str, Entry]:
+def with_thrust_limits(
+    entries: dict[str, Entry], vessel: Vessel, extras: ActuatorParameters | None, spread: float
+) -> dict[str, Entry]:
     """Return descriptions of entries, with the limits of the thrusts in ``self_state`` set to those of the vessels.
 
     Args:
         entries: descriptions of the observation entries by name.
         vessel: parameters of the vessels.
+        extras: actuators; None if the vessels have none.
         spread: largest factor on the thrusts of the vessels (1).
     """
     own = entries["self_state"]
-    thrust = float(vessel.min_thrust.min()) * spread, float(vessel.max_thrust.max()) * spread
-    return entries | {own.name: replace(own, limits=(*own.limits[:-2], thrust, thrust))}
+    low, high = float(vessel.min_thrust.min()) * spread, float(vessel.max_thrust.max()) * spread
+    # The right setpoint of a steered vessel stands for an angle, whose limit is the same to both sides.
+    is_steered = extras is not None and bool((extras.steering != STEERING_TYPES.index("thrusters")).any())
+    right_low = min(low, -high) if is_steered else low
+    return entries | {own.name: replace(own, limits=(*own.limits[:-2], (low, high), (right_low, high)))}
 
 
 def _as_tuple(value: PerRobot) -> tuple[float, ...]:

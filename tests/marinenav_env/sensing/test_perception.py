@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from marinenav_env.config import SensorConfig, VesselConfig, WorldConfig
+from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.scenario_file import stack_episodes
@@ -309,8 +309,10 @@ def test_entries_describe_what_is_observed() -> None:
     assert objects.scale == (20.0, 20.0, 2.0, 2.0, 2.0)
     assert (mask.name, mask.kind, mask.shape, mask.limits) == ("objects_mask", "mask", (7,), ((0, 1),))
     other = VesselConfig(min_thrust=(-300.0, -600.0), max_thrust=(800.0, 700.0))
-    drawn = build_parameters([WorldConfig(vessel=other)], 2, CPU, torch.float64)[0].vessel
-    found = perception.with_thrust_limits({own.name: own, mask.name: mask}, drawn, 1.5)
     thrust = (-900.0, 1200.0)
-    assert found[own.name].limits == (place, place, speed, speed, speed, thrust, thrust)
-    assert found[mask.name] is mask
+    for steering, angle in (("thrusters", thrust), (("thrusters", "rudder"), (-1200.0, 1200.0))):
+        boat = replace(other, actuators=ActuatorConfig(steering=steering, lag=0.1))
+        drawn = build_parameters([WorldConfig(vessel=boat)], 2, CPU, torch.float64)[0]
+        found = perception.with_thrust_limits({own.name: own, mask.name: mask}, drawn.vessel, drawn.extras, 1.5)
+        assert found[own.name].limits == (place, place, speed, speed, speed, thrust, angle)
+        assert found[mask.name] is mask
