@@ -433,6 +433,9 @@ class MarineNavEnv(EnvBase):
     # Step and reset -----------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        moves = tensordict.get("_step", None)
+        is_whole = moves is None or bool(moves.all())  # host: only TorchRL's partial steps have it
+        require(is_whole, "_step", "...", "true for all environments, since they step together")
         action = self._action(tensordict)
         self._actions.flag_invalid(action, controlled_robots(self.world_state.now))
         result = self.world.step(self.world_state, action, self.next_noise_source())
@@ -465,6 +468,8 @@ class MarineNavEnv(EnvBase):
 
     def _reset(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         done = None if tensordict is None else tensordict.get("_reset", None)
+        is_for_robots = done is None and tensordict is not None and (GROUP, "_reset") in tensordict.keys(True)
+        require(not is_for_robots, "_reset", "...", "given for environments, since robots are not reset alone")
         # Loops of TorchRL that do not call maybe_reset, such as those around a TransformedEnv, start episodes here.
         if self._has_begun and not (self._was_restored and done is None):
             self.reset_pool.refresh(self.env_steps)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import step_mdp
 
-from marinenav_env import GROUP, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP, ConfigError, MarineNavEnv, WorldConfig
 from tests.host_reads import no_host_reads
 from tests.marinenav_env.env_helpers import (
     ACTION,
@@ -278,3 +278,18 @@ def test_a_step_of_another_number_of_environments_is_refused() -> None:
     expected = r"^a step with the batch size \[5\]; this environment has \[\d\]$"
     with pytest.raises(RuntimeError, match=expected):
         env.step_and_maybe_reset(other.reset())
+
+
+def test_a_part_of_an_environment_neither_steps_nor_starts_an_episode() -> None:
+    """TorchRL's partial steps moved all environments, and a reset of some robots started episodes in all."""
+    env = make()
+    td = env.rand_action(env.reset())
+    td.set((GROUP, "_reset"), torch.zeros(4, 3, 1, dtype=torch.bool))
+    with pytest.raises(ConfigError, match=r"^_reset='\.\.\.': must be given for environments, since robots are not "):
+        env.reset(td)
+    td.set("_step", torch.ones(4, dtype=torch.bool))
+    assert env.step(td)["next", GROUP, "reward"].any()
+    td.set("_step", torch.tensor([True, False, True, False]))
+    with pytest.raises(ConfigError, match=r"^_step='\.\.\.': must be true for all environments, since they step to"):
+        env.step(td)
+    assert env.state.steps.tolist() == [1] * 4
