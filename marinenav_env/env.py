@@ -223,8 +223,9 @@ class MarineNavEnv(EnvBase):
         modules: list[str] = []
         if isinstance(self._scenarios, Curriculum) and self._scenarios.sampler:
             sampler: Any = self._scenarios.sampler
-            parts.append(sampler if isinstance(sampler, str) else type(sampler).__name__)
-            modules = [type(sampler).__module__]
+            factory = sampler if hasattr(sampler, "__name__") else type(sampler)
+            parts.append(sampler if isinstance(sampler, str) else factory.__name__)
+            modules = [factory.__module__]
         named = ", ".join(filter(None, parts))
         modules += [part.partition(":")[0] for part in parts]
         try:

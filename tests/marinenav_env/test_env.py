@@ -296,8 +296,9 @@ def test_errors_of_users_parts_name_them(continuous: bool) -> None:
     config = ScenarioConfig()
     working, broken = (kind(config, LEVELS, CPU, torch.float32) for kind in (ScenarioSampler, Broken))
     MarineNavEnv(SHORT, scenarios=replace(MIXTURE, sampler=working), continuous=continuous)
-    with pytest.raises(ConfigError, match=r"^Broken: .*KeyError: 'no level', .*test_env.py, line \d+\)$"):
-        MarineNavEnv(SHORT, scenarios=replace(MIXTURE, sampler=broken), continuous=continuous)
+    for sampler in (broken, Broken):
+        with pytest.raises(ConfigError, match=r"^Broken: .*KeyError: 'no level', .*test_env.py, line \d+\)$"):
+            MarineNavEnv(SHORT, scenarios=replace(MIXTURE, sampler=sampler), continuous=continuous)
 
 
 def test_other_errors_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
