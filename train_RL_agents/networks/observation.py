@@ -12,7 +12,7 @@ from torch import Tensor
 from marinenav_env import GROUP
 from marinenav_env.sensing.entries import ENTRY_KINDS, Entry
 from marinenav_env.sensing.observation import observation_entries
-from marinenav_env.support.validation import is_nonnegative_int, is_number, is_printable_text
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number, is_printable_text
 from train_RL_agents.networks.features import GeometryScales
 
 OBSERVATION_KEY = (GROUP, "observation")
@@ -93,7 +93,13 @@ DEFAULT_SPEC = ObservationSpec(observation_entries(), 2.795)
 
 
 def to_observation(observation: TensorDictBase) -> Observation:
-    """Convert the observation in a TensorDict of an environment, of any batch shape, to a dict of its entries."""
+    """Convert the observation in a TensorDict of an environment, of any batch shape, to a dict of its entries.
+
+    Raises:
+        ConfigError: when it is a tensor, as of MarineNavEnv with flat=True.
+    """
+    if isinstance(observation, Tensor):
+        raise ConfigError("robots/observation: must be entries by name, not one vector as with flat=True")
     return dict(observation.items())
 
 

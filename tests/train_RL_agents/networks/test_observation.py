@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from marinenav_env import WorldConfig
+from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.config import SensorConfig, VesselConfig
 from tests.train_RL_agents.helpers import SPEC
 from train_RL_agents.config.building import make_observation_spec
-from train_RL_agents.networks.observation import repeat_observation
+from train_RL_agents.networks.observation import repeat_observation, to_observation
 
 
 def test_specification_of_the_published_world():
@@ -43,3 +43,10 @@ def test_observations_are_repeated_along_a_new_axis_without_copies():
     for index in range(4):
         assert torch.equal(found["self_state"][:, index], given["self_state"])
     assert found["self_state"].data_ptr() == given["self_state"].data_ptr()
+
+
+def test_an_observation_in_one_vector_is_refused():
+    with pytest.raises(
+        ConfigError, match=r"^robots/observation: must be entries by name, not one vector as with flat="
+    ):
+        to_observation(torch.zeros(4, 3, 37))
