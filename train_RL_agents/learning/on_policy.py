@@ -94,6 +94,9 @@ class OnPolicy(Algorithm):
         # Contiguous, because rounding depends on the memory layout, which differs in the graph collector.
         last = self._value(following[:, -1].contiguous())
         values = torch.cat((value[:, 1:], last[:, None]), 1)
+        # External environments mask truncated robots at once, but the value of their fleet after the step uses them.
+        present = following.get("mask") | (group.get("mask") & truncated)
+        following = following.clone(recurse=False).set("mask", present)
         rows = true_indices(truncated.flatten(0, 1).any(-1))
         if rows is None:
             return torch.where(truncated, self._value(following), values)

@@ -151,6 +151,16 @@ def test_advantages_are_those_of_a_slow_oracle(request, tmp_path, words, way):
         assert float(target[place]) == pytest.approx(value + before, abs=1e-4)
 
 
+def test_the_value_of_a_fleet_after_a_truncation_uses_the_robots_that_it_ended(tmp_path):
+    trainer = trainer_of(tmp_path, *LONG, *FLEET)
+    steps = rollout_of(trainer)
+    following = steps["next", GROUP]
+    assert (following["mask"] & following["truncated"].squeeze(-1)).any()
+    expected = estimates_of(trainer, steps)
+    following["mask"] = following["mask"] & ~following["done"].squeeze(-1)  # as external environments mask them
+    torch.testing.assert_close(estimates_of(trainer, steps), expected, rtol=0.0, atol=0.0, equal_nan=True)
+
+
 # Rows -------------------------------------------------------------------------------------------
 
 
