@@ -247,6 +247,16 @@ def with_image(num_envs: int, device: torch.device, seed: int) -> EnvBase:
     return env
 
 
+def with_equal_names(num_envs: int, device: torch.device, seed: int) -> EnvBase:
+    """Return one with nested observations whose names are equal when they are joined."""
+    env = Chase(num_envs, device, seed)
+    shape = num_envs, AGENTS
+    wind = Composite(speed=Unbounded((*shape, 1)), shape=shape)
+    group = Composite(wind_speed=Unbounded((*shape, 2)), wind=wind, shape=shape)
+    env.observation_spec = Composite(fleet=group, shape=shape[:1])
+    return env
+
+
 def two_groups(num_envs: int, device: torch.device, seed: int) -> EnvBase:
     """Return one with two groups of agents."""
     env = Chase(num_envs, device, seed)

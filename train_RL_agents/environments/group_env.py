@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import Binary, Bounded, Categorical, MultiCategorical, MultiOneHot, OneHot, TensorSpec
+from torchrl.data import Binary, Bounded, Categorical, MultiCategorical, MultiOneHot, OneHot, TensorSpec, Unbounded
 from torchrl.envs import EnvBase, ParallelEnv, SerialEnv
 
 from marinenav_env.sensing.entries import Entry
@@ -196,6 +197,8 @@ class GroupEnv(EnvBase):
             and not {*key[depth:]} & {*_UNOBSERVED_NAMES, *SUCCESS_NAMES}
         }
         self._require(bool(names), "observation", "nothing", "an observation of each agent")
+        repeated = sorted(name for name, count in Counter(names.values()).items() if count > 1)
+        self._require(not repeated, "observation", f"several entries {', '.join(repeated)}", "of different names")
         reserved = sorted(_RESERVED_NAMES & {*names.values()})
         self._require(not reserved, "observation", ", ".join(reserved), "of another name, as this one is a vessel's")
         for key in keys:
@@ -225,12 +228,14 @@ class GroupEnv(EnvBase):
         if name.removesuffix("_mask") in sets - {name} and spec.dtype == torch.bool:
             return Entry(name, "mask", inner)
         mask = f"{name}_mask" if name in sets else ""
+        shape = inner or (1,)
         scale: tuple[float, ...] = ()
-        if isinstance(spec, Bounded) and len(inner) == 1 and spec.dtype.is_floating_point:
-            largest = torch.maximum(spec.space.low.abs(), spec.space.high.abs()).flatten()[-inner[0] :]
+        if isinstance(spec, Bounded | Unbounded):  # unbounded bytes are from 0 to 255
+            bounds = torch.stack((spec.space.low, spec.space.high)).float()
+            largest = bounds.abs().reshape(-1, shape[-1]).amax(0)
             if bool(((largest > 0.0) & (largest <= _MAX_SCALE)).all()):
                 scale = tuple(largest.tolist())
-        return Entry(name, "objects" if mask else "vector", inner or (1,), scale=scale, mask=mask)
+        return Entry(name, "objects" if mask else "vector", shape, scale=scale, mask=mask)
 
     # Steps --------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torchrl.data import Composite, Unbounded
+from torchrl.data import Bounded, Composite, Unbounded
 from torchrl.envs import SerialEnv, check_env_specs
 
 from marinenav_env import GROUP, ConfigError
@@ -49,6 +49,20 @@ def test_observations_rewards_and_masks_have_the_keys_of_the_world():
     after = env.step(env.rand_action(step))["next"]
     expected = -after[GROUP, "observation", "place"][..., :1].abs()
     assert torch.equal(after[GROUP, "reward"], expected)
+
+
+def test_finite_bounds_are_the_typical_magnitude_of_numbers_of_any_type_and_shape():
+    env, shape = Chase(2, CPU, 0), (2, AGENTS)
+    entries = {
+        "memory": Bounded(0, 255, (*shape, 2), dtype=torch.uint8),
+        "speed": Bounded(-8.0, 2.0, shape),
+        "grid": Bounded(-1.0, torch.tensor([3.0, 5.0]).expand(*shape, 4, 2), (*shape, 4, 2)),
+        "byte": Unbounded((*shape, 1), dtype=torch.uint8),  # as TorchRL wraps Gymnasium's Box(0, 255, ..., uint8)
+        "half": Bounded(0.0, torch.tensor([1.0, torch.inf]).expand(*shape, 2), (*shape, 2)),
+    }
+    env.observation_spec = Composite(fleet=Composite(entries, shape=shape), shape=shape[:1])
+    found = {name: entry.scale for name, entry in GroupEnv(env, "chase").entries.items()}
+    assert found == {"memory": (255.0, 255.0), "speed": (8.0,), "grid": (3.0, 5.0), "byte": (255.0,), "half": ()}
 
 
 def test_a_single_agent_has_a_group_of_one_and_numbers_have_a_dimension():
@@ -216,6 +230,7 @@ def test_the_same_seed_gives_the_same_episodes_and_a_saved_state_continues():
         (lambda: Alone(1, CPU, 0), "batched along one dimension"),
         (lambda: other_envs.unequal(2, CPU, 0), "of different bounds"),
         (lambda: other_envs.with_action_mask(2, CPU, 0), "a mask of actions"),
+        (lambda: other_envs.with_equal_names(2, CPU, 0), "several entries wind_speed': must be of different names"),
     ],
 )
 def test_specs_that_are_not_supported_get_a_sentence(make, says):
