@@ -47,6 +47,8 @@ def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **
     env = gymnasium.make(task, **options)
     with _close_on_error(env):
         _require_actions_from_zero(env.action_space, f"gymnasium:{task}")
+        is_tuple = isinstance(env.observation_space, gymnasium.spaces.Tuple)
+        require(not is_tuple, f"gymnasium:{task}: observation", "a Tuple of spaces", "a Dict of them, or a single one")
         env.action_space.seed(seed)
         told = {**env.reset(seed=seed)[1], **env.step(env.action_space.sample())[4]}
         key = next((name for name in SUCCESS_NAMES if name in told), None)

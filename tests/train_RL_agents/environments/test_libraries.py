@@ -78,6 +78,11 @@ def test_an_environment_of_gymnasium_that_fails_while_it_begins_gets_a_sentence(
     assert "\n" not in str(caught.value)
 
 
+def test_a_tuple_of_observations_is_refused():
+    with pytest.raises(ConfigError, match="observation='a Tuple of spaces': must be a Dict of them"):
+        make_env(EnvConfig("gymnasium:Blackjack-v1"), 2, torch.device("cpu"), 0)
+
+
 def test_actions_that_do_not_begin_at_0_are_refused_and_the_environment_is_closed(monkeypatch):
     gymnasium = pytest.importorskip("gymnasium")
     spec = gymnasium.envs.registration.EnvSpec("Harbour-v0", Harbour)
