@@ -81,6 +81,8 @@ class Run:
     """[K] name of each episode's level or group; empty if they are not known."""
     unread_message: str = ""
     """Sentence about the arrays of its file that could not be read; empty if there are none."""
+    environment: str = ""
+    """Name of its environment; empty if it is not known."""
 
     @property
     def last_success(self) -> Array:
@@ -115,9 +117,18 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
             for the newest run, evaluations.npz files, or JSON files of ``marinenav evaluate``.
 
     Raises:
-        ConfigError: when one of them has no evaluations.
+        ConfigError: when one of them has no evaluations, or they are from different environments.
     """
-    return [run for path in paths for run in _read_path(path)]
+    runs = [run for path in paths for run in _read_path(path)]
+    names = sorted({run.environment for run in runs} - {""})
+    require(len(names) < 2, "RUN", f"runs in {', '.join(names)}", "runs in one environment, to be compared")
+    return runs
+
+
+def _environment_name(settings: dict[str, Any]) -> str:
+    """Return the name of the environment in the settings of a run or evaluation; without one, the built-in one."""
+    env = settings.get("env")
+    return str(env.get("name", BUILT_IN)) if isinstance(env, dict) else BUILT_IN
 
 
 def _read_path(path: Path) -> list[Run]:
@@ -179,7 +190,8 @@ def _read_arrays(path: Path) -> Run:
     agent = settings.get("agent_type", folder.name)
     require(is_printable_text(agent), f"{config}: agent_type", agent, "text")
     groups = _level_names(settings, episodes["success"].shape[1]) if "success" in episodes else ()
-    return Run(agent, _run_folder_name(folder), axes, episodes, groups, unread if objects else "")
+    environment = _environment_name(settings) if settings else ""
+    return Run(agent, _run_folder_name(folder), axes, episodes, groups, unread if objects else "", environment)
 
 
 def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
@@ -266,7 +278,8 @@ def _read_evaluation_json(path: Path) -> Run:
             count, total = round(row["success_rate"] * row["episodes"]), row["episodes"]
             won += [1.0] * count + [0.0] * (total - count)
             groups += [name] * total if name != OVERALL else []
-    return Run(agent, path.resolve().parent.name, {}, {"success": np.array([won])} if won else {}, groups)
+    scores = {"success": np.array([won])} if won else {}
+    return Run(agent, path.resolve().parent.name, {}, scores, groups, environment=_environment_name(setting or {}))
 
 
 def _is_level_row(item: tuple[str, Any]) -> bool:

@@ -74,6 +74,15 @@ def test_run_folders_are_found_wherever_they_are(tmp_path):
     assert runs[0].success_counts == {"level 1": (1, 1), "level 2": (1, 1), "overall": (2, 2)}
 
 
+def test_runs_in_different_environments_are_refused(tmp_path):
+    paths = [make_folder(tmp_path / name) for name in ("one", "two", "three")]
+    config = paths[2] / "trial_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"env": {"name": "gymnasium:CartPole-v1"}}))
+    assert len(read_runs(paths[:2])) == 2 and len(read_runs(paths[2:])) == 1
+    with pytest.raises(ConfigError, match="RUN='runs in gymnasium:CartPole-v1, marinenav': must be runs in one"):
+        read_runs(paths)
+
+
 def test_time_counts_only_where_the_episode_succeeds(tmp_path):
     path = make_folder(tmp_path / "a", times=np.array([[10.0, 20.0], [30.0, 50.0]]))
     found = learning_curve(read_runs([path]), "steps", "time")
