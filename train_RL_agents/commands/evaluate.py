@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--others",
         metavar="POLICY",
-        help="policy or baseline that steers the other vessels of the suites imazu_own and encounters_own; "
+        help="policy or baseline that steers the other vessels of the suites with _own; "
         "blind:POLICY for one that sees no objects",
     )
     add(
