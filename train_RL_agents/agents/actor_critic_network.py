@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import NonNegativeFloat, at_least, at_most
+from marinenav_env.support.validation import NonNegativeFloat, at_least, at_most, require
 from train_RL_agents.agents.base import AgentConfig
 from train_RL_agents.networks.encoders import EncoderConfig, LayerWidth, LayerWidths, ObservationNetwork
 from train_RL_agents.networks.layers import init_orthogonal, to_float32
@@ -51,6 +51,13 @@ class ActorCriticConfig(AgentConfig):
     """Weight of the entropy at the start of the run."""
     entropy_final: NonNegativeFloat = 0.0
     """Weight of the entropy at the end of the run; it falls linearly."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("state_dependent_std", "log_std") if self.actions == "categorical" else ():
+            value = getattr(self, name)
+            is_default = value == getattr(type(self), name)
+            require(is_default, f"agent.{name}", value, "left out: it has no effect on categorical actions")
 
 
 class ActorCriticNetwork(ObservationNetwork):

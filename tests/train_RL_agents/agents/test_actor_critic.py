@@ -299,6 +299,8 @@ def test_return_quantiles_are_not_estimated(name):
     [
         {"log_std": 3.0},
         {"log_std": -11.0},
+        {"log_std": -1.0},
+        {"state_dependent_std": True},
         {"value_coef": -1.0},
         {"entropy": -0.1},
         {"entropy_final": -0.1},

@@ -1,5 +1,7 @@
 """Networks of PPO and A2C: outputs of a new agent, and values of a fleet."""
 
+from itertools import product
+
 import pytest
 import torch
 
@@ -47,8 +49,7 @@ def test_log_standard_deviations_of_the_network_are_clipped():
     assert outputs["log_sigma"].tolist() == [[-20.0, 2.0]]
 
 
-@pytest.mark.parametrize("state_dependent", [False, True])
-@pytest.mark.parametrize("actions", ["categorical", *NORMAL])
+@pytest.mark.parametrize(("actions", "state_dependent"), [("categorical", False), *product(NORMAL, (False, True))])
 def test_outputs_of_fleets_are_those_of_their_robots(actions, state_dependent):
     agent = agent_of(NAMES[0], actions=actions, state_dependent_std=state_dependent)
     given = make_inputs(12, generator=seeded())
@@ -57,13 +58,6 @@ def test_outputs_of_fleets_are_those_of_their_robots(actions, state_dependent):
     for ours, theirs in zip(network(fleets), network(given), strict=True):
         torch.testing.assert_close(ours, theirs.unflatten(0, (4, 3)))
     torch.testing.assert_close(network.policy(fleets), network.policy(given).unflatten(0, (4, 3)))
-
-
-def test_logits_have_no_standard_deviation():
-    agent = agent_of(NAMES[0], state_dependent_std=True)
-    layer = agent.networks["policy"].output_layer
-    assert layer.out_features == 25 and not layer.bias.any()
-    assert agent.outputs(make_inputs(3, generator=seeded()))["logits"].shape == (3, 25)
 
 
 # Values of a fleet -------------------------------------------------------------------------------
