@@ -32,8 +32,8 @@ class EnvConfig:
     another."""
     timeout: NonNegativeInt = 300
     """Seconds that environments in other processes may take before the run ends with the last saved state; 0: no limit.
-    It limits one step with env.parallel, and with trainer.collectors a whole batch, which has trainer.vector_steps
-    steps in every environment of a worker."""
+    It limits one step with env.parallel, and with trainer.collectors a whole batch, which has trainer.steps_per_batch
+    (PPO, A2C: trainer.rollout_steps) steps in every environment of a worker."""
 
     def __post_init__(self) -> None:
         check_fields(self, "env")
