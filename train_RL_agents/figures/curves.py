@@ -246,8 +246,8 @@ def _level_names(settings: dict[str, Any], episodes: int) -> list[str]:
     Returns:
         The names; empty if levels are not known, or the environment is an external one, which has none.
     """
-    schedule, env = settings.get("eval_schedule"), settings.get("env")
-    has_levels = not isinstance(env, dict) or env.get("name", BUILT_IN) == BUILT_IN
+    schedule = settings.get("eval_schedule")
+    has_levels = _environment_name(settings) == BUILT_IN
     counts = _scenario_counts(schedule) if isinstance(schedule, dict) and has_levels else None
     if not (isinstance(counts, list) and all(map(is_nonnegative_int, counts)) and sum(counts) == episodes):
         return []
