@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
@@ -160,6 +161,9 @@ class Pilot:
         self._read_limits(contract)
         self._shield = self._make_shield(contract) if self.settings.shield else None
         self._setpoints, self._last_time = (0.0, 0.0), -math.inf
+        # Setpoints of the last control steps. Where training delayed commands, it showed the oldest ones.
+        count = 1 + int(contract.get("config", {}).get("world", {}).get("weather", {}).get("delay", 0))
+        self._recent_setpoints = deque([self._setpoints] * count, count)
         self.command_count = self.shielded_count = 0  # the policy's commands, and those that the shield replaced
 
     @classmethod
@@ -296,6 +300,7 @@ class Pilot:
             command = Command(0.0, 0.0, f"the decision failed: {error!r}")
         if command.stop_reason:
             self._setpoints = 0.0, 0.0
+        self._recent_setpoints.append(self._setpoints)
         self._last_time = float(now) if is_finite_number(now) else -math.inf
         return command
 
@@ -405,7 +410,8 @@ class Pilot:
             return cos * east + sin * north, sin * east - cos * north
 
         ahead, aside = to_body(goal[0] - odometry.x, goal[1] - odometry.y)
-        state = [ahead, aside, odometry.forward_velocity, -odometry.port_velocity, -odometry.yaw_rate, *self._setpoints]
+        setpoints = self._recent_setpoints[0]
+        state = [ahead, aside, odometry.forward_velocity, -odometry.port_velocity, -odometry.yaw_rate, *setpoints]
         x, y, vx, vy, radius = _object_rows(tracks).T
         rows = np.stack((*to_body(x - odometry.x, y - odometry.y), *to_body(vx, vy), radius), 1)
         objects, mask = self._nearest_objects(rows)

@@ -458,6 +458,17 @@ def _describe_external_action(agent: Agent[Any]) -> dict[str, Any]:
     return {"rule": agent.selection_rule, "count": agent.num_actions, "meaning": meaning}
 
 
+def _describe_differences(world: WorldConfig) -> dict[str, Any]:
+    """Return descriptions of a delay of commands and of smaller limits of the two sides, if the world has them."""
+    weather, actuators = world.weather, world.vessel.actuators
+    shares = [actuators.left_limit, actuators.right_limit]
+    delay = "thrusts change so much later, and are observed so"
+    limits = "shares of thrust_limits that are the limits of the left and the right side"
+    return ({"delay": {"value": weather.delay, "unit": "control steps", "meaning": delay}} if weather.delay else {}) | (
+        {"side_limits": {"value": shares, "unit": "1", "meaning": limits}} if shares != [1.0, 1.0] else {}
+    )
+
+
 def _describe_vessel_action(agent: Agent[Any], world: WorldConfig) -> dict[str, Any]:
     """Return the description of an action's effect on the vessel, with limits and rates of thrust and their units."""
     vessel, angle = world.vessel, {}
@@ -470,6 +481,7 @@ def _describe_vessel_action(agent: Agent[Any], world: WorldConfig) -> dict[str, 
         "effect": "each side's thrust changes at the commanded rate for one control step, and is "
         "kept within the limits",
         "thrust_limits": {"value": [vessel.min_thrust, vessel.max_thrust], "unit": "N"},
+        **_describe_differences(world),
         **angle,
     }
     if agent.continuous:

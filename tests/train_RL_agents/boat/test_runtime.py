@@ -163,6 +163,24 @@ def test_nearest_objects_are_those_of_the_smallest_clearance_in_range(make_pilot
     assert not empty["objects_state"].any()
 
 
+def test_thrusts_are_observed_as_late_as_the_policys_world_commands_them(tmp_path):
+    policy = make_policy("DQN", **EXACT, **{"world.weather.delay": 2})
+    contract = contract_of(policy, tmp_path)
+    assert contract["action"]["delay"]["value"] == 2
+    pilot, action = Pilot(contract, lambda inputs: np.array([24]), PATIENT), torch.full((1, 1), 24)
+    schedule = Curriculum((Level(1, 0, 0, 40.0),), pool_size=2, refresh_size=1)
+    env = MarineNavEnv(policy.config.world, 1, scenarios=schedule, dtype=torch.float64, seed=3, continuous=False)
+    observed, thrusts = env.reset(), []
+    for step in range(6):
+        given = odometry_of(env.state, 0, 0, 0.5 * step), Tracks(0.5 * step, []), goal_of(env, 0, 0)
+        own = observed["robots", "observation", "self_state"][0, 0].numpy()
+        np.testing.assert_allclose(pilot.inputs(*given)["self_state"][0], own, rtol=0.0, atol=1e-9)
+        thrusts.append(own[5])
+        assert not pilot.command(0.5 * step, *given).stop_reason
+        observed = env.step(observed.set(("robots", "action"), action))["next"]
+    assert thrusts == [0.0, 0.0, 0.0, 500.0, 1000.0, 1000.0]
+
+
 def test_risk_is_the_policys_own_or_the_one_asked_for(make_pilot):
     own = replace(OWN, x=15.0, y=21.0)
     whole = make_pilot("IQN", replace(PATIENT, risk=1.0)).inputs(own, Tracks(0.0, ROWS), GOAL)

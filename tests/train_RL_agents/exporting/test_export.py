@@ -278,6 +278,13 @@ def test_contract_says_what_goes_in_and_comes_out(tmp_path):
     assert written["files"]["torchscript"]["file"] == file_name("IQN")
 
 
+def test_contract_says_how_late_commands_are_and_what_limits_a_side():
+    stated = {"world.weather.delay": 1, "world.vessel.actuators.left_limit": 0.5}
+    action = make_contract(make_policy("DQN", **stated), {})["action"]
+    assert action["delay"]["value"] == 1 and action["side_limits"]["value"] == [0.5, 1.0]
+    assert not {"delay", "side_limits"} & make_contract(make_policy("DQN"), {})["action"].keys()
+
+
 def test_contract_of_a_continuous_agent_has_one_rate(tmp_path):
     action = export(make_policy("DDPG"), tmp_path, [])["action"]
     assert action["rate"] == {"value": 1000.0, "unit": "N/s"}
