@@ -29,8 +29,8 @@ _MAX_DISORDER_SHARE = 0.05
 """Share of the rows that may be out of order or repeated."""
 _MAX_CLOCK_JITTER = 2.0
 """Largest jump of the clock backwards that counts as jitter (s)."""
-_EARTH_RADIUS = 6_371_008.8
-"""Mean radius of the earth (m)."""
+_EQUATOR_RADIUS, _SQUARED_ECCENTRICITY = 6_378_137.0, 6.694_379_990_14e-3
+"""Radius of the earth at the equator (m), and squared eccentricity of its meridians (1), both of WGS 84."""
 # Groups of columns, any of which gives a quantity.
 _TIME_COLUMNS, _YAW_COLUMNS = (("time",),), (("yaw",), ("yaw_deg",))
 _POSITION_COLUMNS = (("x", "y"), ("north", "east"), ("latitude", "longitude"))
@@ -266,4 +266,7 @@ def _to_local_plane(degrees: Array) -> Array:
     latitude, longitude = np.radians(degrees).T
     first = int(np.argmax(present))
     east = (longitude - longitude[first] + math.pi) % (2.0 * math.pi) - math.pi
-    return _EARTH_RADIUS * np.column_stack((latitude - latitude[first], east * math.cos(latitude[first])))
+    share = 1.0 - _SQUARED_ECCENTRICITY * math.sin(latitude[first]) ** 2
+    north_radius = _EQUATOR_RADIUS * (1.0 - _SQUARED_ECCENTRICITY) / share**1.5
+    east_radius = _EQUATOR_RADIUS / math.sqrt(share) * math.cos(latitude[first])
+    return np.column_stack((north_radius * (latitude - latitude[first]), east_radius * east))
