@@ -110,9 +110,11 @@ def vessel_text(result: Identification, name: str) -> str:
         "version": VESSEL_FILE_VERSION,
         "name": name,
         "about": f"identified from {_printable(result.log_name)}, of {log_length}, from {result.preset.name}",
-        "source": "marinenav identify; numbers without an interval are those of the preset",
+        "source": " ".join(
+            ("marinenav identify. Numbers without an interval are those of the preset.", *summary_lines(result))
+        ),
         "licence": "",
-        "approximated": [*result.preset.approximated, *summary_lines(result)],
+        "approximated": [*result.preset.approximated],
         "vessel": numbers,
     }
     return json.dumps(content, indent=2, allow_nan=False) + "\n"

@@ -61,7 +61,14 @@ def test_a_written_boat_is_read_with_the_fitted_numbers(name, is_in_newtons, tmp
     )
     assert scaled_world(vessel).vessel.name == "mine"
     content = json.loads(file.read_text())
-    assert any("Prediction over 20 s" in line for line in content["approximated"])
+    assert "Prediction over 20 s" in content["source"]
+
+
+def test_a_boat_that_was_identified_twice_has_the_predictions_of_the_second_log(tmp_path):
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    first.write_text(vessel_text(identification("otter"), "first"))
+    second.write_text(vessel_text(identification(str(first)), "second"))
+    assert second.read_text().count("Prediction over 20 s") == 1
 
 
 def test_a_dead_side_stays_dead(tmp_path):
