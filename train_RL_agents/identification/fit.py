@@ -202,7 +202,8 @@ def _make_problem(
     require(len(parts) >= _MIN_SEGMENTS, f"segments of {seconds:g} s", len(parts), about)
     longest = max(high - low for low, high in parts)
     length = float(np.ceil(longest / TIME_STEP) * TIME_STEP)
-    return FitProblem(simulator, coefficients, cut_segments(log, parts, simulator.steady_states(log.commands), length))
+    targets = simulator.steady_states(log.commands)
+    return FitProblem(simulator, coefficients, cut_segments(log, parts, targets, simulator.angle_rate, length))
 
 
 # Intervals --------------------------------------------------------------------------------------

@@ -96,13 +96,14 @@ def predict(
     if not len(starts):
         return Prediction(np.zeros(0), np.zeros((0, 1, 3)), np.zeros((0, 0)), np.zeros((0, 0, 3)), ())
     simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
-    targets = simulator.steady_states(log.commands)
-    before = cut_segments(log, [(start - _RUN_UP_SECONDS, start) for start in starts], targets, _RUN_UP_SECONDS)
+    targets, rate = simulator.steady_states(log.commands), simulator.angle_rate
+    before = cut_segments(log, [(start - _RUN_UP_SECONDS, start) for start in starts], targets, rate, _RUN_UP_SECONDS)
     problem = FitProblem(simulator, coefficients, before)
     point = Unknowns(np.array(values) / problem.scale, np.array(current), guess_initial_states(before))
     point, _, _ = minimise(problem, point, (), _TOLERANCE, _MAX_ITERATIONS, with_current=False)
     # The simulation goes on from the run-up, whose end is the start of the prediction.
-    whole = cut_segments(log, [*zip(starts - _RUN_UP_SECONDS, ends, strict=True)], targets, _RUN_UP_SECONDS + longest)
+    parts = [*zip(starts - _RUN_UP_SECONDS, ends, strict=True)]
+    whole = cut_segments(log, parts, targets, rate, _RUN_UP_SECONDS + longest)
     poses = problem.simulate_poses(whole, point.coefficients[None], point.initial[None])[0]
     poses[..., :2] += (np.arange(poses.shape[1]) * TIME_STEP)[:, None] * point.current
     poses = poses[:, round(_RUN_UP_SECONDS / TIME_STEP) :]

@@ -53,6 +53,8 @@ class Segments:
     """[E, C, 2] changes of the steady states between that command and the start, at most C, filled up with 0."""
     change_ages: Array
     """[E, C] times from these changes to the start (s)."""
+    initial_angles: Array
+    """[E] angles of the azimuth thruster or rudder at the start (rad); without meaning for other boats."""
 
 
 def divide_log(log: BoatLog, end: float, seconds: float) -> list[tuple[float, float]]:
@@ -93,15 +95,20 @@ def find_gaps(times: Array, longest: float) -> list[tuple[float, float]]:
     return [(float(times[place]), float(times[place + 1])) for place in wide]
 
 
-def cut_segments(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Array, seconds: float) -> Segments:
+def cut_segments(
+    log: BoatLog, parts: Sequence[tuple[float, float]], targets: Array, angle_rate: float, seconds: float
+) -> Segments:
     """Return segments cut out of a log.
 
     Args:
         log: log of the boat.
         parts: first and last time of each segment (s).
         targets: [T, 2] steady states of the actuators under the command of each sample of the log.
+        angle_rate: largest rate of the angle of the azimuth thruster or rudder (rad/s).
         seconds: length of the simulation of every segment (s), from its first time on.
     """
+    angles = _follow_angles(log.time, targets[:, 1], angle_rate)
+    initial_angles: list[float] = []
     grid = np.arange(round(seconds / TIME_STEP) + 1) * TIME_STEP
     # The integral of the commands, whose differences are the means of the steps.
     steps = np.diff(log.time, append=log.time[-1] + 1e4)
@@ -112,7 +119,9 @@ def cut_segments(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Ar
         sums = np.column_stack([np.interp(begin + grid, edges, column) for column in integral.T])
         chosen = (log.time >= begin) & (log.time <= end) & np.isfinite(log.pose[:, 0])
         earlier = np.flatnonzero((log.time <= begin) & (log.time > begin - _MEMORY_SECONDS))
-        origin = int(earlier[0]) if len(earlier) else 0
+        origin, latest = (int(earlier[0]), int(earlier[-1])) if len(earlier) else (0, 0)
+        turn = angle_rate * max(begin - log.time[latest], 0.0)
+        initial_angles.append(angles[latest] + np.clip(targets[latest, 1] - angles[latest], -turn, turn))
         following = earlier[1:] if len(earlier) else earlier
         moved = targets[following] - targets[following - 1]
         kept = following[(moved != 0.0).any(1)]
@@ -127,7 +136,16 @@ def cut_segments(log: BoatLog, parts: Sequence[tuple[float, float]], targets: Ar
             )
         )
     filling = (0.0, 0.0, np.nan, 0.0, 0.0, 0.0)
-    return Segments(np.array([begin for begin, _ in parts]), *map(_stack_padded, zip(*rows, strict=True), filling))
+    starts, stacked = np.array([begin for begin, _ in parts]), map(_stack_padded, zip(*rows, strict=True), filling)
+    return Segments(starts, *(*stacked, np.array(initial_angles)))
+
+
+def _follow_angles(times: Array, targets: Array, rate: float) -> Array:
+    """Return angles [T] (rad) at times [T] (s) that turn to targets [T], each held until the next time, at a rate."""
+    angles = targets.copy()
+    for row, most in enumerate(rate * np.diff(times)):
+        angles[row + 1] = angles[row] + np.clip(targets[row] - angles[row], -most, most)
+    return angles
 
 
 def _stack_padded(rows: Sequence[Array], filling: float) -> Array:

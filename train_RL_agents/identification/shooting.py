@@ -140,9 +140,8 @@ class FitProblem:
             return torch.from_numpy(np.tile(array, (variants, *[1] * (array.ndim - 1))))
 
         values = torch.from_numpy(np.repeat(scaled * self.scale, count, 0))
-        actuator = self.simulator.actuator_states(
-            values, *map(repeat, (segments.initial_targets, segments.target_changes, segments.change_ages))
-        )
+        earlier = (segments.initial_targets, segments.target_changes, segments.change_ages, segments.initial_angles)
+        actuator = self.simulator.actuator_states(values, *map(repeat, earlier))
         states = torch.from_numpy(initial.reshape(-1, 6))
         with torch.no_grad():
             poses = self.simulator.simulate_poses(values, states, actuator, repeat(segments.mean_commands))

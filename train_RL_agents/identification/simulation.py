@@ -49,7 +49,7 @@ class Simulator:
         # Boats with ideal actuators have ActuatorParameters here, too, since a lag may be fitted to them.
         self._vessel, self._extras = dict(self._parameters.vessel.items()), dict(extras.items())
         self._is_steered, self._is_tied = vessel.actuators.steering != "thrusters", has_symmetric_mass(vessel)
-        self._turn_rate = float(vessel.actuators.angle_rate) * TIME_STEP  # type: ignore[arg-type]
+        self.angle_rate = float(vessel.actuators.angle_rate)  # type: ignore[arg-type]
 
     def parameters(self, values: Tensor) -> Parameters:
         """Return the parameters, of batch size [B], of B boats with coefficients [B, K]."""
@@ -95,7 +95,7 @@ class Simulator:
             return values[:, self.names.index("lag")].clamp_min(_MIN_LAG)
         return self._extras["lag"][:, 0].expand(len(values)).clamp_min(_MIN_LAG)
 
-    def actuator_states(self, values: Tensor, first: Tensor, changes: Tensor, ago: Tensor) -> Tensor:
+    def actuator_states(self, values: Tensor, first: Tensor, changes: Tensor, ago: Tensor, angle: Tensor) -> Tensor:
         """Return the states of the actuators [B, 2] after earlier commands.
 
         Args:
@@ -103,14 +103,11 @@ class Simulator:
             first: [B, 2] steady state that the actuators had reached before.
             changes: [B, C, 2] changes of the steady state that the actuators follow.
             ago: [B, C] times since these changes (s).
+            angle: [B] angles of azimuth thrusters or rudders (rad), which have no lag; unused for other boats.
         """
         followed = 1.0 - torch.exp(-ago / self.time_constants(values)[:, None])
-        if not self._is_steered:
-            return first + (changes * followed[..., None]).sum(1)
-        # An angle follows at a limited rate, mostly within the time between two commands.
-        return torch.stack(
-            (first[:, 0] + (changes[..., 0] * followed).sum(1), first[:, 1] + changes[..., 1].sum(1)), -1
-        )
+        state = first + (changes * followed[..., None]).sum(1)
+        return torch.stack((state[:, 0], angle), -1) if self._is_steered else state
 
     def simulate_poses(self, values: Tensor, initial: Tensor, actuator: Tensor, shares: Tensor) -> Tensor:
         """Return the poses [B, N + 1, 3] of boats at the points of the grid, yaw not wrapped.

@@ -3,7 +3,7 @@
 import numpy as np
 
 from train_RL_agents.identification.log import BoatLog
-from train_RL_agents.identification.segments import divide_log
+from train_RL_agents.identification.segments import cut_segments, divide_log
 
 
 def log_of(has_row=lambda time: True, has_pose=lambda time: True):
@@ -27,3 +27,11 @@ def test_segments_have_poses():
     # The poses are missing for a part of each of the times between two gaps.
     between = log_of(lambda time: not (10.1 < time < 12.9 or 20.1 < time < 22.3), lambda time: not 17.5 < time < 22.3)
     assert all(not 10.1 < begin < 22.3 for begin, _ in divide_log(between, 60.0, 5.0))
+
+
+def test_segments_begin_with_the_angle_that_a_turning_rudder_has_reached():
+    targets = np.zeros((300, 2))
+    targets[100:150, 1], targets[150:, 1] = 0.5, -0.5
+    parts = [(begin, begin + 5.0) for begin in (19.9, 21.0, 22.1, 25.0, 33.0, 40.0)]
+    angles = cut_segments(log_of(), parts, targets, 0.25, 5.0).initial_angles
+    assert np.allclose(angles, [0.0, 0.25, 0.5, 0.5, -0.25, -0.5])

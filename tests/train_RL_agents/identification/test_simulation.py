@@ -89,7 +89,7 @@ def test_actuators_have_followed_earlier_commands():
     first = torch.zeros(2, 2).double()
     changes = torch.tensor([[[1.0, 0.5], [-0.4, 0.0]]] * 2, dtype=torch.float64)
     ago = torch.tensor([[2.0, 1.0]] * 2, dtype=torch.float64)
-    state = simulator.actuator_states(values, first, changes, ago).numpy()
+    state = simulator.actuator_states(values, first, changes, ago, torch.tensor([0.3, 0.3])).numpy()
     followed = 1.0 - np.exp([-2.0, -1.0])
     assert state[0] == pytest.approx([followed[0] - 0.4 * followed[1], 0.5 * followed[0]])
     assert state[1] == pytest.approx([0.6, 0.5])
