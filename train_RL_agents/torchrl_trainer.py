@@ -564,13 +564,12 @@ def describe_late_starts(config: TrainConfig[Any]) -> list[str]:
         batch, first = settings.num_envs * settings.vector_steps, settings.learning_starts + settings.train_freq
         if -(-total // batch) * batch < first:
             lines.append(
-                f"nothing is learned: total_timesteps={total} ends before the first update, after {first:,} env-steps "
-                "(trainer.learning_starts + trainer.train_freq)"
+                f"nothing is learned in {total:,} env-steps: trainer.learning_starts={settings.learning_starts}"
             )
     levels = enumerate(config.training_schedule.levels, 1)
     late = ", ".join(str(number) for number, level in levels if level.starts_at >= total)
     if late:
-        lines.append(f"total_timesteps={total} ends before training_schedule.levels {late} (starts_at) begin")
+        lines.append(f"the run ends before training_schedule.levels {late} begin")
     return lines
 
 
