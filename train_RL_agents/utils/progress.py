@@ -92,14 +92,15 @@ class PhaseTimer:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Measure the wall time of the context, and add it to the seconds of the phase of that name."""
+        """Measure the wall time of the context, without phases inside it, and add it to the seconds of its phase."""
+        before = sum(self.seconds.values())
         began, self.is_compiling = time.perf_counter(), name not in self._passed_phases
         try:
             with self.phase_context(name), _without_garbage_collection() if self.is_compiling else nullcontext():
                 yield
         finally:
             self.is_compiling = False
-        taken = time.perf_counter() - began
+        taken = time.perf_counter() - began - (sum(self.seconds.values()) - before)
         if name not in self._passed_phases:
             self._passed_phases.add(name)
             self._on_compiled(name, taken)

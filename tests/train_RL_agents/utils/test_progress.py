@@ -57,6 +57,15 @@ def test_phases_add_up_and_first_passes_are_compilation(time):
     assert clock.training_seconds == 92.0 - 50.0 - 16.0 - 3.0
 
 
+def test_a_phase_inside_another_counts_once(time):
+    clock = PhaseTimer()
+    with clock.phase("collect"):
+        spend(clock, time, compile=8.0)
+        time.passes(2.0)
+    assert clock.seconds == {"compile": 10.0}
+    assert clock.training_seconds == 0.0
+
+
 def test_first_passes_are_told_of(time):
     told = []
     clock = PhaseTimer(lambda phase, seconds: told.append((phase, seconds)))
