@@ -89,6 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     reject_excluded(arguments.parser, given, "schedule", tuple(_DEFAULT_LEVEL))
     overrides = [f"{key}={given[name]}" for name, key in _SETTING_KEYS.items() if name in given]
     config = load_config(given.get("config"), [*overrides, *arguments.overrides])
+    config.env.require_built_in("benchmarks")
     if "schedule" not in given:
         level = Level(*(given.get(name, default) for name, default in _DEFAULT_LEVEL.items()))
         config = with_training_level(config, level)

@@ -133,6 +133,7 @@ def test_an_on_policy_agent_is_measured_but_for_replay(tmp_path, capsys):
         (["--agent", "X"], "agent_type='X': must be one of"),
         (["--robots", "0"], "level.num_robots=0: must be"),
         (["trainer.tow=1"], "trainer.tow='1': there is no such setting"),
+        (["env.name=gymnasium:CartPole-v1"], "env.name='gymnasium:CartPole-v1': must be marinenav for benchmarks"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(capsys, argv, expected):
