@@ -96,7 +96,7 @@ def to_observation(observation: TensorDictBase) -> Observation:
     """Convert the observation in a TensorDict of an environment, of any batch shape, to a dict of its entries.
 
     Raises:
-        ConfigError: when it is a tensor, as of MarineNavEnv with flat=True.
+        ConfigError: when it is a tensor, as of an environment with flat=True.
     """
     if isinstance(observation, Tensor):
         raise ConfigError("robots/observation: must be entries by name, not one vector as with flat=True")
