@@ -473,7 +473,10 @@ def _describe_vessel_action(agent: Agent[Any], world: WorldConfig) -> dict[str, 
     """Return the description of an action's effect on the vessel, with limits and rates of thrust and their units."""
     vessel, angle = world.vessel, {}
     if vessel.actuators.steering != "thrusters":
-        meaning = "right thrust over the largest thrust, times this, is the angle; positive is clockwise from above"
+        meaning = (
+            "right thrust, kept from minus to plus the largest thrust and divided by it, times this, is the angle; "
+            "positive is clockwise from above"
+        )
         angle = {"angle_limit": {"value": vessel.actuators.angle_limit, "unit": "rad", "meaning": meaning}}
     common = {
         "rule": agent.selection_rule,
