@@ -121,7 +121,7 @@ ENCOUNTER_COLUMNS = {
     "not_ahead": "vessels that give way crossing and did not cross ahead",
     "stood_on": "vessels that only had to stand on and kept course and speed until the risk was "
     "over or the other closer than 10 m",
-    "safety": "0 at a contact to 1 where the other's domain (8 m) is kept, mean of vessels",
+    "safety": "0 at a contact to 1 where the other's domain (8 m; of boats: to scale) is kept, mean of vessels",
     "delay": "travel time less that of the same vessel alone (s), mean",
     "detour": "path over that of the same vessel alone, less 1, mean",
     "astern": "share of steps astern, mean",
@@ -136,6 +136,12 @@ RATE_COLUMNS = {
 }
 """Columns of rates of broken rules, with their meanings: ``hours_per_broken_rule``, in the suite ``rules`` and in the
 suites of encounters, and ``hours_per_broken_ROLE`` for each role of a vessel, only in the suites of encounters."""
+
+
+def compliance_format(name: str) -> str:
+    """Return the format specification of a metric of compliance by its name; hours per broken rule may be few."""
+    return ".3f" if name in RATE_COLUMNS else ".2f"
+
 
 UNRULY_COLUMNS = {
     "no_collision": "encounters without a collision of the own vessel, with the 95% Wilson interval",
@@ -279,7 +285,7 @@ class Evaluation:
         first.print(self.heading)
         for table in compliance:
             print()
-            table.print("Safety" if self.results[0].compliance_columns is UNRULY_COLUMNS else "Rules of the sea")
+            table.print("Safety" if "avoided" in self.results[0].compliance_columns else "Rules of the sea")
         for line in self._lines():
             print(f"\n{line}")
 
@@ -351,7 +357,7 @@ def metric_table(results: Sequence[Result]) -> Table:
 def compliance_table(results: Sequence[Result]) -> Table:
     """Return the table of compliance with the rules of the sea, or of safety, by group and policy."""
     columns = [
-        Column(name, name.replace("_", " "), ".2f", (f"{name}_low", f"{name}_high"), meaning=text)
+        Column(name, name.replace("_", " "), compliance_format(name), (f"{name}_low", f"{name}_high"), meaning=text)
         for name, text in results[0].compliance_columns.items()
     ]
     important = ("rules kept", "compliance", "hours per broken rule")

@@ -17,6 +17,7 @@ from train_RL_agents.evaluation.tables import (
     RATE_COLUMNS,
     RULES_COLUMNS,
     UNRULY_COLUMNS,
+    compliance_format,
 )
 from train_RL_agents.evaluation.thresholds import THRESHOLDS
 from train_RL_agents.figures.page import assemble_page
@@ -197,7 +198,7 @@ _DUTY_COLUMNS = (
     Column("kept"),
     Column("share", format=".3f"),
     Column("share", "0 to 1", _interval_svg),
-    Column("hours", "hours per broken rule", ".2f", ("low", "high")),
+    Column("hours", "hours per broken rule", ".3f", ("low", "high")),
 )
 """Columns of the table of kept duties by role."""
 
@@ -210,7 +211,7 @@ def _suite_html(name: str, result: SuiteResult) -> str:
     metrics = [{"group": group, **result.table[group], **result.estimates(group)} for group in shown]
     compliance = [{"group": group, **row} for group, row in result.compliance.items() if group in shown]
     columns = [
-        Column(key, title, ".2f", (f"{key}_low", f"{key}_high") if key in _INTERVAL_METRICS else None)
+        Column(key, title, compliance_format(key), (f"{key}_low", f"{key}_high") if key in _INTERVAL_METRICS else None)
         for key, title in _COMPLIANCE_TITLES.items()
         if compliance and key in compliance[0]
     ]

@@ -8,6 +8,7 @@ from train_RL_agents.evaluation.tables import (
     ENCOUNTER_COLUMNS,
     METRIC_COLUMNS,
     RULES_COLUMNS,
+    UNRULY_COLUMNS,
     Evaluation,
     Result,
     compliance_table,
@@ -132,11 +133,20 @@ def test_compliance_follows_the_metrics_where_there_is_some(capsys):
     assert "nobody gave way: likewise neither" in shown
     evaluated(ruled()[:1]).show()
     assert "compliance: encounters without a collision" in capsys.readouterr().out
+    safety = Result("a", ABOUT, {"stops": ROW}, compliance={"stops": dict.fromkeys(UNRULY_COLUMNS, 0.5)})
+    evaluated([safety]).show()
+    assert "\n\nSafety\n" in capsys.readouterr().out
     text = evaluated(ruled()).markdown()
     assert [line for line in text.splitlines() if "compliance" in line] == [
         f"|  | policy | {' | '.join(RULES_COLUMNS).replace('_', ' ')} |"
     ]
     assert "compliance" not in evaluated(results()).markdown()
+
+
+def test_hours_per_broken_rule_have_three_decimals_as_in_the_benchmark():
+    rate = {"hours_per_broken_rule": 0.0286, "hours_per_broken_rule_low": 0.0241, "hours_per_broken_rule_high": 0.034}
+    result = Result("a", {}, {"overall": ROW}, compliance={"overall": dict.fromkeys(ENCOUNTER_COLUMNS, 0.5) | rate})
+    assert compliance_table([result]).cells[0][-1] == "0.029 [0.024, 0.034]"
 
 
 def test_rows_have_metrics_differences_and_compliance():
