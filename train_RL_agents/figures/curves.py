@@ -134,7 +134,7 @@ def _environment_name(settings: dict[str, Any]) -> str:
 def _read_path(path: Path) -> list[Run]:
     """Return the runs in one folder or file; see read_runs."""
     if path.suffix == ".json":
-        return [_read_evaluation_json(path)]
+        return _read_evaluation_json(path)
     if path.suffix == ".npz":
         return [_read_arrays(path)]
     path = resolve_path(path, EVALUATIONS_PATTERN)
@@ -262,12 +262,35 @@ def _scenario_counts(schedule: dict[str, Any]) -> Any:
     return [level.get("num_episodes") if isinstance(level, dict) else None for level in levels]
 
 
-def _read_evaluation_json(path: Path) -> Run:
-    """Return the run in a file of ``marinenav evaluate --json``, which has one evaluation."""
+def _read_evaluation_json(path: Path) -> list[Run]:
+    """Return a run with one evaluation for each policy in a file of ``marinenav evaluate --json``.
+
+    If there are several policies, their names take the place of those of folders.
+    """
     content = read_json(path)
-    setting, metrics = content.get("setting"), content.get("figures")
-    agent = setting.get("agent_type") if isinstance(setting, dict) else None
-    if not (is_printable_text(agent) and isinstance(metrics, dict) and all(map(_is_level_row, metrics.items()))):
+    policies, setting = content.get("policies"), content.get("setting")
+    environment = _environment_name(setting) if isinstance(setting, dict) else BUILT_IN
+    if isinstance(policies, list) and policies and all(isinstance(policy, dict) for policy in policies):
+        return [_run_of_policy(path, p.get("about"), p.get("figures"), p.get("name"), environment) for p in policies]
+    return [_run_of_policy(path, setting, content.get("figures"), path.resolve().parent.name, environment)]
+
+
+def _run_of_policy(path: Path, about: Any, metrics: Any, folder: Any, environment: str) -> Run:
+    """Return a run with one evaluation.
+
+    Args:
+        path: file of the evaluation, which errors name.
+        about: dict that has the name of the agent as ``agent_type``.
+        metrics: dicts of the metrics by level.
+        folder: name for ``Run.folder``.
+        environment: name of the environment.
+
+    Raises:
+        ConfigError: if one of them is something else.
+    """
+    agent = about.get("agent_type") if isinstance(about, dict) else None
+    is_named = is_printable_text(agent) and is_printable_text(folder)
+    if agent is None or not (is_named and isinstance(metrics, dict) and all(map(_is_level_row, metrics.items()))):
         raise ConfigError(f"{path}: not what marinenav evaluate --json writes")
     episodes = sum(row["episodes"] for row in metrics.values())
     require(episodes <= _MAX_EPISODES, f"{path}: episodes", episodes, f"at most {_MAX_EPISODES:,}")
@@ -279,7 +302,7 @@ def _read_evaluation_json(path: Path) -> Run:
             won += [1.0] * count + [0.0] * (total - count)
             groups += [name] * total if name != OVERALL else []
     scores = {"success": np.array([won])} if won else {}
-    return Run(agent, path.resolve().parent.name, {}, scores, groups, environment=_environment_name(setting or {}))
+    return Run(agent, folder, {}, scores, groups, environment=environment)
 
 
 def _is_level_row(item: tuple[str, Any]) -> bool:

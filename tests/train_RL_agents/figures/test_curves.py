@@ -141,6 +141,10 @@ def test_metrics_of_an_evaluation_are_levels(tmp_path):
     assert read_runs([path])[0].success_counts == {"level 1": (97, 100), "level 2": (1, 2), "overall": (98, 102)}
     path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": {"overall": metrics["overall"]}}))
     assert read_runs([path])[0].success_counts == {"overall": (98, 102)}
+    names = [("ppo", "PPO"), ("ppo_defensive", "PPO"), ("orca", "orca")]
+    policies = [{"name": name, "about": {"agent_type": agent}, "figures": metrics} for name, agent in names]
+    path.write_text(json.dumps({"setting": {}, "policies": policies}))
+    assert [(run.folder, run.agent) for run in read_runs([path])] == names
 
 
 @pytest.mark.parametrize(
