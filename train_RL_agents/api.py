@@ -71,8 +71,8 @@ class EvaluationOptions(TypedDict, total=False):
     """Share of the worst outcomes to act on (CVaR level) in (0, 1], for agents that estimate distributions; with
     ``adaptive`` it is clip(distance of the closest observed object / 2 boat lengths, 0, 1)."""
     others: str
-    """Policy or baseline that steers the other vessels of the suites imazu_own and encounters_own; with the prefix
-    ``blind:`` it sees no objects."""
+    """Policy or baseline that steers the other vessels of the suites that end in ``_own``; with the prefix ``blind:``
+    it sees no objects."""
     stochastic: bool
     """True to act as in training, but without added exploration: PPO, A2C and SAC sample, Rainbow keeps its noise, IQN
     samples its fractions if agent.random_fractions is set."""
@@ -109,7 +109,7 @@ class Policy:
     """Trained policy, with the configuration and the metrics of its run."""
 
     name: str
-    """Name or path that the user gave."""
+    """Name or path that the user gave, and which policy of the run unless it is the best."""
     loaded: LoadedPolicy
     """Agent, configuration, file, env-steps and evaluation metrics of the policy."""
 
@@ -199,7 +199,8 @@ def load(path: str | Path, which: str = "best", device: str = "cpu") -> Policy:
         ConfigError: if there is no such policy, or it is damaged.
     """
     require(isinstance(path, str | Path), "path", path, "a name, a file or a run folder")
-    return Policy(str(path), load_policy(path, which, resolve_device(device)))
+    name = str(path) if which == "best" else f"{path} ({which})"
+    return Policy(name, load_policy(path, which, resolve_device(device)))
 
 
 def compare(*policies: str | Path | Policy, device: str = "cpu", **options: Unpack[EvaluationOptions]) -> Evaluation:

@@ -34,6 +34,7 @@ def test_training_returns_what_it_reached(settings):
     assert run._repr_html_().count("<tr>") == 3
     policy = run.load()
     assert policy.config.agent_type == "DQN"
+    assert (policy.name, run.load("latest").name) == (str(run.folder), f"{run.folder} (latest)")  # to be compared
     assert policy.loaded.metrics["success_rate"] == run.best["success_rate"]
 
 
