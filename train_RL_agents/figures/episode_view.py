@@ -251,10 +251,12 @@ def reward_terms(recording: Recording, row: int) -> dict[str, Floats]:
     poses, goals = recording.poses[: steps + 1, row, present, :2], recording.goals[row, present]
     distance = (goals - poses).norm(dim=-1)
     active = recording.active[:steps, row, present]
+    if recording.behaviour is not None:
+        active = active & (recording.behaviour[row, present] < 0)  # others have no reward
     terms = {"progress": (distance[:-1] - distance[1:]) * active}
     if recording.weights is not None:
         step, turn = recording.weights[row]
-        terms["rules"] = turn * recording.phi[:steps, row, present]
+        terms["rules"] = turn * recording.phi[:steps, row, present] * active
         terms["time"] = step * active
     remainder = recording.reward[:steps, row, present] - torch.stack(list(terms.values())).sum(0)
     # The remainder is arrival and collision, apart from rounding errors of positions in single precision.

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from marinenav_env import ConfigError
 from marinenav_env.config import ColregsConfig
@@ -180,6 +181,16 @@ def test_terms_add_up_to_the_reward(number):
     ends = view.reward_terms["end"][1:]
     came, hit = (getattr(recording, name)[:steps, row, there].numpy() for name in ("arrived", "collided"))
     assert ends == pytest.approx(10.0 * came - 5.0 * hit, abs=2e-3)
+
+
+def test_a_vessel_that_no_action_controls_has_no_reward():
+    recording = small_recording()
+    behaviour = torch.full(recording.robot_mask.shape, -1)
+    behaviour[:, 1] = 0
+    reward = recording.reward.clone()
+    reward[..., 1] = 0.0
+    terms = view_episode(replace(recording, behaviour=behaviour, reward=reward), 1).reward_terms
+    assert not any(term[:, 1].any() for term in terms.values()) and terms["progress"][:, 0].any()
 
 
 def test_a_recording_without_weights_has_the_progress_and_the_rest():
