@@ -23,7 +23,7 @@ from train_RL_agents.evaluation.seamanship import (
     broken_duty_rates,
     compliance_summary,
     measure_compliance,
-    steps_and_paths,
+    steps_and_paths_alone,
 )
 from train_RL_agents.evaluation.selection import choose_scenarios, default_schedule_and_world
 from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES_SUITE, UNRULY_SUITE, ScenarioSet
@@ -186,8 +186,7 @@ def run_and_score_encounters(
             contender, _single_vessel_set(chosen, slot), world, _with_new_counter(acting), device, **named
         )
         assert alone is not None
-        steps, path, _ = steps_and_paths(alone)
-        columns.append((steps.sum(-1), path.sum(-1)))
+        columns.append(steps_and_paths_alone(alone))
     undisturbed = tuple(_stack_padded(column, robots) for column in zip(*columns, strict=True))
     scored = recording.robot_mask.clone()
     scored[:, len(columns) :] = False

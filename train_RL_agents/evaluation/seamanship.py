@@ -169,6 +169,13 @@ def steps_and_paths(recording: Recording) -> tuple[Tensor, Tensor, Tensor]:
     return moving.sum(0), path, astern.sum(0)
 
 
+def steps_and_paths_alone(recording: Recording) -> tuple[Tensor, Tensor]:
+    """Return the control steps and the path (m) of the single vessel of each episode, [E]; nan if it did not arrive."""
+    arrived = recording.arrived.any(0).any(-1)
+    steps, path, _ = steps_and_paths(recording)
+    return torch.where(arrived, steps.sum(-1), torch.nan), torch.where(arrived, path.sum(-1), torch.nan)
+
+
 @dataclass(frozen=True)
 class Compliance:
     """Metrics of compliance of every vessel, [E, R] each; nan where a metric does not apply."""
@@ -190,7 +197,8 @@ def measure_compliance(recording: Recording, alone: tuple[Tensor, Tensor], score
 
     Args:
         recording: recording of E encounters.
-        alone: control steps and path (m) of every vessel without the others, [E, R] each.
+        alone: control steps and path (m) of every vessel without the others, [E, R] each; nan where it did not arrive,
+            so that it has no delay and no detour.
         scored: [E, R] bool, which vessels are scored.
     """
     did = find_duties(recording)

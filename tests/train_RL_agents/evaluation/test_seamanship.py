@@ -25,6 +25,7 @@ from train_RL_agents.evaluation.seamanship import (
     measure_compliance,
     safety_scores,
     steps_and_paths,
+    steps_and_paths_alone,
 )
 from train_RL_agents.evaluation.suites import make_scenario_set
 from train_RL_agents.results.statistics import poisson_interval
@@ -257,6 +258,14 @@ def test_sailed():
     steps, path, astern = steps_and_paths(seen)
     assert steps.tolist() == [[10, 40]] and astern.tolist() == [[0, 40]]
     assert path[0].tolist() == pytest.approx([10.0, 20.0])
+
+
+def test_a_vessel_that_never_arrives_alone_gives_no_delay():
+    seen = tracks(track(*NORTH))
+    seen.arrived = torch.zeros(STEPS, 1, 1, dtype=torch.bool)
+    assert all(value.isnan().tolist() == [True] for value in steps_and_paths_alone(seen))
+    seen.arrived[-1] = True
+    assert [value.tolist() for value in steps_and_paths_alone(seen)] == [[40.0], [40.0]]
 
 
 @pytest.mark.parametrize("course", [0.0, 90.0, 30.0, -120.0])
