@@ -101,8 +101,9 @@ class BuiltInEnvironment:
         )
         for name, entry in self.spec.entries.items():
             shape, wanted = list(env.entries[name].shape), list(entry.shape)
-            key = f"training_schedule.scenarios: {name}"
-            require(shape == wanted, key, shape, f"{wanted}, as world.sensor gives")
+            key, slots = f"training_schedule.scenarios: {name}", env.config.sensor.slots
+            allowed = f"{wanted}, as world.sensor gives; world.sensor.max_objects={slots} fits the file"
+            require(shape == wanted, key, shape, allowed)
         return env
 
     def worker_factories(

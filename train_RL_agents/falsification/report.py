@@ -129,8 +129,8 @@ def write_files(
         written["fail_with_other_noise"] = float(again.double().mean())
         write_atomically(folder / SCENARIO_FILE, scenario_text(kept.episodes))
         sentences.append(
-            f"{folder / SCENARIO_FILE}: {len(kept):,} failures of {len(failures):,} that differ; all fail with "
-            f"--seed {seed}, {written['fail_with_other_noise']:.2f} of them with other noise"
+            f"{folder / SCENARIO_FILE}: {len(kept):,} of {len(failures):,} distinct failures without contact at "
+            f"the start; all fail with --seed {seed}, {written['fail_with_other_noise']:.2f} of them with other noise"
         )
     hopeless = distinct_collisions(results, [result.trials.unavoidable for result in results], world, seed)
     hopeless = hopeless.rows(range(len(hopeless))[:MAX_SHOWN_UNAVOIDABLE])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, write_scenarios
-from marinenav_env.config import RewardConfig
+from marinenav_env.config import RewardConfig, SensorConfig
 from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.fake_gpu import GPU, fake_gpu
 from tests.train_RL_agents.learners import agent_of
@@ -86,6 +86,17 @@ def test_its_step_is_captured_where_no_graph_collector_is(words, captured):
     with small_pool(), fake_gpu():
         env = BuiltInEnvironment(config).make_envs(agent_of("DQN"), GPU, 0)
     assert env.captures_step == captured
+
+
+@pytest.mark.filterwarnings("ignore:.* replaces the penalty")
+def test_a_file_with_more_object_slots_names_the_setting_for_them(tmp_path):
+    path, sensor = tmp_path / "eight.json", SensorConfig(max_objects=8)
+    write_scenarios(path, [simple_episode([(1, 1, 0)], [(9, 9)], sensor=sensor)])
+    config = from_dict({}, [*WORDS, f"training_schedule.scenarios={path}"])
+    with pytest.raises(
+        ConfigError, match=r"objects_state=\[8, 5\]: must be .* world.sensor.max_objects=8 fits the file"
+    ):
+        BuiltInEnvironment(config).make_envs(agent_of("DQN"), torch.device("cpu"), 4)
 
 
 def test_an_odd_scenario_file_is_counted_or_refused(tmp_path):
