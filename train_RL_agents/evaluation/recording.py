@@ -395,13 +395,13 @@ def save(recording: Recording, path: Path) -> None:
     write_atomically(path, content.getvalue())
 
 
-def load(path: Path) -> Recording:
+def load(path: str | Path) -> Recording:
     """Read a recording from a file.
 
     Raises:
         ConfigError: when the file is missing, damaged, or of another format or version.
     """
-    arrays = read_arrays(path, "a recording")
+    arrays = read_arrays(Path(path), "a recording")
     refusal = f"{path}: damaged, or not a recording of this program"
     try:
         header = parse_json(str(arrays.pop("about")), f"{path}: about", "JSON")

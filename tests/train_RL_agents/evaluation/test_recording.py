@@ -251,7 +251,7 @@ def test_a_recording_holds_the_rules_of_its_world(tmp_path):
     )[1]
     assert recording.rules == rules
     save(concatenate([recording, recording]), tmp_path / "a.npz")
-    assert load(tmp_path / "a.npz").rules == rules
+    assert load(str(tmp_path / "a.npz")).rules == rules
 
 
 def with_rules(path, rules):
