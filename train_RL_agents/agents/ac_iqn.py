@@ -67,7 +67,7 @@ class ACIQN(Agent[ACIQNConfig]):
 
     config_type = ACIQNConfig
     continuous = True
-    output_meanings: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
+    output_meanings: ClassVar[dict[str, str]] = {"action": "action, in [-1, 1] in every component"}
     selection_rule = "the output is the action"
     supports_risk = True
     tau_midpoints: Tensor

@@ -37,7 +37,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
 
     config_type = DDPGConfig
     continuous = True
-    output_meanings: ClassVar[dict[str, str]] = {"action": "left and right command, in [-1, 1]"}
+    output_meanings: ClassVar[dict[str, str]] = {"action": "action, in [-1, 1] in every component"}
     selection_rule = "the output is the action"
 
     def build(self) -> None:
