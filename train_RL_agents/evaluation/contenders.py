@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
@@ -189,6 +190,8 @@ COMPARED_SETTINGS = ("vessel", "sensor", "dt", "substeps")
 def common_world(contenders: Sequence[Contender]) -> WorldConfig:
     """Return the world to evaluate in: that of the first trained policy, or the published one.
 
+    A warning names the settings in which the worlds of other policies differ from it.
+
     Args:
         contenders: evaluated policies and baselines.
 
@@ -207,6 +210,11 @@ def common_world(contenders: Sequence[Contender]) -> WorldConfig:
                 raise ConfigError(
                     f"{other.path}: world.{key} is not that of {first.path}, so that they cannot be compared"
                 )
+        names = [item.name for item in fields(WorldConfig) if item.name not in COMPARED_SETTINGS]
+        changed = [name for name in names if getattr(first.config.world, name) != getattr(other.config.world, name)]
+        if changed:
+            settings = ", ".join(f"world.{name}" for name in changed)
+            warnings.warn(f"{other.path}: is evaluated with {settings} of {first.path}, not its own", stacklevel=2)
     return first.config.world
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,12 +11,17 @@ from typing import Any
 import torch
 
 from marinenav_env import Level, WorldConfig, read_scenarios
+from marinenav_env.scenarios.scenario_file import overridden_settings
 from marinenav_env.support.validation import require
 from train_RL_agents.config.levels import convert_levels
 from train_RL_agents.config.schema import MAX_SEED, EvalSchedule
 from train_RL_agents.evaluation.contenders import Contender, common_world
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.suites import Part, ScenarioSet, level_names, make_scenario_set
+
+_SETTINGS_OF_EPISODES = ("sensor.max_objects", "vessel.max_thrust")
+"""Settings that need not be those of the policy: it keeps its number of object slots, and slower vessels in situations
+of other programs have weaker thrusters."""
 
 
 def default_schedule_and_world(contenders: Sequence[Contender]) -> tuple[EvalSchedule, WorldConfig]:
@@ -62,6 +68,10 @@ def choose_scenarios(
     require("episodes" not in options, "--episodes", options.get("episodes"), f"left out: {file} has its own")
     # The episodes of a file have no levels.
     episodes = read_scenarios(file, options.get("strict", False), world)
+    changed = [name for name in overridden_settings(episodes, world) if name not in _SETTINGS_OF_EPISODES]
+    if changed:
+        sections = ", ".join(dict.fromkeys(f"world.{name.partition('.')[0]}" for name in changed))
+        warnings.warn(f"{file}: episodes have {sections} of the file, or the defaults, not the policy's", stacklevel=2)
     return ScenarioSet("scenarios", (), (Part(world, episodes),), seed), None
 
 

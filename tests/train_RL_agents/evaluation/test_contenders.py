@@ -121,7 +121,8 @@ def test_worlds_must_be_alike():
     assert common_world([Contender("apf")]) == WorldConfig()
     assert common_world([Contender("apf"), here]) is here.trained.config.world
     rewarded = contender("DQN", "world.reward.goal_reward=20")
-    assert common_world([here, rewarded]) is here.trained.config.world
+    with pytest.warns(UserWarning, match=r"there: is evaluated with world\.reward of there, not its own"):
+        assert common_world([here, rewarded]) is here.trained.config.world
     with pytest.raises(ConfigError, match=r"world\.sensor is not that of there"):
         common_world([here, other])
 

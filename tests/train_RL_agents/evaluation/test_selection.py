@@ -10,6 +10,7 @@ import torch
 
 from marinenav_env import ConfigError, Level, WorldConfig
 from marinenav_env.scenarios.scenario_file import write_scenarios
+from marinenav_env.vessels import scaled_world
 from tests.marinenav_env.helpers import simple_episode
 from train_RL_agents.config.levels import convert_levels
 from train_RL_agents.config.reading import from_dict
@@ -108,8 +109,27 @@ def test_an_odd_file_is_counted_or_refused(tmp_path):
 
 def test_the_first_trained_policy_says_levels_and_world():
     config = from_dict({"world": {"max_steps": 9}, "eval_schedule": {"seed": 3}})
-    policies = [Contender("DQN", SimpleNamespace(config=each)) for each in (config, from_dict({}))]
-    assert default_schedule_and_world([Contender("orca"), *policies]) == (config.eval_schedule, config.world)
+    policies = [
+        Contender("DQN", SimpleNamespace(config=each, path=path))
+        for each, path in ((config, "a.pt"), (from_dict({}), "b.pt"))
+    ]
+    with pytest.warns(UserWarning, match=r"b\.pt: is evaluated with world\.max_steps of a\.pt, not its own"):
+        found = default_schedule_and_world([Contender("orca"), *policies])
+    assert found == (config.eval_schedule, config.world)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_warning_says_that_a_file_has_other_vessels_or_sensors(tmp_path):
+    path = tmp_path / "mine.json"
+    write_scenarios(path, [simple_episode([(5, 5, 0)], [(20, 20)])])
+    boat = scaled_world("otter")
+    with pytest.warns(
+        UserWarning, match=r"mine\.json: episodes have world\.dt, world\.\S+.* of the file, or the defaults"
+    ):
+        choose_scenarios(boat, SCHEDULE, {"scenarios": path})
+    more = replace(WORLD, sensor=replace(WORLD.sensor, max_objects=8))
+    for world, file in ((WORLD, path), (more, path), (boat, DATA / "dnv_generated.json")):
+        choose_scenarios(world, SCHEDULE, {"scenarios": file})
 
 
 def test_situations_of_other_programs_have_the_vessels_of_the_world():
