@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 import pytest
 import torch
 
+from tests.own_parts import allow_only
+
 ROOT = Path(__file__).parent
 HEAVY = (
     "test_collection.py",
@@ -167,3 +169,9 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     yield
     if item.get_closest_marker("fast") and time.thread_time() - began > LONGEST:
         refused(f"take more than {LONGEST:g} s of processor time")()
+
+
+@pytest.fixture
+def no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the parts that other test modules allow for the whole process, which printed commands would name."""
+    allow_only(monkeypatch)

@@ -37,7 +37,7 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.signals import STOP_SIGNALS, USER_SIGNALS
 
-pytestmark = pytest.mark.usefixtures("surroundings")
+pytestmark = pytest.mark.usefixtures("surroundings", "no_plugins")
 
 
 # Short memory ------------------------------------------------------------------------------------

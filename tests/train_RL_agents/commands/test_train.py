@@ -18,7 +18,7 @@ from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-pytestmark = pytest.mark.usefixtures("tiny")
+pytestmark = pytest.mark.usefixtures("tiny", "no_plugins")
 
 
 @pytest.mark.parametrize("traced", [False, True])
@@ -49,8 +49,7 @@ def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypa
     (trainer,) = made
     clock = trainer.clock
     assert {"collect", "insert", "sample", "update", "evaluate"} <= clock.seconds.keys()
-    # Once by the phase itself, and once as the first pass through "collect", which it is within.
-    assert clock.seconds["compile"] >= 0.8
+    assert clock.seconds["compile"] >= 0.4
     assert clock.training_seconds <= clock.total_seconds - 0.4
     assert len(list(tmp_path.glob("runs/*/seed_0/*.trace.json.gz"))) == traced
 

@@ -115,6 +115,7 @@ def test_nothing_is_said_of_folders_that_tell_nothing(made, monkeypatch):
     assert similar_paths_hint(Path("runs/x")) == ""
 
 
+@pytest.mark.usefixtures("no_plugins")
 def test_a_folder_without_a_policy_says_why(made, capsys):
     Path("empty").mkdir()
     assert refused(capsys, "evaluate", "empty").endswith("; it is empty")

@@ -92,12 +92,12 @@ def rank_of(size, rank=0):
 
 
 def test_totals_are_divided_among_ranks():
-    config = from_dict({"training_schedule.timesteps": [0, 5, 9, 10, 11, 12]})
+    config = from_dict({"training_schedule.timesteps": [0, 5, 9, 16, 17, 21]})
     own = rank_of(4).rank_config(config)
     for name in ("num_envs", "batch_size", "buffer_size"):
         assert getattr(own.trainer, name) * 4 == getattr(config.trainer, name)
     # A rank's world has made a quarter of the steps when all together have made them.
-    assert own.training_schedule.curriculum().timesteps == (0, 2, 3, 3, 3, 3)
+    assert own.training_schedule.curriculum().timesteps == (0, 2, 3, 4, 5, 6)
     for name in ("total_timesteps", "eval_freq", "log_freq"):
         assert getattr(own, name) == getattr(config, name)
     assert own.trainer.train_freq == config.trainer.train_freq

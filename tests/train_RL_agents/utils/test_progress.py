@@ -11,13 +11,9 @@ from tests.own_parts import allow_only
 from train_RL_agents.utils import progress
 from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 
+pytestmark = pytest.mark.usefixtures("no_plugins")
+
 METRICS = {"success_rate": 0.25, "collision_rate": 0.5, "timeout_rate": 0.25, "avg_time": 31.25, "avg_return": -3.456}
-
-
-@pytest.fixture(autouse=True)
-def no_plugins(monkeypatch):
-    """Other test modules allow theirs for the whole process, and the commands that are told would name them."""
-    allow_only(monkeypatch)
 
 
 class Time:
