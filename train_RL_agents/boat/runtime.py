@@ -161,9 +161,11 @@ class Pilot:
         self._read_limits(contract)
         self._shield = self._make_shield(contract) if self.settings.shield else None
         self._setpoints, self._last_time = (0.0, 0.0), -math.inf
-        # Setpoints of the last control steps. Where training delayed commands, it showed the oldest ones.
-        count = 1 + int(contract.get("config", {}).get("world", {}).get("weather", {}).get("delay", 0))
-        self._recent_setpoints = deque([self._setpoints] * count, count)
+        # Where training delayed commands, it showed the setpoints from before the delay, here the oldest ones.
+        action = contract["action"]
+        delay = int(common_number(action["delay"]["value"], "delay")) if "delay" in action else 0
+        require(0 <= delay <= 100, f"the contract's delay of {delay} control steps is not from 0 to 100")
+        self._recent_setpoints = deque([self._setpoints] * (1 + delay), 1 + delay)
         self.command_count = self.shielded_count = 0  # the policy's commands, and those that the shield replaced
 
     @classmethod
