@@ -1,4 +1,4 @@
-"""Show versions and devices, or the content of a run folder or policy file."""
+"""Show versions and devices, or the content of a run folder, a policy file or a configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         type=Path,
         nargs="?",
-        help="run folder, folder of runs, latest (the newest run), policy file, or a shipped policy's name",
+        help="run folder, folder of runs, latest (the newest run), policy file, "
+        "configuration (FILE.json), or a shipped policy's name",
     )
 
 
@@ -29,6 +30,10 @@ def run(arguments: argparse.Namespace) -> int:
     path: Path | None = arguments.path and resolve_path(arguments.path)
     if path is None:
         lines = _machine_lines()
+    elif path.suffix == ".json":
+        from train_RL_agents.config.reading import load_config
+
+        lines = [f"{path}: configuration", *_config_lines(load_config(path))]
     elif path.is_file() or (path / SHIPPED_POLICY_FILE).is_file():
         lines = _policy_lines(path)
     else:

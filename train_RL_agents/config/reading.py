@@ -116,14 +116,34 @@ def load_config(path: Path | None, overrides: Overrides = ()) -> TrainConfig[Any
     return from_dict(values, changes)
 
 
-def read_file_settings(path: Path | None) -> dict[str, Any]:
-    """Return the settings of a JSON file, or of the shipped configuration ``path``, by dotted key; empty for None."""
+def read_file_settings(path: Path | None, extended_by: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Return the settings of a JSON file, or of the shipped configuration ``path``, by dotted key; empty for None.
+
+    With ``"extends": NAME``, the file adds to another one, which lies next to it or is shipped, and overrides it.
+
+    Args:
+        path: file or name of a shipped configuration.
+        extended_by: files that extend this one, of which it must not extend any.
+
+    Raises:
+        ConfigError: when a file is missing, cannot be read or extends itself.
+    """
     if path is None:
         return {}
     file, names = find_shipped("configs", path), ", ".join(shipped_paths("configs"))
     hint = did_you_mean(path.stem, shipped_paths("configs"))
     require(file.exists(), "config", str(path), f"a JSON file{hint or f' or one of {names}'}")
-    return {key: value for key, value in flatten(read_json(file)).items() if key not in _IGNORED_KEYS}
+    values = flatten(read_json(file))
+    base = values.pop("extends", None)
+    require(base is None or isinstance(base, str), f"{path}: extends", base, "the name of one configuration")
+    extended_by += (file.resolve(),)
+    settings = {}
+    if base:
+        beside = file.parent / base
+        extended = beside if beside.is_file() else find_shipped("configs", Path(base))
+        require(extended.resolve() not in extended_by, f"{path}: extends", base, "a file that does not extend this one")
+        settings = read_file_settings(extended, extended_by)
+    return settings | {key: value for key, value in values.items() if key not in _IGNORED_KEYS}
 
 
 def stated_keys(path: Path | None, overrides: Overrides = ()) -> set[str]:

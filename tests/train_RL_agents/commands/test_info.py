@@ -47,3 +47,11 @@ def test_info_about_nothing(capsys, tmp_path):
     assert "must be a policy file, a run folder or a shipped policy's name; it is empty" in refused(
         capsys, "info", str(tmp_path)
     )
+
+
+def test_info_about_a_configuration(capsys):
+    """It has what the files that it extends state, too."""
+    assert main(["info", "configs/iqn_defensive.json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  training.reward.off_course_penalty=-1" in lines
+    assert "  total_timesteps=3500000" in lines

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,6 +76,33 @@ def test_nothing_given_is_the_defaults():
 def test_shipped_files_load_and_make_the_round_trip(path):
     config = load_config(path)
     assert from_dict(json.loads(json.dumps(to_dict(config)))) == config
+
+
+def test_a_file_adds_to_the_one_that_it_extends(tmp_path):
+    """It may lie next to the file or be shipped."""
+    (tmp_path / "base.json").write_text('{"extends": "ppo.json", "trainer": {"epochs": 3, "batch_size": 512}}')
+    path = tmp_path / "mine.json"
+    path.write_text('{"extends": "base.json", "trainer.epochs": 2, "training_schedule": {"levels": "levels/sea"}}')
+    shipped, config = load_config(Path("ppo")), load_config(path)
+    assert (config.trainer.epochs, config.trainer.batch_size) == (2, 512)
+    assert config.eval_schedule == shipped.eval_schedule
+    assert config.training_schedule != shipped.training_schedule
+    assert {"trainer.batch_size", "eval_schedule.levels"} <= stated_keys(path)
+
+
+@pytest.mark.parametrize(
+    ("base", "sentence"),
+    [
+        ("mine.json", "extends='mine.json': must be a file that does not extend this one"),
+        ("none.json", "config='none.json': must be a JSON file or one of"),
+        (["ppo", "sea"], "must be the name of one configuration"),
+    ],
+)
+def test_what_cannot_be_extended_is_refused(tmp_path, base, sentence):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"extends": base}))
+    with pytest.raises(ConfigError, match=re.escape(sentence)):
+        load_config(path)
 
 
 def test_a_file_of_the_field_loads_unchanged(tmp_path):
