@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.state import Scenario, Vessel
+from marinenav_env.config import STEERING_TYPES
+from marinenav_env.state import Parameters, Scenario, Vessel
 
 
 def to_host(tensor: Tensor) -> Tensor:
@@ -42,6 +43,7 @@ def episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> d
         "core_circulation": cores,
         "core_radius": env.constants.rules.core_radius[:, None].expand(cores.shape),
         "core_mask": cores != 0.0,
+        "steering": _steering_tensor(env.constants, robots),
     }
     tensors |= _behaviour_tensors(scenario)
     if scores:
@@ -51,6 +53,16 @@ def episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> d
         weights = torch.stack((rules.timestep_penalty, rules.COLREGs_penalty), -1)
         tensors["weights"] = weights.expand(len(robots), 2)
     return {name: to_host(tensor if rows is None else tensor[rows]) for name, tensor in tensors.items()}
+
+
+def _steering_tensor(constants: Parameters, robots: Tensor) -> Tensor:
+    """Return ``steering`` as Recording has it, [E, R, 3], given the mask [E, R] of robots."""
+    thrust, extras = constants.vessel.max_thrust, constants.extras
+    angle = position = torch.zeros_like(thrust)
+    if extras is not None:
+        angle = torch.where(extras.steering == STEERING_TYPES.index("thrusters"), 0.0, extras.angle_limit)
+        position = extras.position
+    return torch.stack([each.expand(robots.shape) for each in (thrust, angle, position)], -1)
 
 
 def _behaviour_tensors(scenario: Scenario) -> dict[str, Tensor]:

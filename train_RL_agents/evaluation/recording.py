@@ -134,6 +134,9 @@ class Recording:
     weights: Annotated[Tensor | None, float, "E, 2"] = None
     """Weights of the published reward for a control step, and for a radian of the turn that the rules require; None for
     custom reward functions."""
+    steering: Annotated[Tensor | None, float, "E, R, 3"] = None
+    """Largest thrust (N); largest angle of the azimuth thruster or rudder (rad), 0 for two fixed thrusters; its
+    position along the hull (m). None in recordings of earlier versions."""
     behaviour: Annotated[Tensor | None, int, "E, R"] = None
     """Index into levels.BEHAVIOURS for robots that the policy does not control, -1 for others; None if it controls
     all."""

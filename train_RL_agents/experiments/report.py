@@ -17,7 +17,7 @@ from train_RL_agents.config.reading import to_dict
 from train_RL_agents.experiments.study import Study, last_evaluation, run_folders
 from train_RL_agents.figures import curves, plotting
 from train_RL_agents.figures.curves import Groups, Rows, Run
-from train_RL_agents.figures.page import fill_placeholders, read_page_part
+from train_RL_agents.figures.page import PAGES, fill_placeholders
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.files import path_inside, write_atomically
@@ -84,7 +84,7 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
         tables = {name: plotting.FIGURES[name].table(by_agent) for name in _SUITE_FIGURES}
         sections.append(_section_html(f"Suite {suite}", out / "figures" / suite, tables, out))
     page = fill_placeholders(
-        read_page_part("study.html"),
+        (PAGES / "study.html").read_text(encoding="utf-8"),
         TITLE=escape(title),
         ABOUT=escape(_description(study)),
         VERDICTS="".join(verdicts),

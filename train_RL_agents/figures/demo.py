@@ -16,25 +16,8 @@ from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.suites import make_scenario_set
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULE_NAMES, zone_outline
-from train_RL_agents.figures.page import assemble_page, read_page_part
+from train_RL_agents.figures.page import PAGES, assemble_page
 
-SCRIPTS = (
-    "tensors.js",
-    "policies.js",
-    "actuators.js",
-    "dynamics.js",
-    "perception.js",
-    "world.js",
-    "shields.js",
-    "sessions.js",
-    "contests.js",
-    "items.js",
-    "keys.js",
-    "maps.js",
-    "cards.js",
-    "demo.js",
-)
-"""Script files of the page, in order; only the last one needs a browser."""
 SCENARIO_SUITES = (
     ("paper", None, "Published levels, {group}"),
     ("rules", 3, "Two vessels, {group}"),
@@ -89,7 +72,7 @@ def make_page(
         "colours": VESSEL_COLOURS,
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
     }
-    return assemble_page("demo", SCRIPTS, data)
+    return assemble_page("demo", "demo.js", data)
 
 
 def used_operators(policy: dict[str, Any]) -> set[str]:
@@ -99,8 +82,8 @@ def used_operators(policy: dict[str, Any]) -> set[str]:
 
 def supported_operators() -> set[str]:
     """Return the names (in ATen) of the operators that the page implements."""
-    table = read_page_part("tensors.js").partition("const OPERATORS = {")[2].partition("\n  };")[0]
-    return set(re.findall(r"^    (\w+)[:,]", table, re.MULTILINE))
+    table = (PAGES / "tensors.js").read_text(encoding="utf-8").partition("const OPERATORS = {")[2].partition("\n};")[0]
+    return set(re.findall(r"^  (\w+)[:,]", table, re.MULTILINE))
 
 
 def make_scenarios(config: WorldConfig) -> list[dict[str, Any]]:

@@ -67,6 +67,9 @@ class EpisodeView(VesselTracks):
     """[T+1, R] terms of the reward of the step before the frame, by the names that reward_terms documents."""
     ranges: Floats
     """[R] detection range (m)."""
+    steering: Floats | None
+    """[R, 3] largest thrust (N); largest angle of the azimuth thruster or rudder (rad), 0 for two fixed thrusters; its
+    position along the hull (m). None in recordings of earlier versions."""
     dt: float
     """Time between two frames (s)."""
     policy: str
@@ -155,6 +158,7 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         goals=select.per_vessel(recording.goals),
         hulls=np.stack((select.per_vessel(recording.vessel_length), select.per_vessel(recording.vessel_width)), -1),
         ranges=select.per_vessel(recording.sensor_range),
+        steering=None if recording.steering is None else select.per_vessel(recording.steering),
         obstacles=rocks,
         cores=select.discs(
             recording.core_mask, recording.core_position, recording.core_circulation, recording.core_radius

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-
-def read_page_part(name: str) -> str:
-    """Return the text of a file in the folder ``pages``, given its name."""
-    return files("train_RL_agents.figures").joinpath("pages", name).read_text(encoding="utf-8")
+PAGES = Path(__file__).with_name("pages")
+"""Folder of the pages' files."""
+_IMPORT = re.compile(r'^import (?:\* as (\w+)|(\{[^}]*\})) from "(\S+)";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?function|const) (\w+)", re.MULTILINE)
 
 
 def fill_placeholders(page: str, **parts: str) -> str:
@@ -19,18 +18,50 @@ def fill_placeholders(page: str, **parts: str) -> str:
     return re.sub(r"__([A-Z]+)__", lambda place: parts[place[1]], page)
 
 
-def assemble_page(name: str, scripts: Sequence[str] = (), data: Any = None, **parts: str) -> str:
+def assemble_page(name: str, script: str | None = None, data: Any = None, **parts: str) -> str:
     """Return the HTML of a page with its style, scripts and data.
 
     Args:
         name: name of the page's HTML file, without suffix.
-        scripts: names of the script files, each of which uses only those before it.
-        data: data for the scripts, which must be serialisable as JSON.
+        script: name of the page's script, an ES module; with it come all modules that it imports.
+        data: data for the script, which must be serialisable as JSON.
         **parts: HTML that replaces the other placeholders ``__NAME__`` of the page, by name.
     """
     # Text in the data must not end the element that contains them.
     text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
-    elements = "\n".join(f"<script>\n{read_page_part(script)}</script>" for script in scripts)
-    style = read_page_part("page.css").strip()
-    page = read_page_part("head.html") + read_page_part(f"{name}.html")
-    return fill_placeholders(page, TITLE=f"marinenav {name}", STYLE=style, SCRIPTS=elements, DATA=text, **parts)
+    scripts = "" if script is None else f'<script type="module">\n{bundle_module(PAGES / script)}</script>'
+    style = (PAGES / "page.css").read_text(encoding="utf-8").strip()
+    page = "".join((PAGES / part).read_text(encoding="utf-8") for part in ("head.html", f"{name}.html"))
+    return fill_placeholders(page, TITLE=f"marinenav {name}", STYLE=style, SCRIPTS=scripts, DATA=text, **parts)
+
+
+def bundle_module(path: Path) -> str:
+    """Return an ES module with all modules that it imports as one script, each after those that it imports.
+
+    A module may use ``import * as NAME from "FILE";``, ``import { NAME, NAME } from "FILE";`` and, before a function or
+    a constant, ``export``; each such statement begins a line.
+
+    Raises:
+        ValueError: if modules import each other in a circle, or use another form of import or export.
+    """
+    modules: dict[Path, str] = {}
+    _bundle_imports(path.resolve(), modules, ())
+    *others, entry = modules.items()
+    return "".join(f"const ${each.stem} = (() => {{\n{text}}})();\n" for each, text in others) + entry[1]
+
+
+def _bundle_imports(path: Path, modules: dict[Path, str], importing: tuple[Path, ...]) -> None:
+    """Add a module to those of a bundle, by path, after the modules that it imports."""
+    if path in importing:
+        raise ValueError(f"{path}: imports itself, by {' and '.join(each.name for each in importing)}")
+    text = path.read_text(encoding="utf-8")
+    for *_, name in _IMPORT.findall(text):
+        imported = (path.parent / name).resolve()
+        if imported not in modules:
+            _bundle_imports(imported, modules, (*importing, path))
+    text = _IMPORT.sub(lambda found: f"const {found[1] or found[2]} = ${Path(found[3]).stem};", text)
+    names = [name for _, name in _EXPORT.findall(text)]
+    text = _EXPORT.sub(r"\1 \2", text)
+    if unknown := re.search(r"^(import|export)\b.*", text, re.MULTILINE):
+        raise ValueError(f"{path}: {unknown[0]} is no form of import or export that pages use")
+    modules[path] = text + (f"return {{ {', '.join(names)} }};\n" if importing else "")

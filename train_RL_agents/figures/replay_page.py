@@ -15,16 +15,6 @@ from marinenav_env.support.validation import require
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULE_NAMES, EpisodeView, zone_outline
 from train_RL_agents.figures.page import assemble_page
 
-SCRIPTS = (
-    "dynamics.js",
-    "keys.js",
-    "maps.js",
-    "cards.js",
-    "charts.js",
-    "recordings.js",
-    "replay.js",
-)
-"""Script files of the page, in order."""
 MAX_POLICIES = 2
 """Largest number of policies that are shown side by side."""
 MAX_EPISODES = 1000
@@ -53,7 +43,7 @@ STEPS_PER_UNIT = {
 """Resolution of each array over time in the page: number of integer steps per unit (m, rad, m/s, N, ...)."""
 NON_FINITE_CODE = 2**31 - 1
 """Integer that stands for a number that is not finite, such as the clearance of a single vessel."""
-_LIST_FIELDS = ("goals", "hulls", "ranges", "obstacles", "commands")
+_LIST_FIELDS = ("goals", "hulls", "ranges", "steering", "obstacles", "commands")
 """Fields of EpisodeView that do not change over time and are lists in the page."""
 
 
@@ -74,7 +64,7 @@ def make_page(policy_episodes: Sequence[Sequence[EpisodeView]]) -> str:
         "near": NEAR_MISS_CLEARANCE,
         "sides": [_policy_data(views) for views in policy_episodes],
     }
-    return assemble_page("replay", SCRIPTS, data)
+    return assemble_page("replay", "replay.js", data)
 
 
 def _check_same_scenarios(policy_episodes: Sequence[Sequence[EpisodeView]]) -> None:

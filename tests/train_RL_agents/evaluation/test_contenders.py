@@ -29,7 +29,7 @@ from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, step_b
 from train_RL_agents.evaluation.others import ACTION_KEY, control_robot_0
 from train_RL_agents.evaluation.recording import DOUBTFUL_KEY
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.figures.page import read_page_part
+from train_RL_agents.figures.page import PAGES
 from train_RL_agents.networks.observation import DEFAULT_SPEC
 from train_RL_agents.policy_wrapper import QUANTILES_KEY, RISK_KEY, SCORES_KEY
 from train_RL_agents.run.checkpoint import LoadedPolicy
@@ -286,7 +286,7 @@ def test_critics_that_all_add_the_same_do_not_differ():
     means, scores = torch.tensor([[1.0, 5.0], [11.0, 15.0]]), torch.tensor([6.0, 10.0])
     assert critics_differ(means, torch.tensor([1.0, 11.0]), scores).tolist() == [False, False]
     assert critics_differ(means, torch.tensor([1.0, 9.5]), scores).tolist() == [True, True]
-    page = read_page_part("sessions.js")
+    page = (PAGES / "sessions.js").read_text(encoding="utf-8")
     assert f"MAX_CRITIC_DISAGREEMENT = {MAX_CRITIC_DISAGREEMENT};" in page
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from marinenav_env import GROUP, ConfigError, MarineNavEnv
-from marinenav_env.config import ColregsConfig, ScenarioConfig
+from marinenav_env.config import ActuatorConfig, ColregsConfig, ScenarioConfig, VesselConfig
 from marinenav_env.levels import Level
 from tests.train_RL_agents.evaluation.test_episodes import EPISODES, WORLD, to_the_goal
 from train_RL_agents.evaluation import episodes as episodes_module
@@ -63,6 +63,16 @@ def test_drawn_scenarios_have_the_map_of_the_world():
     drawn = draw_scenarios(world, (Level(2, 0, 0, 20.0),), (2,), 0)
     recording = record(to_the_goal, drawn, world, name="x", groups=["all"] * 2, continuous=True, device=CPU)[1]
     assert recording.map_size.tolist() == [[70.0, 60.0]] * 2
+
+
+def test_a_recording_says_how_vessels_are_steered(tmp_path):
+    steered = ActuatorConfig(steering=("thrusters", "rudder"), angle_limit=0.5, position=(0.0, -2.0))
+    world = replace(WORLD, max_steps=1, vessel=VesselConfig(max_thrust=700.0, actuators=steered))
+    drawn = draw_scenarios(world, (Level(2, 0, 0, 20.0),), (1,), 0)
+    _, recording = record(to_the_goal, drawn, world, name="x", groups=["all"], continuous=True, device=CPU)
+    assert recording.steering[0].tolist() == [[700.0, 0.0, -2.5], [700.0, 0.5, -2.0]]
+    save(recording, tmp_path / "file")
+    same(load(tmp_path / "file"), recording)
 
 
 def test_a_batch_that_shrinks_is_recorded_alike(whole, monkeypatch):

@@ -1,5 +1,12 @@
-// What the tests of the demo page run, in Node or in the page itself: both have its scripts.
-const checks = {
+// What the tests of the demo page run, in Node or in the page itself.
+import * as contests from "../../../train_RL_agents/figures/pages/contests.js";
+import * as perception from "../../../train_RL_agents/figures/pages/perception.js";
+import * as policies from "../../../train_RL_agents/figures/pages/policies.js";
+import * as sessions from "../../../train_RL_agents/figures/pages/sessions.js";
+import * as shields from "../../../train_RL_agents/figures/pages/shields.js";
+import * as world from "../../../train_RL_agents/figures/pages/world.js";
+
+globalThis.checks = {
   // Recorded episodes steered as recorded: the largest difference of each quantity.
   replayed(episodes) {
     const worst = {};

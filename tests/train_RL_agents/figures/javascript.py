@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from train_RL_agents.figures.demo import SCRIPTS
-from train_RL_agents.figures.page import read_page_part
+from train_RL_agents.figures.page import bundle_module
 
 NODE = shutil.which("node")
-CHECKS = Path(__file__).with_name("demo_checks.js").read_text()
+CHECKS = bundle_module(Path(__file__).with_name("demo_checks.js"))
 
 
 def in_node(name, argument):
@@ -19,8 +18,8 @@ def in_node(name, argument):
     if NODE is None:
         pytest.skip("needs node")
     call = f"checks.{name}(JSON.parse(require('fs').readFileSync(0)))"
-    source = [*(read_page_part(part) for part in SCRIPTS[:-1]), CHECKS, f"process.stdout.write(JSON.stringify({call}))"]
-    done = subprocess.run([NODE, "-e", "\n".join(source)], input=json.dumps(argument), text=True, capture_output=True)
+    source = f"{CHECKS}\nprocess.stdout.write(JSON.stringify({call}))"
+    done = subprocess.run([NODE, "-e", source], input=json.dumps(argument), text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from train_RL_agents.figures.page import assemble_page
+from train_RL_agents.figures.page import assemble_page, bundle_module
 
 
 def test_texts_of_the_data_cannot_end_their_element():
     data = {"name": "</script><script>alert(1)</script>", "number": 1.5}
-    page = assemble_page("demo", ["policies.js"], data)
+    page = assemble_page("demo", "policies.js", data)
     assert "alert(1)</script>" not in page
     (stored,) = re.findall(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page, re.S)
     assert json.loads(stored) == data
@@ -19,4 +19,31 @@ def test_texts_of_the_data_cannot_end_their_element():
 
 def test_numbers_that_json_lacks_are_no_data():
     with pytest.raises(ValueError, match="Out of range"):
-        assemble_page("demo", [], {"number": float("nan")})
+        assemble_page("demo", None, {"number": float("nan")})
+
+
+def test_modules_come_after_those_that_they_import(tmp_path):
+    (tmp_path / "numbers.js").write_text("export const one = 1;\nexport function two() { return one + one; }\n")
+    (tmp_path / "sums.js").write_text('import { two } from "./numbers.js";\nexport const four = two() + two();\n')
+    entry = tmp_path / "entry.js"
+    entry.write_text('import * as numbers from "./numbers.js";\nimport * as sums from "./sums.js";\nnumbers, sums;\n')
+    assert bundle_module(entry) == (
+        "const $numbers = (() => {\nconst one = 1;\nfunction two() { return one + one; }\nreturn { one, two };\n})();\n"
+        "const $sums = (() => {\nconst { two } = $numbers;\nconst four = two() + two();\nreturn { four };\n})();\n"
+        "const numbers = $numbers;\nconst sums = $sums;\nnumbers, sums;\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('import * as other from "./other.js";\n', "imports itself, by entry.js and other.js"),
+        ('import other from "./other.js";\n', "is no form of import or export that pages use"),
+        ("export default 1;\n", "is no form of import or export that pages use"),
+    ],
+)
+def test_modules_that_cannot_be_bundled_are_refused(tmp_path, text, sentence):
+    (tmp_path / "other.js").write_text('import * as entry from "./entry.js";\n')
+    (tmp_path / "entry.js").write_text(text)
+    with pytest.raises(ValueError, match=sentence):
+        bundle_module(tmp_path / "entry.js")

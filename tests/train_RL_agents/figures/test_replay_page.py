@@ -279,6 +279,21 @@ def test_browser_shows_which_scores_are_not_known(open_page):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("steering", "name", "text"),
+    [(None, "right", "100 N"), ([800, 0, 0], "right", "100 N"), ([400, 0.7, -2], "angle", "10°")],
+)
+def test_browser_shows_how_a_vessel_is_steered(open_page, steering, name, text):
+    view = views()[0]
+    given = None if steering is None else np.float32([steering] * view.vessels)
+    page = open_page([[replace(view, steering=given, thrust=np.full_like(view.thrust, 100.0))]])
+    numbers = dict(
+        zip(*(page.locator(f"[data-part=numbers] {tag}").all_inner_texts() for tag in ("dt", "dd")), strict=True)
+    )
+    assert numbers[name] == text
+
+
+@pytest.mark.slow
 def test_browser_says_when_a_vessel_goes_astern(open_page):
     view = views()[0]
     back = replace(view, velocities=-view.velocities)

@@ -1,234 +1,232 @@
-"use strict";
 // The cards beside the map: the vessel's numbers, the rule, the decision and the return.
-const cards = (() => {
-  const degrees = (angle) => Math.round(angle * 180 / Math.PI);
-  const course = (angle) => String(degrees(dynamics.wrap(angle)) % 360).padStart(3, "0") + "°";
-  const signed = (value, digits) =>
-    (value.toFixed(digits) < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
-  const fixed = (value, digits) => signed(value, digits).replace("+", "");
-  const SVG = "http://www.w3.org/2000/svg";
+import * as actuators from "./actuators.js";
+import * as dynamics from "./dynamics.js";
 
-  // Writes only what has changed, so that screen readers and layout are left in peace.
-  function write(element, text) {
-    if (element.textContent !== text) element.textContent = text;
+const degrees = (angle) => Math.round(angle * 180 / Math.PI);
+const course = (angle) => String(degrees(dynamics.wrap(angle)) % 360).padStart(3, "0") + "°";
+const signed = (value, digits) =>
+  (value.toFixed(digits) < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
+const fixed = (value, digits) => signed(value, digits).replace("+", "");
+const SVG = "http://www.w3.org/2000/svg";
+
+// Writes only what has changed, so that screen readers and layout are left in peace.
+export function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// A list of names and values, whose elements are made once.
+function list(element, rows) {
+  if (element.children.length !== 2 * rows.length) {
+    element.replaceChildren(...rows.flatMap(() =>
+      [document.createElement("dt"), document.createElement("dd")]));
   }
+  rows.flat().forEach((text, i) => write(element.children[i], text));
+}
 
-  // A list of names and values, whose elements are made once.
-  function list(element, rows) {
-    if (element.children.length !== 2 * rows.length) {
-      element.replaceChildren(...rows.flatMap(() =>
-        [document.createElement("dt"), document.createElement("dd")]));
-    }
-    rows.flat().forEach((text, i) => write(element.children[i], text));
+// The angle of a steered vessel that a setpoint or its rate stands for, in degrees clockwise.
+const angleOf = (setpoint, hull) => setpoint / hull.max_thrust * hull.actuators.angle_limit * 180 / Math.PI;
+
+function numbers(part, session, frame) {
+  const now = frame.state.vessels[session.chosen], { hull } = session.k.of(now.kind);
+  const steered = actuators.isSteered(hull), rows = [
+    [isAstern(now) ? "astern" : "speed", `${Math.hypot(now.gx, now.gy).toFixed(2)} m/s`],
+    ["heading", course(now.theta)],
+    ["to goal", `${Math.hypot(now.goal[0] - now.x, now.goal[1] - now.y).toFixed(1)} m`],
+    ["position", `${now.x.toFixed(1)}, ${now.y.toFixed(1)} m`],
+    [steered ? "thrust" : "left", `${fixed(now.left, 0)} N`],
+    steered ? ["angle", `${fixed(angleOf(now.right, hull), 0)}°`] : ["right", `${fixed(now.right, 0)} N`],
+  ];
+  if (now.gap !== undefined) rows.push(["nearest", gap(now.gap)]);
+  list(part("numbers"), rows);
+}
+
+export const isAstern = (vessel) =>
+  vessel.gx * Math.cos(vessel.theta) + vessel.gy * Math.sin(vessel.theta) < -0.05;
+export const gap = (value) => (Number.isFinite(value) ? `${value.toFixed(1)} m` : "–");
+
+// The reward of the last step by its terms, and their sums so far.
+function reward(part, session, frame) {
+  const shown = session.frames.slice(0, session.frames.indexOf(frame) + 1);
+  const of = ({ outcomes }) => outcomes?.[session.chosen]?.terms, terms = of(frame);
+  const rows = session.terms.map((name) => [name, terms?.[name],
+    shown.reduce((sum, each) => sum + (of(each)?.[name] ?? 0), 0)]);
+  rows.push(rows.reduce(([name, step, sum], row) => [name, step + row[1], sum + row[2]], ["all", 0, 0]));
+  const body = part("reward");
+  if (body.rows.length !== rows.length) {
+    body.replaceChildren(...rows.map(() => {
+      const line = document.createElement("tr"), head = document.createElement("th");
+      head.scope = "row";
+      line.append(head, document.createElement("td"), document.createElement("td"));
+      return line;
+    }));
   }
+  rows.forEach(([name, step, sum], i) => {
+    const texts = [name, terms ? signed(step, 2) : "–", signed(sum, 1)];
+    texts.forEach((text, j) => write(body.rows[i].cells[j], text));
+  });
+}
 
-  // The angle of a steered vessel that a setpoint or its rate stands for, in degrees clockwise.
-  const angleOf = (setpoint, hull) => setpoint / hull.max_thrust * hull.actuators.angle_limit * 180 / Math.PI;
+export function ruleText(session, frame) {
+  const now = frame.state.vessels[session.chosen], seen = frame.observations[session.chosen];
+  const name = `Vessel ${session.chosen + 1}`;
+  if (now.collided) return `${name} has collided.`;
+  if (now.arrived) return `${name} has arrived.`;
+  const { rule } = seen;
+  if (!rule.name) return "No rule asks for a turn.";
+  const other = seen.seen[rule.slot] + 1, asked = Math.atan2(now.gy, now.gx) + rule.phi;
+  const what = rule.name === "head-on" ? `Head-on with vessel ${other}`
+    : `Vessel ${other} crosses from starboard`;
+  return `${what}: turn ${degrees(rule.phi)}° to starboard, to course ${course(asked)}.`;
+}
 
-  function numbers(part, session, frame) {
-    const now = frame.state.vessels[session.chosen], { hull } = session.k.of(now.kind);
-    const steered = actuators.isSteered(hull), rows = [
-      [isAstern(now) ? "astern" : "speed", `${Math.hypot(now.gx, now.gy).toFixed(2)} m/s`],
-      ["heading", course(now.theta)],
-      ["to goal", `${Math.hypot(now.goal[0] - now.x, now.goal[1] - now.y).toFixed(1)} m`],
-      ["position", `${now.x.toFixed(1)}, ${now.y.toFixed(1)} m`],
-      [steered ? "thrust" : "left", `${fixed(now.left, 0)} N`],
-      steered ? ["angle", `${fixed(angleOf(now.right, hull), 0)}°`] : ["right", `${fixed(now.right, 0)} N`],
-    ];
-    if (now.gap !== undefined) rows.push(["nearest", gap(now.gap)]);
-    list(part("numbers"), rows);
-  }
+const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
 
-  const isAstern = (vessel) =>
-    vessel.gx * Math.cos(vessel.theta) + vessel.gy * Math.sin(vessel.theta) < -0.05;
-  const gap = (value) => (Number.isFinite(value) ? `${value.toFixed(1)} m` : "–");
+export function shape(name, attributes, text) {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
 
-  // The reward of the last step by its terms, and their sums so far.
-  function reward(part, session, frame) {
-    const shown = session.frames.slice(0, session.frames.indexOf(frame) + 1);
-    const of = ({ outcomes }) => outcomes?.[session.chosen]?.terms, terms = of(frame);
-    const rows = session.terms.map((name) => [name, terms?.[name],
-      shown.reduce((sum, each) => sum + (of(each)?.[name] ?? 0), 0)]);
-    rows.push(rows.reduce(([name, step, sum], row) => [name, step + row[1], sum + row[2]], ["all", 0, 0]));
-    const body = part("reward");
-    if (body.rows.length !== rows.length) {
-      body.replaceChildren(...rows.map(() => {
-        const line = document.createElement("tr"), head = document.createElement("th");
-        head.scope = "row";
-        line.append(head, document.createElement("td"), document.createElement("td"));
-        return line;
+// The cards in an element: { show }.
+export function make(root) {
+  const part = (name) => root.querySelector(`[data-part="${name}"]`);
+
+  // Scores ---------------------------------------------------------------------------------------
+
+
+  // Rows from the largest change of the left thrust down, columns from the smallest of the right.
+  function layOut(pairs) {
+    const lefts = sorted(pairs.map(([left]) => left)).reverse();
+    const rights = sorted(pairs.map(([, right]) => right)), table = part("scores");
+    const cell = (kind, text, scope) => {
+      const element = document.createElement(kind);
+      element.textContent = typeof text === "number" ? fixed(text, 0) : text;
+      if (scope) element.scope = scope;
+      return element;
+    };
+    const head = document.createElement("tr");
+    head.append(cell("td", ""), ...rights.map((right) => cell("th", right, "col")));
+    head.firstChild.className = "corner";
+    table.tHead.replaceChildren(head);
+    const places = new Map();
+    table.tBodies[0].replaceChildren(...lefts.map((left) => {
+      const row = document.createElement("tr");
+      row.append(cell("th", left, "row"), ...rights.map((right) => {
+        const found = cell("td", "");
+        found.append(document.createElement("span"));
+        places.set(pairs.findIndex(([a, b]) => a === left && b === right), found);
+        return found;
       }));
+      return row;
+    }));
+    return { places, lefts, rights, key: JSON.stringify(pairs) };
+  }
+
+  const dot = document.createElement("span");
+  dot.className = "dot";
+  let grid = { key: "" };
+
+  function scores(session, insight) {
+    part("scores").classList.toggle("empty", !insight);
+    if (!insight) {
+      write(part("decision"), "None: its voyage has ended.");
+      for (const cell of grid.places?.values() ?? []) mark(cell, "", 0, false, false);
+      write(part("low"), "");
+      write(part("high"), "");
+      moveDot(null);
+      return;
     }
-    rows.forEach(([name, step, sum], i) => {
-      const texts = [name, terms ? signed(step, 2) : "–", signed(sum, 1)];
-      texts.forEach((text, j) => write(body.rows[i].cells[j], text));
+    if (insight.pairs && grid.key !== JSON.stringify(insight.pairs)) grid = layOut(insight.pairs);
+    const told = part("doubt");
+    if (told) told.hidden = !insight.doubtful;
+    const [left, right] = insight.rates.map((rate) => signed(rate, 0));
+    const helm = session.helm === null ? "" : "You have the helm. The policy would: ";
+    const { hull } = session.k.of(session.now().state.vessels[session.chosen].kind);
+    const change = actuators.isSteered(hull)
+      ? `thrust ${left} N/s, angle ${signed(angleOf(insight.rates[1], hull), 0)}°/s` : `left ${left}, right ${right} N/s`;
+    const count = session.shield && session.shieldCount();
+    const shield = count ? `; the shield replaced ${count.replaced} of ${count.steps} commands` : "";
+    write(part("decision"), `${helm}${change}${shield}`);
+    // Colours are spread over what is known.
+    const values = insight.scores ?? [], known = values.filter((_, i) => !insight.doubtful?.[i]);
+    const low = Math.min(...known), high = Math.max(...known), share = (value) =>
+      Math.max(0, Math.min(1, (value - low) / Math.max(high - low, 1e-9)));
+    part("scores").hidden = !grid.places;
+    grid.places?.forEach((cell, index) => {
+      const value = values[index];
+      const heat = value === undefined ? 0 : share(value);
+      const doubtful = Boolean(insight.doubtful?.[index]);
+      mark(cell, value === undefined ? "" : fixed(value, 2), heat, index === insight.index, doubtful);
     });
+    write(part("low"), known.length ? fixed(low, 2) : "");
+    write(part("high"), known.length ? fixed(high, 2) : "");
+    moveDot(insight.index < 0 ? insight.rates : null);
   }
 
-  function ruleText(session, frame) {
-    const now = frame.state.vessels[session.chosen], seen = frame.observations[session.chosen];
-    const name = `Vessel ${session.chosen + 1}`;
-    if (now.collided) return `${name} has collided.`;
-    if (now.arrived) return `${name} has arrived.`;
-    const { rule } = seen;
-    if (!rule.name) return "No rule asks for a turn.";
-    const other = seen.seen[rule.slot] + 1, asked = Math.atan2(now.gy, now.gx) + rule.phi;
-    const what = rule.name === "head-on" ? `Head-on with vessel ${other}`
-      : `Vessel ${other} crosses from starboard`;
-    return `${what}: turn ${degrees(rule.phi)}° to starboard, to course ${course(asked)}.`;
+  function mark(cell, text, heat, chosen, doubtful) {
+    write(cell.firstChild, text);
+    cell.style.setProperty("--heat", heat.toFixed(2));
+    cell.classList.toggle("chosen", chosen);
+    cell.classList.toggle("doubtful", doubtful);
   }
 
-  const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
-
-  function shape(name, attributes, text) {
-    const element = document.createElementNS(SVG, name);
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    if (text !== undefined) element.textContent = text;
-    return element;
+  // A continuous action as a dot between the discrete ones.
+  function moveDot(rates) {
+    if (!rates || !grid.places) return dot.remove();
+    const cells = [...grid.places.values()], first = cells[0], last = cells.at(-1);
+    if (dot.parentElement !== first) first.append(dot);
+    const share = (value, list) => (value - list[0]) / (list.at(-1) - list[0]);
+    const width = last.offsetLeft - first.offsetLeft, height = last.offsetTop - first.offsetTop;
+    dot.style.left = `${first.offsetWidth / 2 + width * share(rates[1], grid.rights)}px`;
+    dot.style.top = `${first.offsetHeight / 2 + height * share(rates[0], grid.lefts)}px`;
+    return undefined;
   }
 
-  // The cards in an element: { show }.
-  function make(root) {
-    const part = (name) => root.querySelector(`[data-part="${name}"]`);
+  // Returns --------------------------------------------------------------------------------------
 
-    // Scores ---------------------------------------------------------------------------------------
+  const extent = { low: Infinity, high: -Infinity };
 
-
-    // Rows from the largest change of the left thrust down, columns from the smallest of the right.
-    function layOut(pairs) {
-      const lefts = sorted(pairs.map(([left]) => left)).reverse();
-      const rights = sorted(pairs.map(([, right]) => right)), table = part("scores");
-      const cell = (kind, text, scope) => {
-        const element = document.createElement(kind);
-        element.textContent = typeof text === "number" ? fixed(text, 0) : text;
-        if (scope) element.scope = scope;
-        return element;
-      };
-      const head = document.createElement("tr");
-      head.append(cell("td", ""), ...rights.map((right) => cell("th", right, "col")));
-      head.firstChild.className = "corner";
-      table.tHead.replaceChildren(head);
-      const places = new Map();
-      table.tBodies[0].replaceChildren(...lefts.map((left) => {
-        const row = document.createElement("tr");
-        row.append(cell("th", left, "row"), ...rights.map((right) => {
-          const found = cell("td", "");
-          found.append(document.createElement("span"));
-          places.set(pairs.findIndex(([a, b]) => a === left && b === right), found);
-          return found;
-        }));
-        return row;
-      }));
-      return { places, lefts, rights, key: JSON.stringify(pairs) };
+  function returns(session, insight) {
+    part("return-card").hidden = !session.policy.knowsReturns;
+    const values = insight?.quantiles;
+    if (!values) {
+      part("returns").replaceChildren();
+      write(part("return-text"), "");
+      return;
     }
-
-    const dot = document.createElement("span");
-    dot.className = "dot";
-    let grid = { key: "" };
-
-    function scores(session, insight) {
-      part("scores").classList.toggle("empty", !insight);
-      if (!insight) {
-        write(part("decision"), "None: its voyage has ended.");
-        for (const cell of grid.places?.values() ?? []) mark(cell, "", 0, false, false);
-        write(part("low"), "");
-        write(part("high"), "");
-        moveDot(null);
-        return;
-      }
-      if (insight.pairs && grid.key !== JSON.stringify(insight.pairs)) grid = layOut(insight.pairs);
-      const told = part("doubt");
-      if (told) told.hidden = !insight.doubtful;
-      const [left, right] = insight.rates.map((rate) => signed(rate, 0));
-      const helm = session.helm === null ? "" : "You have the helm. The policy would: ";
-      const { hull } = session.k.of(session.now().state.vessels[session.chosen].kind);
-      const change = actuators.isSteered(hull)
-        ? `thrust ${left} N/s, angle ${signed(angleOf(insight.rates[1], hull), 0)}°/s` : `left ${left}, right ${right} N/s`;
-      const { steps, replaced } = session.shieldCount();
-      const shield = session.shield ? `; the shield replaced ${replaced} of ${steps} commands` : "";
-      write(part("decision"), `${helm}${change}${shield}`);
-      // Colours are spread over what is known.
-      const values = insight.scores ?? [], known = values.filter((_, i) => !insight.doubtful?.[i]);
-      const low = Math.min(...known), high = Math.max(...known), share = (value) =>
-        Math.max(0, Math.min(1, (value - low) / Math.max(high - low, 1e-9)));
-      part("scores").hidden = !grid.places;
-      grid.places?.forEach((cell, index) => {
-        const value = values[index];
-        const heat = value === undefined ? 0 : share(value);
-        const doubtful = Boolean(insight.doubtful?.[index]);
-        mark(cell, value === undefined ? "" : fixed(value, 2), heat, index === insight.index, doubtful);
-      });
-      write(part("low"), known.length ? fixed(low, 2) : "");
-      write(part("high"), known.length ? fixed(high, 2) : "");
-      moveDot(insight.index < 0 ? insight.rates : null);
-    }
-
-    function mark(cell, text, heat, chosen, doubtful) {
-      write(cell.firstChild, text);
-      cell.style.setProperty("--heat", heat.toFixed(2));
-      cell.classList.toggle("chosen", chosen);
-      cell.classList.toggle("doubtful", doubtful);
-    }
-
-    // A continuous action as a dot between the discrete ones.
-    function moveDot(rates) {
-      if (!rates || !grid.places) return dot.remove();
-      const cells = [...grid.places.values()], first = cells[0], last = cells.at(-1);
-      if (dot.parentElement !== first) first.append(dot);
-      const share = (value, list) => (value - list[0]) / (list.at(-1) - list[0]);
-      const width = last.offsetLeft - first.offsetLeft, height = last.offsetTop - first.offsetTop;
-      dot.style.left = `${first.offsetWidth / 2 + width * share(rates[1], grid.rights)}px`;
-      dot.style.top = `${first.offsetHeight / 2 + height * share(rates[0], grid.lefts)}px`;
-      return undefined;
-    }
-
-    // Returns --------------------------------------------------------------------------------------
-
-    const extent = { low: Infinity, high: -Infinity };
-
-    function returns(session, insight) {
-      part("return-card").hidden = !session.policy.knowsReturns;
-      const values = insight?.quantiles;
-      if (!values) {
-        part("returns").replaceChildren();
-        write(part("return-text"), "");
-        return;
-      }
-      extent.low = Math.min(extent.low, ...values);
-      extent.high = Math.max(extent.high, ...values);
-      const { low, high } = extent, span = Math.max(high - low, 1e-6), count = values.length;
-      const mean = values.reduce((a, b) => a + b, 0) / count;
-      const across = (value) => 34 + 256 * (value - low) / span;
-      const down = (share) => 96 - 88 * share;
-      const points = values.map((value, i) => [across(value), down((i + 0.5) / count)]
-        .map((place) => place.toFixed(1)).join());
-      part("returns").replaceChildren(
-        shape("path", { class: "axis", d: "M34 6V96H292" }),
-        shape("text", { x: 29, y: 12, "text-anchor": "end" }, "100%"),
-        shape("text", { x: 29, y: 98, "text-anchor": "end" }, "0%"),
-        shape("text", { x: 34, y: 110 }, fixed(low, 1)),
-        shape("text", { x: 292, y: 110, "text-anchor": "end" }, fixed(high, 1)),
-        shape("text", { x: 163, y: 110, "text-anchor": "middle" }, "return"),
-        shape("line", { class: "mean", x1: across(mean), x2: across(mean), y1: 6, y2: 96 }),
-        shape("polyline", { class: "curve", points: points.join(" ") }),
-      );
-      const [worst, best] = [values[0], values.at(-1)].map((value) => fixed(value, 2));
-      write(part("return-text"),
-        `share of outcomes below; mean (dashed) ${fixed(mean, 2)}, from ${worst} to ${best}`);
-    }
-
-    // All of them, for a frame of a session.
-    function show(session, frame) {
-      const insight = session.insight(frame);
-      numbers(part, session, frame);
-      reward(part, session, frame);
-      write(part("rule"), ruleText(session, frame));
-      scores(session, insight);
-      returns(session, insight);
-    }
-
-    return { show };
+    extent.low = Math.min(extent.low, ...values);
+    extent.high = Math.max(extent.high, ...values);
+    const { low, high } = extent, span = Math.max(high - low, 1e-6), count = values.length;
+    const mean = values.reduce((a, b) => a + b, 0) / count;
+    const across = (value) => 34 + 256 * (value - low) / span;
+    const down = (share) => 96 - 88 * share;
+    const points = values.map((value, i) => [across(value), down((i + 0.5) / count)]
+      .map((place) => place.toFixed(1)).join());
+    part("returns").replaceChildren(
+      shape("path", { class: "axis", d: "M34 6V96H292" }),
+      shape("text", { x: 29, y: 12, "text-anchor": "end" }, "100%"),
+      shape("text", { x: 29, y: 98, "text-anchor": "end" }, "0%"),
+      shape("text", { x: 34, y: 110 }, fixed(low, 1)),
+      shape("text", { x: 292, y: 110, "text-anchor": "end" }, fixed(high, 1)),
+      shape("text", { x: 163, y: 110, "text-anchor": "middle" }, "return"),
+      shape("line", { class: "mean", x1: across(mean), x2: across(mean), y1: 6, y2: 96 }),
+      shape("polyline", { class: "curve", points: points.join(" ") }),
+    );
+    const [worst, best] = [values[0], values.at(-1)].map((value) => fixed(value, 2));
+    write(part("return-text"),
+      `share of outcomes below; mean (dashed) ${fixed(mean, 2)}, from ${worst} to ${best}`);
   }
 
-  return { make, write, isAstern, gap, ruleText, shape };
-})();
+  // All of them, for a frame of a session.
+  function show(session, frame) {
+    const insight = session.insight(frame);
+    numbers(part, session, frame);
+    reward(part, session, frame);
+    write(part("rule"), ruleText(session, frame));
+    scores(session, insight);
+    returns(session, insight);
+  }
+
+  return { show };
+}

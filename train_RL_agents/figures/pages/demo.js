@@ -1,622 +1,627 @@
-"use strict";
 // The page: time, keys, pointers and controls.
-(() => {
-  const byId = (id) => document.getElementById(id), { write } = cards;
-  const data = JSON.parse(byId("data").textContent);
-  const session = sessions.make(data), map = maps.make(byId("map"), session, data);
-  const contest = contests.make(session, sessions.make(data, session.policy));
-  const shown = cards.make(document);
-  const SPEEDS = Array.from(byId("speed").options, ({ value }) => Number(value));
-  // What a key moves (m), turns (rad) and zooms by.
-  const MOVE_DISTANCE = 0.5, TURN_ANGLE = Math.PI / 36, ZOOM_FACTOR = 1.3;
-  // Largest number of steps between two pictures, and shortest time between updates of the cards while playing (ms).
-  const MAX_STEPS_PER_PICTURE = 20, CARD_INTERVAL = 90;
-  const clock = { playing: false, share: 0, last: 0, next: 0, held: false };
-  const pressed = new Set();
-  let item = { kind: "vessel", index: 0 }, dragged = null, stale = true, shownFrame = null;
-  session.stale = () => { stale = true; };
+import * as actuators from "./actuators.js";
+import * as cards from "./cards.js";
+import * as contests from "./contests.js";
+import * as items from "./items.js";
+import * as keys from "./keys.js";
+import * as maps from "./maps.js";
+import * as sessions from "./sessions.js";
 
-  // What is shown ---------------------------------------------------------------------------------
+const byId = (id) => document.getElementById(id), { write } = cards;
+const data = JSON.parse(byId("data").textContent);
+const session = sessions.make(data), map = maps.make(byId("map"), session, data);
+const contest = contests.make(session, sessions.make(data, session.policy));
+const shown = cards.make(document);
+const SPEEDS = Array.from(byId("speed").options, ({ value }) => Number(value));
+// What a key moves (m), turns (rad) and zooms by.
+const MOVE_DISTANCE = 0.5, TURN_ANGLE = Math.PI / 36, ZOOM_FACTOR = 1.3;
+// Largest number of steps between two pictures, and shortest time between updates of the cards while playing (ms).
+const MAX_STEPS_PER_PICTURE = 20, CARD_INTERVAL = 90;
+const clock = { playing: false, share: 0, last: 0, next: 0, held: false };
+const pressed = new Set();
+let item = { kind: "vessel", index: 0 }, dragged = null, stale = true, shownFrame = null;
+session.stale = () => { stale = true; };
 
-  const stepTime = () => session.k.dt * session.k.substeps;
-  // While playing, the last step is still being shown: the frame is the one that it began with.
-  const unfolding = () => clock.playing && !clock.held && session.at > 0;
-  const shownAt = () => session.at - (unfolding() ? 1 : 0);
+// What is shown ---------------------------------------------------------------------------------
 
-  function poses(of = session) {
-    const { state, paths } = of.now();
-    return state.vessels.map((vessel, i) => {
-      const path = unfolding() && of.at === session.at && paths?.[i];
-      if (!path) return [vessel.x, vessel.y, vessel.theta];
-      const before = of.frames[of.at - 1].state.vessels[i];
-      const place = clock.share * path.length, low = Math.min(Math.floor(place), path.length - 1);
-      const from = low ? path[low - 1] : [before.x, before.y, before.theta], to = path[low];
-      return from.map((value, axis) => value + (place - low) * (to[axis] - value));
-    });
+const stepTime = () => session.k.dt * session.k.substeps;
+// While playing, the last step is still being shown: the frame is the one that it began with.
+const unfolding = () => clock.playing && !clock.held && session.at > 0;
+const shownAt = () => session.at - (unfolding() ? 1 : 0);
+
+function poses(of = session) {
+  const { state, paths } = of.now();
+  return state.vessels.map((vessel, i) => {
+    const path = unfolding() && of.at === session.at && paths?.[i];
+    if (!path) return [vessel.x, vessel.y, vessel.theta];
+    const before = of.frames[of.at - 1].state.vessels[i];
+    const place = clock.share * path.length, low = Math.min(Math.floor(place), path.length - 1);
+    const from = low ? path[low - 1] : [before.x, before.y, before.theta], to = path[low];
+    return from.map((value, axis) => value + (place - low) * (to[axis] - value));
+  });
+}
+
+function draw() {
+  stale = false;
+  const at = shownAt(), frame = session.frames[at];
+  const following = byId("follow").checked;
+  map.draw(frame, poses(), at, item, { following, still: clock.held, rival: rival() });
+  const seconds = (at + (unfolding() ? clock.share : 0)) * stepTime();
+  write(byId("clock"), `${seconds.toFixed(1)} s, step ${frame.state.steps}`);
+  const same = shownFrame?.frame === frame && shownFrame.chosen === session.chosen;
+  // In fast motion the cards leave frames out: what they show takes longer than the step itself.
+  if (!same && (!clock.playing || clock.last >= clock.next)) showFrame(frame, at);
+}
+
+function showFrame(frame, at) {
+  shownFrame = { frame, chosen: session.chosen };
+  shown.show(session, frame);
+  clock.next = clock.last + CARD_INTERVAL;
+  byId("time").max = session.frames.length - 1;
+  byId("time").value = at;
+  if (!clock.playing) fillFields();
+}
+
+// Where the policy is in a round against it.
+function rival() {
+  const { vessel } = contest;
+  if (vessel === null) return null;
+  return { vessel, pose: poses(contest.rival)[vessel], kind: session.now().state.vessels[vessel].kind };
+}
+
+// Show all of the scene as it is at first.
+function fitScene() {
+  session.extent = maps.extentOf([session.frames[0].state, session.now().state]);
+  map.unzoom();
+}
+
+// After a change of the state or of a setting.
+function refresh() {
+  shownFrame = null;
+  stale = true;
+}
+
+const say = (text) => write(byId("status"), text);
+
+// Time ------------------------------------------------------------------------------------------
+
+function advance() {
+  const before = session.now().state.vessels;
+  session.command = command();
+  if (!session.advance()) return false;
+  session.now().state.vessels.forEach((vessel, i) => {
+    if (vessel.collided && !before[i].collided) say(`Vessel ${i + 1} has collided.`);
+    if (vessel.arrived && !before[i].arrived) say(`Vessel ${i + 1} has arrived.`);
+  });
+  if (contest.advance()) endRound();
+  return true;
+}
+
+function play() {
+  if (clock.playing) return;
+  if (!advance()) {
+    say("This voyage has ended: restart, go back, or choose another scenario.");
+    return;
   }
+  Object.assign(clock, { playing: true, share: 0, last: performance.now() });
+  write(byId("play"), "Pause");
+  refresh();
+}
 
-  function draw() {
-    stale = false;
-    const at = shownAt(), frame = session.frames[at];
-    const following = byId("follow").checked;
-    map.draw(frame, poses(), at, item, { following, still: clock.held, rival: rival() });
-    const seconds = (at + (unfolding() ? clock.share : 0)) * stepTime();
-    write(byId("clock"), `${seconds.toFixed(1)} s, step ${frame.state.steps}`);
-    const same = shownFrame?.frame === frame && shownFrame.chosen === session.chosen;
-    // In fast motion the cards leave frames out: what they show takes longer than the step itself.
-    if (!same && (!clock.playing || clock.last >= clock.next)) showFrame(frame, at);
+function pause() {
+  clock.playing = false;
+  write(byId("play"), "Play");
+  refresh();
+}
+
+const toggle = () => (clock.playing ? pause() : play());
+
+// Stop in the middle of a step, at the nearer of its ends.
+function settle() {
+  if (unfolding() && clock.share < 0.5) {
+    cancelRound();
+    session.seek(session.at - 1);
   }
+  clock.share = 1;
+}
 
-  function showFrame(frame, at) {
-    shownFrame = { frame, chosen: session.chosen };
-    shown.show(session, frame);
-    clock.next = clock.last + CARD_INTERVAL;
-    byId("time").max = session.frames.length - 1;
-    byId("time").value = at;
-    if (!clock.playing) fillFields();
-  }
-
-  // Where the policy is in a round against it.
-  function rival() {
-    const { vessel } = contest;
-    if (vessel === null) return null;
-    return { vessel, pose: poses(contest.rival)[vessel], kind: session.now().state.vessels[vessel].kind };
-  }
-
-  // Show all of the scene as it is at first.
-  function fitScene() {
-    session.extent = maps.extentOf([session.frames[0].state, session.now().state]);
-    map.unzoom();
-  }
-
-  // After a change of the state or of a setting.
-  function refresh() {
-    shownFrame = null;
+function tick(now) {
+  if (clock.playing && !clock.held) {
+    clock.share += Math.max(0, now - clock.last) / 1000 * Number(byId("speed").value) / stepTime();
+    for (let count = 0; clock.share >= 1 && clock.playing; count++) {
+      clock.share = count < MAX_STEPS_PER_PICTURE ? clock.share - 1 : 0;
+      if (!advance()) finish();
+    }
     stale = true;
   }
-
-  const say = (text) => write(byId("status"), text);
-
-  // Time ------------------------------------------------------------------------------------------
-
-  function advance() {
-    const before = session.now().state.vessels;
-    session.command = command();
-    if (!session.advance()) return false;
-    session.now().state.vessels.forEach((vessel, i) => {
-      if (vessel.collided && !before[i].collided) say(`Vessel ${i + 1} has collided.`);
-      if (vessel.arrived && !before[i].arrived) say(`Vessel ${i + 1} has arrived.`);
-    });
-    if (contest.advance()) endRound();
-    return true;
-  }
-
-  function play() {
-    if (clock.playing) return;
-    if (!advance()) {
-      say("This voyage has ended: restart, go back, or choose another scenario.");
-      return;
-    }
-    Object.assign(clock, { playing: true, share: 0, last: performance.now() });
-    write(byId("play"), "Pause");
-    refresh();
-  }
-
-  function pause() {
-    clock.playing = false;
-    write(byId("play"), "Play");
-    refresh();
-  }
-
-  const toggle = () => (clock.playing ? pause() : play());
-
-  // Stop in the middle of a step, at the nearer of its ends.
-  function settle() {
-    if (unfolding() && clock.share < 0.5) {
-      cancelRound();
-      session.seek(session.at - 1);
-    }
-    clock.share = 1;
-  }
-
-  function tick(now) {
-    if (clock.playing && !clock.held) {
-      clock.share += Math.max(0, now - clock.last) / 1000 * Number(byId("speed").value) / stepTime();
-      for (let count = 0; clock.share >= 1 && clock.playing; count++) {
-        clock.share = count < MAX_STEPS_PER_PICTURE ? clock.share - 1 : 0;
-        if (!advance()) finish();
-      }
-      stale = true;
-    }
-    clock.last = now;
-    if (stale) draw();
-    requestAnimationFrame(tick);
-  }
-
-  function finish() {
-    pause();
-    const { vessels, steps } = session.now().state, time = (steps * stepTime()).toFixed(1);
-    const collided = vessels.filter((vessel) => vessel.collided).length;
-    if (vessels.every((vessel) => vessel.arrived)) say(`All vessels have arrived, after ${time} s.`);
-    else if (collided) say(`The voyage has ended after ${time} s: ${collided} have collided.`);
-    else say("The time is up.");
-  }
-
-  function seek(at) {
-    if (clock.playing) pause();
-    cancelRound();
-    session.seek(at);
-    const { kind, index } = item;
-    if (!items.all(session).some((each) => each.kind === kind && each.index === index)) {
-      item = { kind: "vessel", index: session.chosen };
-    }
-    fillControls();
-    refresh();
-  }
-
-  function step() {
-    if (clock.playing) pause();
-    else if (!advance()) say("This voyage has ended.");
-    refresh();
-  }
-
-  // Plays on, unless it was paused on the way.
-  function open(scenario) {
-    const goesOn = clock.playing || session.isOver();
-    pause();
-    cancelRound();
-    session.open(scenario);
-    showHelm();
-    item = { kind: "vessel", index: session.chosen };
-    fitScene();
-    fillControls();
-    say(`${data.scenarios[scenario].group}: ${data.scenarios[scenario].name}.`);
-    if (goesOn) play();
-    refresh();
-  }
-
-  // The helm --------------------------------------------------------------------------------------
-
-  const KEYS = { w: "ahead", s: "astern", a: "port", d: "starboard", x: "stop",
-    ArrowUp: "ahead", ArrowDown: "astern", ArrowLeft: "port", ArrowRight: "starboard" };
-
-  const HOW_TO_STEER = "Hold a button, W, A, S, D or an arrow key.";
-
-  // The command of the keys that are down, [left, right] in [-1, 1].
-  function command() {
-    if (session.helm === null) return [0, 0];
-    const vessel = session.now().state.vessels[session.helm];
-    const limit = (value) => Math.max(-1, Math.min(1, value));
-    if (pressed.has("stop")) {
-      const most = session.k.of(vessel.kind).hull.max_thrust_rate * stepTime();
-      return [limit(-vessel.left / most), limit(-vessel.right / most)];
-    }
-    const ahead = pressed.has("ahead") - pressed.has("astern");
-    const turn = pressed.has("starboard") - pressed.has("port"), { hull } = session.k.of(vessel.kind);
-    // An angle that pushes the stern to port turns the bow to starboard.
-    if (actuators.isSteered(hull)) return [limit(ahead), limit(hull.actuators.position > 0 ? turn : -turn)];
-    return [limit(ahead + turn), limit(ahead - turn)];
-  }
-
-  function takeHelm(whether) {
-    cancelRound();
-    session.helm = whether ? session.chosen : null;
-    pressed.clear();
-    showHelm();
-    say(whether ? `You have the helm of vessel ${session.chosen + 1}. ${HOW_TO_STEER}`
-      : "The policy steers all vessels.");
-    refresh();
-  }
-
-  function showHelm() {
-    const taken = session.helm !== null;
-    byId("helm").setAttribute("aria-pressed", taken);
-    write(byId("helm"), taken ? "Leave the helm" : "Take the helm");
-    byId("pad").hidden = !taken;
-  }
-
-  // A round against the policy --------------------------------------------------------------------
-
-  function beat() {
-    pause();
-    contest.begin(session.chosen);
-    item = { kind: "vessel", index: session.chosen };
-    pressed.clear();
-    showHelm();
-    showScore();
-    fillControls();
-    say(`Round ${rounds() + 1}: bring vessel ${session.chosen + 1} to its star. ${HOW_TO_STEER}`);
-    play();
-  }
-
-  const rounds = () => Object.values(contest.score).reduce((a, b) => a + b);
-
-  function endRound() {
-    const { own, other, result } = contest.last;
-    const how = ({ arrived, collided }) => (collided ? "collided"
-      : arrived === Infinity ? "ran out of time" : `arrived after ${(arrived * stepTime()).toFixed(1)} s`);
-    const verdict = ["The policy wins", "A tie", "You win"][result + 1];
-    pause();
-    session.helm = null;
-    showHelm();
-    showScore();
-    say(`${verdict}: you ${how(own)}, the policy ${how(other)}. B is the next round.`);
-  }
-
-  function cancelRound() {
-    if (contest.cancel()) say("The round does not count.");
-  }
-
-  function showScore() {
-    const { won, lost, tied } = contest.score, count = rounds();
-    byId("score").hidden = false;
-    write(byId("score"), `You ${won}, policy ${lost}, ties ${tied}, in ${count} round${count === 1 ? "" : "s"}`);
-  }
-
-  // Items -----------------------------------------------------------------------------------------
-
-  // A vessel that is moved, or whose goal is moved, is in motion again.
-  function edit(change) {
-    cancelRound();
-    session.edit((state) => {
-      change(state);
-      const vessel = ["vessel", "goal"].includes(item.kind) && state.vessels[item.index];
-      if (vessel) Object.assign(vessel, { active: true, collided: false, arrived: false });
-    });
-    refresh();
-  }
-
-  function nudge(north, east) {
-    if (clock.playing) { settle(); pause(); }
-    const [x, y] = items.fieldsOf(session, item).slice(0, 2).map(([, , get]) => get(session.now().state));
-    edit((state) => items.moveTo(state, item, x + north, y + east));
-  }
-
-  function turn(by) {
-    if (item.kind !== "vessel") return;
-    if (clock.playing) { settle(); pause(); }
-    edit((state) => items.turnTo(state.vessels[item.index], state.vessels[item.index].theta + by));
-  }
-
-  function chooseItem(chosen) {
-    item = { kind: chosen.kind, index: chosen.index };
-    if (item.kind === "vessel" || item.kind === "goal") chooseVessel(item.index, false);
-    byId("item").value = `${item.kind} ${item.index}`;
-    fillFields();
-    refresh();
-  }
-
-  function chooseVessel(index, withItem = true) {
-    if (index >= session.now().state.vessels.length) return;
-    const steering = session.helm !== null && session.helm !== index;
-    if (steering) cancelRound();
-    session.choose(index);
-    byId("vessel").value = session.chosen;
-    if (steering) pressed.clear();
-    if (withItem) chooseItem({ kind: "vessel", index: session.chosen });
-    refresh();
-  }
-
-  function fillFields() {
-    const row = byId("fields"), parts = items.fieldsOf(session, item), labels = parts.map(([label]) => label).join();
-    if (row.dataset.labels !== labels) {
-      row.dataset.labels = labels;
-      row.replaceChildren(...parts.map(([label, size], number) => {
-        const element = document.createElement("label"), input = document.createElement("input");
-        Object.assign(input, { type: "number", step: "any" });
-        input.addEventListener("change", () => {
-          if (!Number.isFinite(input.valueAsNumber)) return fillFields();
-          if (clock.playing) { settle(); pause(); }
-          return edit((state) => items.fieldsOf(session, item)[number][3](state, input.valueAsNumber));
-        });
-        input.addEventListener("keydown", (event) => {
-          const by = { ArrowUp: size, ArrowDown: -size }[event.key];
-          if (!by) return;
-          event.preventDefault();
-          input.value = Number(input.value) + by;
-          input.dispatchEvent(new Event("change"));
-        });
-        element.append(`${label} `, input);
-        return element;
-      }));
-    }
-    row.querySelectorAll("input").forEach((input, number) => {
-      input.value = Math.round(parts[number][2](session.now().state) * 10) / 10;
-    });
-    const { vessels } = session.now().state, { kind } = item;
-    byId("remove").disabled = kind === "goal" || (kind === "vessel" && vessels.length < 2);
-  }
-
-  function add(kind) {
-    pause();
-    cancelRound();
-    session.add(kind);
-    const { vessels, obstacles, cores } = session.now().state;
-    item = { kind, index: { vessel: vessels, obstacle: obstacles, vortex: cores }[kind].length - 1 };
-    fillControls();
-    chooseItem(item);
-    say(`${items.NAMES[kind]} ${item.index + 1} has been added.`);
-  }
-
-  function remove() {
-    pause();
-    cancelRound();
-    const { kind, index } = item;
-    const name = { vessel: "vessels", obstacle: "obstacles", vortex: "cores" }[kind];
-    session.edit((state) => state[name].splice(index, 1));
-    if (kind === "vessel" && session.helm !== null) takeHelm(false);
-    item = { kind: "vessel", index: session.chosen };
-    fillControls();
-    refresh();
-    say(`${items.NAMES[kind]} ${index + 1} has been removed.`);
-  }
-
-  // Controls --------------------------------------------------------------------------------------
-
-  const fill = (select, options) => select.replaceChildren(...options);
-
-  function fillControls() {
-    const { vessels, cores, noise, weather } = session.now().state;
-    fill(byId("vessel"), vessels.map((_, index) => new Option(index + 1, index)));
-    byId("vessel").value = session.chosen;
-    fill(byId("item"), items.all(session).map(({ kind, index }) =>
-      new Option(`${items.NAMES[kind]} ${index + 1}`, `${kind} ${index}`)));
-    byId("item").value = `${item.kind} ${item.index}`;
-    byId("scenario").value = session.scenario;
-    byId("noise").value = noise;
-    write(byId("noise-text"), noise ? `× ${noise}` : "none");
-    const edge = 2 * Math.PI * session.k.core_radius;
-    const speed = cores.length ? Math.max(...cores.map((core) => Math.abs(core[2]))) / edge : 0;
-    byId("current").disabled = !cores.length;
-    byId("current").value = speed || 3;
-    write(byId("current-text"), cores.length ? `${speed.toFixed(1)} m/s` : "none here");
-    const goesTo = Math.round(weather.direction * 180 / Math.PI);
-    byId("wind").value = weather.wind;
-    write(byId("wind-text"), weather.wind ? `${weather.wind} m/s` : "none");
-    byId("waves").value = weather.waves;
-    write(byId("waves-text"), weather.waves ? `${weather.waves} m` : "none");
-    byId("direction").value = goesTo;
-    write(byId("direction-text"), `${String(goesTo).padStart(3, "0")}°`);
-    byId("shield").checked = session.shield;
-    byId("configured").checked = session.risk === null;
-    byId("risk").disabled = session.risk === null;
-    byId("risk").value = session.risk ?? 1;
-    write(byId("risk-text"), session.risk === null ? "" : session.risk.toFixed(2));
-    fillFields();
-  }
-
-  function setCurrent(speed) {
-    const size = 2 * Math.PI * session.k.core_radius * speed;
-    session.edit((state) => state.cores.forEach((core) => { core[2] = core[2] < 0 ? -size : size; }));
-    changed();
-  }
-
-  function setWeather() {
-    const [wind, waves, degrees] = ["wind", "waves", "direction"].map((id) => Number(byId(id).value));
-    const direction = degrees * Math.PI / 180;
-    session.edit((state) => { state.weather = { wind, direction, waves }; }, false);
-    changed();
-  }
-
-  // A setting holds from the step that is shown on.
-  function changed() {
-    cancelRound();
-    if (unfolding()) clock.share = 0;
-    fillControls();
-    refresh();
-  }
-
-  function setRisk() {
-    session.risk = byId("configured").checked ? null : Number(byId("risk").value);
-    changed();
-  }
-
-  const PAIRS = "of each change of the left (rows) and right thrust (columns), N/s";
-  const MEANINGS = {
-    returns: `Return expected ${PAIRS}: a discounted sum of rewards, 1 for each metre nearer to the goal.`,
-    logits: `Logit ${PAIRS}: its log probability while training, but for a constant.`,
-  };
-  const DOUBTFUL = " In brackets: not known, as critics differ by more than a quarter of the range.";
-
-  function setUp() {
-    document.title = `marinenav demo: ${data.title}`;
-    write(byId("policy"), data.title);
-    const groups = new Map();
-    data.scenarios.forEach(({ group, name }, index) => {
-      if (!groups.has(group)) {
-        groups.set(group, Object.assign(document.createElement("optgroup"), { label: group }));
-      }
-      groups.get(group).append(new Option(name, index));
-    });
-    fill(byId("scenario"), [...groups.values()]);
-    write(byId("meaning"), `${MEANINGS[data.scores]}${data.continuous ? DOUBTFUL : ""}`);
-    document.querySelectorAll(".risk").forEach((each) => {
-      each.hidden = !session.policy.supportsRisk;
-    });
-    write(byId("configured-text"), data.risk ? `, ${data.risk}` : "");
-    fillControls();
-    showHelm();
-  }
-
-  const listen = (id, type, act) => byId(id).addEventListener(type, act);
-  listen("play", "click", toggle);
-  listen("step", "click", step);
-  listen("back", "click", () => seek(shownAt() - 1));
-  listen("restart", "click", () => open(session.scenario));
-  listen("time", "input", ({ target }) => seek(Number(target.value)));
-  listen("scenario", "change", ({ target }) => open(Number(target.value)));
-  listen("vessel", "change", ({ target }) => chooseVessel(Number(target.value)));
-  listen("helm", "click", () => takeHelm(session.helm === null));
-  listen("beat", "click", beat);
-  listen("follow", "change", refresh);
-  listen("noise", "input", ({ target }) => {
-    session.edit((state) => { state.noise = Number(target.value); }, false);
-    changed();
-  });
-  listen("current", "input", ({ target }) => setCurrent(Number(target.value)));
-  ["wind", "waves", "direction"].forEach((id) => listen(id, "input", setWeather));
-  listen("configured", "change", setRisk);
-  listen("risk", "input", setRisk);
-  listen("shield", "change", ({ target }) => {
-    session.shield = target.checked;
-    changed();
-  });
-  listen("item", "change", ({ target }) => {
-    const [kind, index] = target.value.split(" ");
-    chooseItem({ kind, index: Number(index) });
-  });
-  listen("remove", "click", remove);
-  listen("share", "click", share);
-  document.querySelectorAll("[data-add]").forEach((button) =>
-    button.addEventListener("click", () => add(button.dataset.add)));
-
-  // Buttons that steer while they are held down, by pointer or by key.
-  document.querySelectorAll("[data-key]").forEach((button) => {
-    const { key } = button.dataset, on = () => pressed.add(key), off = () => pressed.delete(key);
-    button.addEventListener("pointerdown", (event) => { on(); event.preventDefault(); });
-    ["pointerup", "pointerleave", "pointercancel", "keyup", "blur"].forEach((type) =>
-      button.addEventListener(type, off));
-    button.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") on();
-    });
-    button.addEventListener("contextmenu", (event) => event.preventDefault());
-  });
-
-  // Links -----------------------------------------------------------------------------------------
-
-  function share() {
-    if (clock.playing) { settle(); pause(); }
-    const url = new URL(location.href);
-    url.hash = `state=${session.link()}`;
-    history.replaceState(null, "", url.hash);
-    byId("link").value = url.href;
-    byId("link").select();
-    // Where the clipboard may not be written, the address and the selected text are left to copy.
-    const copied = navigator.clipboard?.writeText(url.href) ?? Promise.reject(new Error("none"));
-    copied.then(() => say("The link to this state has been copied."),
-      () => say("The link to this state is in the address bar."));
-  }
-
-  function followLink() {
-    const found = /^#state=([\w-]+)$/.exec(location.hash);
-    if (!found) return;
-    pause();
-    cancelRound();
-    say(session.follow(found[1]) ? "The state of the link."
-      : "This link does not hold a state of this page.");
-    item = { kind: "vessel", index: session.chosen };
-    showHelm();
-    fitScene();
-    fillControls();
-    refresh();
-  }
-
-  window.addEventListener("hashchange", followLink);
-
-  // Pointers --------------------------------------------------------------------------------------
-
-  const canvas = byId("map");
-
-  function under(event) {
-    const box = canvas.getBoundingClientRect();
-    return [event.clientX - box.left - canvas.clientLeft, event.clientY - box.top - canvas.clientTop];
-  }
-
-  canvas.addEventListener("pointerdown", (event) => {
-    const hit = map.hit(...under(event), item, poses());
-    if (!hit) return;
-    settle();
-    clock.held = true;
-    dragged = hit;
-    canvas.setPointerCapture(event.pointerId);
-    chooseItem(hit);
-  });
-
-  canvas.addEventListener("pointermove", (event) => {
-    if (!dragged) return;
-    const [x, y] = map.toWorld(...under(event)), { index } = dragged;
-    edit((state) => {
-      const vessel = state.vessels[index];
-      if (dragged.turning) items.turnTo(vessel, Math.atan2(y - vessel.y, x - vessel.x));
-      else items.moveTo(state, dragged, x, y);
-    });
-  });
-
-  for (const type of ["pointerup", "pointercancel"]) {
-    canvas.addEventListener(type, () => {
-      if (!dragged) return;
-      dragged = null;
-      clock.held = false;
-      if (clock.playing && !advance()) finish();
-      clock.share = 0;
-      fillFields();
-      refresh();
-    });
-  }
-
-  // A finger on an item moves it, elsewhere it scrolls the page.
-  canvas.addEventListener("touchstart", (event) => {
-    if (map.hit(...under(event.touches[0]), item, poses())) event.preventDefault();
-  }, { passive: false });
-
-  // Keys ------------------------------------------------------------------------------------------
-
-  function changeSpeed(by) {
-    const now = SPEEDS.indexOf(Number(byId("speed").value));
-    byId("speed").value = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, now + by))];
-    say(`Speed ${byId("speed").value}×.`);
-  }
-
-  function nextItem() {
-    const all = items.all(session);
-    const now = all.findIndex(({ kind, index }) => kind === item.kind && index === item.index);
-    chooseItem(all[(now + 1) % all.length]);
-    say(`${items.NAMES[item.kind]} ${item.index + 1}: on the map, the arrow keys move it.`);
-  }
-
-  const ACTIONS = {
-    " ": toggle, ".": step, ",": () => seek(shownAt() - 1),
-    Home: () => seek(0), End: () => seek(session.frames.length - 1),
-    "[": () => changeSpeed(-1), "]": () => changeSpeed(1),
-    h: () => takeHelm(session.helm === null), b: beat, i: nextItem,
-    q: () => turn(-TURN_ANGLE), e: () => turn(TURN_ANGLE),
-    r: () => open(session.scenario), n: () => open((session.scenario + 1) % data.scenarios.length),
-    f: () => { byId("follow").checked = !byId("follow").checked; refresh(); },
-    c: share,
-    "+": () => { map.zoom(ZOOM_FACTOR); refresh(); }, "-": () => { map.zoom(1 / ZOOM_FACTOR); refresh(); },
-    0: () => { fitScene(); refresh(); },
-  };
-  const REPEATED = ["q", "e", ",", "."];
-  const ARROWS = { ArrowUp: [MOVE_DISTANCE, 0], ArrowDown: [-MOVE_DISTANCE, 0], ArrowRight: [0, MOVE_DISTANCE],
-    ArrowLeft: [0, -MOVE_DISTANCE] };
-
-  const steers = (key) => session.helm !== null && key in KEYS;
-
-  keys.listen((key, { target, repeat }) => {
-    if (steers(key)) pressed.add(KEYS[key]);
-    else if (ARROWS[key] && target === canvas) nudge(...ARROWS[key]);
-    else if (ACTIONS[key]) { if (!repeat || REPEATED.includes(key)) ACTIONS[key](); }
-    else if ("123456789".includes(key)) chooseVessel(Number(key) - 1);
-    else return false;
-    return true;
-  }, steers);
-  document.addEventListener("keyup", (event) => pressed.delete(KEYS[keys.nameOf(event)]));
-  window.addEventListener("blur", () => pressed.clear());
-
-  // Start -----------------------------------------------------------------------------------------
-
-  new ResizeObserver(() => { map.fit(); refresh(); }).observe(canvas);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    map.readTheme();
-    refresh();
-  });
-  setUp();
-  fitScene();
-  followLink();
-  if (!location.hash && !matchMedia("(prefers-reduced-motion: reduce)").matches) play();
+  clock.last = now;
+  if (stale) draw();
   requestAnimationFrame(tick);
+}
 
-  // For scripts: numbers of vessels and frames from 0.
-  window.demo = { session, play, pause, seek, step, open, playing: () => clock.playing,
-    poses, beat, contest, commanded: command, toCanvas: map.at };
-})();
+function finish() {
+  pause();
+  const { vessels, steps } = session.now().state, time = (steps * stepTime()).toFixed(1);
+  const collided = vessels.filter((vessel) => vessel.collided).length;
+  if (vessels.every((vessel) => vessel.arrived)) say(`All vessels have arrived, after ${time} s.`);
+  else if (collided) say(`The voyage has ended after ${time} s: ${collided} have collided.`);
+  else say("The time is up.");
+}
+
+function seek(at) {
+  if (clock.playing) pause();
+  cancelRound();
+  session.seek(at);
+  const { kind, index } = item;
+  if (!items.all(session).some((each) => each.kind === kind && each.index === index)) {
+    item = { kind: "vessel", index: session.chosen };
+  }
+  fillControls();
+  refresh();
+}
+
+function step() {
+  if (clock.playing) pause();
+  else if (!advance()) say("This voyage has ended.");
+  refresh();
+}
+
+// Plays on, unless it was paused on the way.
+function open(scenario) {
+  const goesOn = clock.playing || session.isOver();
+  pause();
+  cancelRound();
+  session.open(scenario);
+  showHelm();
+  item = { kind: "vessel", index: session.chosen };
+  fitScene();
+  fillControls();
+  say(`${data.scenarios[scenario].group}: ${data.scenarios[scenario].name}.`);
+  if (goesOn) play();
+  refresh();
+}
+
+// The helm --------------------------------------------------------------------------------------
+
+const KEYS = { w: "ahead", s: "astern", a: "port", d: "starboard", x: "stop",
+  ArrowUp: "ahead", ArrowDown: "astern", ArrowLeft: "port", ArrowRight: "starboard" };
+
+const HOW_TO_STEER = "Hold a button, W, A, S, D or an arrow key.";
+
+// The command of the keys that are down, [left, right] in [-1, 1].
+function command() {
+  if (session.helm === null) return [0, 0];
+  const vessel = session.now().state.vessels[session.helm];
+  const limit = (value) => Math.max(-1, Math.min(1, value));
+  if (pressed.has("stop")) {
+    const most = session.k.of(vessel.kind).hull.max_thrust_rate * stepTime();
+    return [limit(-vessel.left / most), limit(-vessel.right / most)];
+  }
+  const ahead = pressed.has("ahead") - pressed.has("astern");
+  const turn = pressed.has("starboard") - pressed.has("port"), { hull } = session.k.of(vessel.kind);
+  // An angle that pushes the stern to port turns the bow to starboard.
+  if (actuators.isSteered(hull)) return [limit(ahead), limit(hull.actuators.position > 0 ? turn : -turn)];
+  return [limit(ahead + turn), limit(ahead - turn)];
+}
+
+function takeHelm(whether) {
+  cancelRound();
+  session.helm = whether ? session.chosen : null;
+  pressed.clear();
+  showHelm();
+  say(whether ? `You have the helm of vessel ${session.chosen + 1}. ${HOW_TO_STEER}`
+    : "The policy steers all vessels.");
+  refresh();
+}
+
+function showHelm() {
+  const taken = session.helm !== null;
+  byId("helm").setAttribute("aria-pressed", taken);
+  write(byId("helm"), taken ? "Leave the helm" : "Take the helm");
+  byId("pad").hidden = !taken;
+}
+
+// A round against the policy --------------------------------------------------------------------
+
+function beat() {
+  pause();
+  contest.begin(session.chosen);
+  item = { kind: "vessel", index: session.chosen };
+  pressed.clear();
+  showHelm();
+  showScore();
+  fillControls();
+  say(`Round ${rounds() + 1}: bring vessel ${session.chosen + 1} to its star. ${HOW_TO_STEER}`);
+  play();
+}
+
+const rounds = () => Object.values(contest.score).reduce((a, b) => a + b);
+
+function endRound() {
+  const { own, other, result } = contest.last;
+  const how = ({ arrived, collided }) => (collided ? "collided"
+    : arrived === Infinity ? "ran out of time" : `arrived after ${(arrived * stepTime()).toFixed(1)} s`);
+  const verdict = ["The policy wins", "A tie", "You win"][result + 1];
+  pause();
+  session.helm = null;
+  showHelm();
+  showScore();
+  say(`${verdict}: you ${how(own)}, the policy ${how(other)}. B is the next round.`);
+}
+
+function cancelRound() {
+  if (contest.cancel()) say("The round does not count.");
+}
+
+function showScore() {
+  const { won, lost, tied } = contest.score, count = rounds();
+  byId("score").hidden = false;
+  write(byId("score"), `You ${won}, policy ${lost}, ties ${tied}, in ${count} round${count === 1 ? "" : "s"}`);
+}
+
+// Items -----------------------------------------------------------------------------------------
+
+// A vessel that is moved, or whose goal is moved, is in motion again.
+function edit(change) {
+  cancelRound();
+  session.edit((state) => {
+    change(state);
+    const vessel = ["vessel", "goal"].includes(item.kind) && state.vessels[item.index];
+    if (vessel) Object.assign(vessel, { active: true, collided: false, arrived: false });
+  });
+  refresh();
+}
+
+function nudge(north, east) {
+  if (clock.playing) { settle(); pause(); }
+  const [x, y] = items.fieldsOf(session, item).slice(0, 2).map(([, , get]) => get(session.now().state));
+  edit((state) => items.moveTo(state, item, x + north, y + east));
+}
+
+function turn(by) {
+  if (item.kind !== "vessel") return;
+  if (clock.playing) { settle(); pause(); }
+  edit((state) => items.turnTo(state.vessels[item.index], state.vessels[item.index].theta + by));
+}
+
+function chooseItem(chosen) {
+  item = { kind: chosen.kind, index: chosen.index };
+  if (item.kind === "vessel" || item.kind === "goal") chooseVessel(item.index, false);
+  byId("item").value = `${item.kind} ${item.index}`;
+  fillFields();
+  refresh();
+}
+
+function chooseVessel(index, withItem = true) {
+  if (index >= session.now().state.vessels.length) return;
+  const steering = session.helm !== null && session.helm !== index;
+  if (steering) cancelRound();
+  session.choose(index);
+  byId("vessel").value = session.chosen;
+  if (steering) pressed.clear();
+  if (withItem) chooseItem({ kind: "vessel", index: session.chosen });
+  refresh();
+}
+
+function fillFields() {
+  const row = byId("fields"), parts = items.fieldsOf(session, item), labels = parts.map(([label]) => label).join();
+  if (row.dataset.labels !== labels) {
+    row.dataset.labels = labels;
+    row.replaceChildren(...parts.map(([label, size], number) => {
+      const element = document.createElement("label"), input = document.createElement("input");
+      Object.assign(input, { type: "number", step: "any" });
+      input.addEventListener("change", () => {
+        if (!Number.isFinite(input.valueAsNumber)) return fillFields();
+        if (clock.playing) { settle(); pause(); }
+        return edit((state) => items.fieldsOf(session, item)[number][3](state, input.valueAsNumber));
+      });
+      input.addEventListener("keydown", (event) => {
+        const by = { ArrowUp: size, ArrowDown: -size }[event.key];
+        if (!by) return;
+        event.preventDefault();
+        input.value = Number(input.value) + by;
+        input.dispatchEvent(new Event("change"));
+      });
+      element.append(`${label} `, input);
+      return element;
+    }));
+  }
+  row.querySelectorAll("input").forEach((input, number) => {
+    input.value = Math.round(parts[number][2](session.now().state) * 10) / 10;
+  });
+  const { vessels } = session.now().state, { kind } = item;
+  byId("remove").disabled = kind === "goal" || (kind === "vessel" && vessels.length < 2);
+}
+
+function add(kind) {
+  pause();
+  cancelRound();
+  session.add(kind);
+  const { vessels, obstacles, cores } = session.now().state;
+  item = { kind, index: { vessel: vessels, obstacle: obstacles, vortex: cores }[kind].length - 1 };
+  fillControls();
+  chooseItem(item);
+  say(`${items.NAMES[kind]} ${item.index + 1} has been added.`);
+}
+
+function remove() {
+  pause();
+  cancelRound();
+  const { kind, index } = item;
+  const name = { vessel: "vessels", obstacle: "obstacles", vortex: "cores" }[kind];
+  session.edit((state) => state[name].splice(index, 1));
+  if (kind === "vessel" && session.helm !== null) takeHelm(false);
+  item = { kind: "vessel", index: session.chosen };
+  fillControls();
+  refresh();
+  say(`${items.NAMES[kind]} ${index + 1} has been removed.`);
+}
+
+// Controls --------------------------------------------------------------------------------------
+
+const fill = (select, options) => select.replaceChildren(...options);
+
+function fillControls() {
+  const { vessels, cores, noise, weather } = session.now().state;
+  fill(byId("vessel"), vessels.map((_, index) => new Option(index + 1, index)));
+  byId("vessel").value = session.chosen;
+  fill(byId("item"), items.all(session).map(({ kind, index }) =>
+    new Option(`${items.NAMES[kind]} ${index + 1}`, `${kind} ${index}`)));
+  byId("item").value = `${item.kind} ${item.index}`;
+  byId("scenario").value = session.scenario;
+  byId("noise").value = noise;
+  write(byId("noise-text"), noise ? `× ${noise}` : "none");
+  const edge = 2 * Math.PI * session.k.core_radius;
+  const speed = cores.length ? Math.max(...cores.map((core) => Math.abs(core[2]))) / edge : 0;
+  byId("current").disabled = !cores.length;
+  byId("current").value = speed || 3;
+  write(byId("current-text"), cores.length ? `${speed.toFixed(1)} m/s` : "none here");
+  const goesTo = Math.round(weather.direction * 180 / Math.PI);
+  byId("wind").value = weather.wind;
+  write(byId("wind-text"), weather.wind ? `${weather.wind} m/s` : "none");
+  byId("waves").value = weather.waves;
+  write(byId("waves-text"), weather.waves ? `${weather.waves} m` : "none");
+  byId("direction").value = goesTo;
+  write(byId("direction-text"), `${String(goesTo).padStart(3, "0")}°`);
+  byId("shield").checked = session.shield;
+  byId("configured").checked = session.risk === null;
+  byId("risk").disabled = session.risk === null;
+  byId("risk").value = session.risk ?? 1;
+  write(byId("risk-text"), session.risk === null ? "" : session.risk.toFixed(2));
+  fillFields();
+}
+
+function setCurrent(speed) {
+  const size = 2 * Math.PI * session.k.core_radius * speed;
+  session.edit((state) => state.cores.forEach((core) => { core[2] = core[2] < 0 ? -size : size; }));
+  changed();
+}
+
+function setWeather() {
+  const [wind, waves, degrees] = ["wind", "waves", "direction"].map((id) => Number(byId(id).value));
+  const direction = degrees * Math.PI / 180;
+  session.edit((state) => { state.weather = { wind, direction, waves }; }, false);
+  changed();
+}
+
+// A setting holds from the step that is shown on.
+function changed() {
+  cancelRound();
+  if (unfolding()) clock.share = 0;
+  fillControls();
+  refresh();
+}
+
+function setRisk() {
+  session.risk = byId("configured").checked ? null : Number(byId("risk").value);
+  changed();
+}
+
+const PAIRS = "of each change of the left (rows) and right thrust (columns), N/s";
+const MEANINGS = {
+  returns: `Return expected ${PAIRS}: a discounted sum of rewards, 1 for each metre nearer to the goal.`,
+  logits: `Logit ${PAIRS}: its log probability while training, but for a constant.`,
+};
+const DOUBTFUL = " In brackets: not known, as critics differ by more than a quarter of the range.";
+
+function setUp() {
+  document.title = `marinenav demo: ${data.title}`;
+  write(byId("policy"), data.title);
+  const groups = new Map();
+  data.scenarios.forEach(({ group, name }, index) => {
+    if (!groups.has(group)) {
+      groups.set(group, Object.assign(document.createElement("optgroup"), { label: group }));
+    }
+    groups.get(group).append(new Option(name, index));
+  });
+  fill(byId("scenario"), [...groups.values()]);
+  write(byId("meaning"), `${MEANINGS[data.scores]}${data.continuous ? DOUBTFUL : ""}`);
+  document.querySelectorAll(".risk").forEach((each) => {
+    each.hidden = !session.policy.supportsRisk;
+  });
+  write(byId("configured-text"), data.risk ? `, ${data.risk}` : "");
+  fillControls();
+  showHelm();
+}
+
+const listen = (id, type, act) => byId(id).addEventListener(type, act);
+listen("play", "click", toggle);
+listen("step", "click", step);
+listen("back", "click", () => seek(shownAt() - 1));
+listen("restart", "click", () => open(session.scenario));
+listen("time", "input", ({ target }) => seek(Number(target.value)));
+listen("scenario", "change", ({ target }) => open(Number(target.value)));
+listen("vessel", "change", ({ target }) => chooseVessel(Number(target.value)));
+listen("helm", "click", () => takeHelm(session.helm === null));
+listen("beat", "click", beat);
+listen("follow", "change", refresh);
+listen("noise", "input", ({ target }) => {
+  session.edit((state) => { state.noise = Number(target.value); }, false);
+  changed();
+});
+listen("current", "input", ({ target }) => setCurrent(Number(target.value)));
+["wind", "waves", "direction"].forEach((id) => listen(id, "input", setWeather));
+listen("configured", "change", setRisk);
+listen("risk", "input", setRisk);
+listen("shield", "change", ({ target }) => {
+  session.shield = target.checked;
+  changed();
+});
+listen("item", "change", ({ target }) => {
+  const [kind, index] = target.value.split(" ");
+  chooseItem({ kind, index: Number(index) });
+});
+listen("remove", "click", remove);
+listen("share", "click", share);
+document.querySelectorAll("[data-add]").forEach((button) =>
+  button.addEventListener("click", () => add(button.dataset.add)));
+
+// Buttons that steer while they are held down, by pointer or by key.
+document.querySelectorAll("[data-key]").forEach((button) => {
+  const { key } = button.dataset, on = () => pressed.add(key), off = () => pressed.delete(key);
+  button.addEventListener("pointerdown", (event) => { on(); event.preventDefault(); });
+  ["pointerup", "pointerleave", "pointercancel", "keyup", "blur"].forEach((type) =>
+    button.addEventListener(type, off));
+  button.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") on();
+  });
+  button.addEventListener("contextmenu", (event) => event.preventDefault());
+});
+
+// Links -----------------------------------------------------------------------------------------
+
+function share() {
+  if (clock.playing) { settle(); pause(); }
+  const url = new URL(location.href);
+  url.hash = `state=${session.link()}`;
+  history.replaceState(null, "", url.hash);
+  byId("link").value = url.href;
+  byId("link").select();
+  // Where the clipboard may not be written, the address and the selected text are left to copy.
+  const copied = navigator.clipboard?.writeText(url.href) ?? Promise.reject(new Error("none"));
+  copied.then(() => say("The link to this state has been copied."),
+    () => say("The link to this state is in the address bar."));
+}
+
+function followLink() {
+  const found = /^#state=([\w-]+)$/.exec(location.hash);
+  if (!found) return;
+  pause();
+  cancelRound();
+  say(session.follow(found[1]) ? "The state of the link."
+    : "This link does not hold a state of this page.");
+  item = { kind: "vessel", index: session.chosen };
+  showHelm();
+  fitScene();
+  fillControls();
+  refresh();
+}
+
+window.addEventListener("hashchange", followLink);
+
+// Pointers --------------------------------------------------------------------------------------
+
+const canvas = byId("map");
+
+function under(event) {
+  const box = canvas.getBoundingClientRect();
+  return [event.clientX - box.left - canvas.clientLeft, event.clientY - box.top - canvas.clientTop];
+}
+
+canvas.addEventListener("pointerdown", (event) => {
+  const hit = map.hit(...under(event), item, poses());
+  if (!hit) return;
+  settle();
+  clock.held = true;
+  dragged = hit;
+  canvas.setPointerCapture(event.pointerId);
+  chooseItem(hit);
+});
+
+canvas.addEventListener("pointermove", (event) => {
+  if (!dragged) return;
+  const [x, y] = map.toWorld(...under(event)), { index } = dragged;
+  edit((state) => {
+    const vessel = state.vessels[index];
+    if (dragged.turning) items.turnTo(vessel, Math.atan2(y - vessel.y, x - vessel.x));
+    else items.moveTo(state, dragged, x, y);
+  });
+});
+
+for (const type of ["pointerup", "pointercancel"]) {
+  canvas.addEventListener(type, () => {
+    if (!dragged) return;
+    dragged = null;
+    clock.held = false;
+    if (clock.playing && !advance()) finish();
+    clock.share = 0;
+    fillFields();
+    refresh();
+  });
+}
+
+// A finger on an item moves it, elsewhere it scrolls the page.
+canvas.addEventListener("touchstart", (event) => {
+  if (map.hit(...under(event.touches[0]), item, poses())) event.preventDefault();
+}, { passive: false });
+
+// Keys ------------------------------------------------------------------------------------------
+
+function changeSpeed(by) {
+  const now = SPEEDS.indexOf(Number(byId("speed").value));
+  byId("speed").value = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, now + by))];
+  say(`Speed ${byId("speed").value}×.`);
+}
+
+function nextItem() {
+  const all = items.all(session);
+  const now = all.findIndex(({ kind, index }) => kind === item.kind && index === item.index);
+  chooseItem(all[(now + 1) % all.length]);
+  say(`${items.NAMES[item.kind]} ${item.index + 1}: on the map, the arrow keys move it.`);
+}
+
+const ACTIONS = {
+  " ": toggle, ".": step, ",": () => seek(shownAt() - 1),
+  Home: () => seek(0), End: () => seek(session.frames.length - 1),
+  "[": () => changeSpeed(-1), "]": () => changeSpeed(1),
+  h: () => takeHelm(session.helm === null), b: beat, i: nextItem,
+  q: () => turn(-TURN_ANGLE), e: () => turn(TURN_ANGLE),
+  r: () => open(session.scenario), n: () => open((session.scenario + 1) % data.scenarios.length),
+  f: () => { byId("follow").checked = !byId("follow").checked; refresh(); },
+  c: share,
+  "+": () => { map.zoom(ZOOM_FACTOR); refresh(); }, "-": () => { map.zoom(1 / ZOOM_FACTOR); refresh(); },
+  0: () => { fitScene(); refresh(); },
+};
+const REPEATED = ["q", "e", ",", "."];
+const ARROWS = { ArrowUp: [MOVE_DISTANCE, 0], ArrowDown: [-MOVE_DISTANCE, 0], ArrowRight: [0, MOVE_DISTANCE],
+  ArrowLeft: [0, -MOVE_DISTANCE] };
+
+const steers = (key) => session.helm !== null && key in KEYS;
+
+keys.listen((key, { target, repeat }) => {
+  if (steers(key)) pressed.add(KEYS[key]);
+  else if (ARROWS[key] && target === canvas) nudge(...ARROWS[key]);
+  else if (ACTIONS[key]) { if (!repeat || REPEATED.includes(key)) ACTIONS[key](); }
+  else if ("123456789".includes(key)) chooseVessel(Number(key) - 1);
+  else return false;
+  return true;
+}, steers);
+document.addEventListener("keyup", (event) => pressed.delete(KEYS[keys.nameOf(event)]));
+window.addEventListener("blur", () => pressed.clear());
+
+// Start -----------------------------------------------------------------------------------------
+
+new ResizeObserver(() => { map.fit(); refresh(); }).observe(canvas);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  map.readTheme();
+  refresh();
+});
+setUp();
+fitScene();
+followLink();
+if (!location.hash && !matchMedia("(prefers-reduced-motion: reduce)").matches) play();
+requestAnimationFrame(tick);
+
+// For scripts: numbers of vessels and frames from 0.
+window.demo = { session, play, pause, seek, step, open, playing: () => clock.playing,
+  poses, beat, contest, commanded: command, toCanvas: map.at };

@@ -1,267 +1,268 @@
-"use strict";
 // A session: the states so far, who steers, and what the policy thinks of the present one. It knows
 // nothing of the page.
-const sessions = (() => {
-  // Distance from all else beyond which the place for a new item no longer counts as better (m).
-  const CENTRE_CLEARANCE = 8, LINK_VERSION = 1;
-  // Critics differ on a command if they do by more than this share of the range of all scores.
-  const MAX_CRITIC_DISAGREEMENT = 0.25;
+import * as actuators from "./actuators.js";
+import * as dynamics from "./dynamics.js";
+import * as policies from "./policies.js";
+import * as shields from "./shields.js";
+import * as world from "./world.js";
 
-  // Whether critics differ on how much better or worse a command is than the chosen one: the mean
-  // returns of both by each critic, and the scores of all commands.
-  function differ(means, chosen, scores) {
-    if (!means) return false;
-    const better = means.map((value, critic) => value - chosen[critic]);
-    const range = Math.max(...scores) - Math.min(...scores);
-    return Math.max(...better) - Math.min(...better) > MAX_CRITIC_DISAGREEMENT * range;
+// Distance from all else beyond which the place for a new item no longer counts as better (m).
+const CENTRE_CLEARANCE = 8, LINK_VERSION = 1;
+// Critics differ on a command if they do by more than this share of the range of all scores.
+const MAX_CRITIC_DISAGREEMENT = 0.25;
+
+// Whether critics differ on how much better or worse a command is than the chosen one: the mean
+// returns of both by each critic, and the scores of all commands.
+export function differ(means, chosen, scores) {
+  if (!means) return false;
+  const better = means.map((value, critic) => value - chosen[critic]);
+  const range = Math.max(...scores) - Math.min(...scores);
+  return Math.max(...better) - Math.min(...better) > MAX_CRITIC_DISAGREEMENT * range;
+}
+
+// data: { config, scenarios, policy } as Python wrote them; policy: as another session has it.
+export function make(data, policy = policies.load(data.policy)) {
+  const session = {
+    policy, scenarios: data.scenarios, scenario: 0, k: null, frames: [], at: 0, chosen: 0,
+    risk: null, helm: null, command: [0, 0], shield: false, zones: data.zones,
+    terms: ["progress", "rules", "time", "end"],
+  };
+  const now = () => session.frames[session.at];
+
+  function setTo(scenario, state) {
+    session.scenario = scenario;
+    session.k = world.setting(data.config, data.scenarios[scenario].episode);
+    session.frames = [{ state, ...world.observe(session.k, state) }];
+    session.at = 0;
+    choose(session.chosen);
   }
 
-  // data: { config, scenarios, policy } as Python wrote them; policy: as another session has it.
-  function make(data, policy = policies.load(data.policy)) {
-    const session = {
-      policy, scenarios: data.scenarios, scenario: 0, k: null, frames: [], at: 0, chosen: 0,
-      risk: null, helm: null, command: [0, 0], shield: false, zones: data.zones,
-      terms: ["progress", "rules", "time", "end"],
-    };
-    const now = () => session.frames[session.at];
+  function open(scenario) {
+    const { episode } = data.scenarios[scenario];
+    session.helm = null;
+    const first = world.start(world.setting(data.config, episode), episode, scenario + 1);
+    const { noise, weather } = session.frames.length ? now().state : first;
+    setTo(scenario, { ...first, noise, weather });
+  }
 
-    function setTo(scenario, state) {
-      session.scenario = scenario;
-      session.k = world.setting(data.config, data.scenarios[scenario].episode);
-      session.frames = [{ state, ...world.observe(session.k, state) }];
-      session.at = 0;
-      choose(session.chosen);
+  function choose(vessel) {
+    const count = now().state.vessels.length;
+    session.chosen = Math.max(0, Math.min(vessel, count - 1));
+    if (session.helm !== null) session.helm = session.chosen;
+  }
+
+  // Decisions ----------------------------------------------------------------------------------
+
+  // What the policy would do as each vessel, whether it steers or not; null for those that have ended.
+  function decisions(frame = now()) {
+    if (!frame.decisions || frame.risk !== session.risk) {
+      frame.risk = session.risk;
+      frame.insight = null;
+      frame.decisions = frame.observations.map((observation, i) =>
+        (frame.state.vessels[i].active ? policy.act(observation, session.risk) : null));
     }
+    return frame.decisions;
+  }
 
-    function open(scenario) {
-      const { episode } = data.scenarios[scenario];
-      session.helm = null;
-      const first = world.start(world.setting(data.config, episode), episode, scenario + 1);
-      const { noise, weather } = session.frames.length ? now().state : first;
-      setTo(scenario, { ...first, noise, weather });
-    }
+  // All pairs of thrust rates that a discrete policy chooses from (N/s), left-major.
+  function pairs(vessel) {
+    const { hull } = session.k.of(vessel.kind);
+    return hull.left_thrust_change.flatMap((left) =>
+      hull.right_thrust_change.map((right) => [left, right]));
+  }
 
-    function choose(vessel) {
-      const count = now().state.vessels.length;
-      session.chosen = Math.max(0, Math.min(vessel, count - 1));
-      if (session.helm !== null) session.helm = session.chosen;
-    }
+  const limit = (value) => Math.max(-1, Math.min(1, value));
 
-    // Decisions ----------------------------------------------------------------------------------
+  function ratesOf(vessel, action) {
+    const most = session.k.of(vessel.kind).hull.max_thrust_rate;
+    return data.continuous ? action.map((part) => limit(part) * most) : pairs(vessel)[action[0]];
+  }
 
-    // What the policy would do as each vessel, whether it steers or not; null for those that have ended.
-    function decisions(frame = now()) {
-      if (!frame.decisions || frame.risk !== session.risk) {
-        frame.risk = session.risk;
-        frame.insight = null;
-        frame.decisions = frame.observations.map((observation, i) =>
-          (frame.state.vessels[i].active ? policy.act(observation, session.risk) : null));
-      }
-      return frame.decisions;
-    }
-
-    // All pairs of thrust rates that a discrete policy chooses from (N/s), left-major.
-    function pairs(vessel) {
-      const { hull } = session.k.of(vessel.kind);
-      return hull.left_thrust_change.flatMap((left) =>
-        hull.right_thrust_change.map((right) => [left, right]));
-    }
-
-    const limit = (value) => Math.max(-1, Math.min(1, value));
-
-    function ratesOf(vessel, action) {
-      const most = session.k.of(vessel.kind).hull.max_thrust_rate;
-      return data.continuous ? action.map((part) => limit(part) * most) : pairs(vessel)[action[0]];
-    }
-
-    // The thrust rates of a decision behind the shield, if it is on (N/s); noted in the frame.
-    function guarded(frame, i, rates) {
-      const vessel = frame.state.vessels[i], { hull, sensor } = session.k.of(vessel.kind);
-      if (!session.shield || actuators.isSteered(hull)) return rates;
-      const most = hull.max_thrust_rate, command = rates.map((rate) => rate / most);
-      const spread = (1 - sensor.r_mean_ratio) * Math.min(frame.state.noise, 1);
-      const sides = [hull.left_thrust_change, hull.right_thrust_change].map((rates) => {
-        const side = rates.map((rate) => rate / most);
-        const neutral = side.reduce((a, b) => (Math.abs(b) < Math.abs(a) ? b : a));
-        return data.continuous ? [-1, 0, 1] : [Math.min(...side), neutral, Math.max(...side)];
-      });
-      const seconds = session.k.dt * session.k.substeps;
-      const safe = shields.guard(command, frame.observations[i], hull, seconds, 1 - spread, sides);
-      frame.shielded[i] = safe !== command;
-      return frame.shielded[i] ? safe.map((part) => part * most) : rates;
-    }
-
-    // Commands of the policy up to the present step, and those of them that the shield replaced.
-    function shieldCount() {
-      const flags = session.frames.slice(0, session.at).flatMap(({ shielded }) => shielded ?? []);
-      return { steps: flags.length, replaced: flags.filter(Boolean).length };
-    }
-
-    // What can be said about the decision of the chosen vessel: { rates, scores, quantiles }, in
-    // rewards as they are, not as scaled for training; doubtful: whether critics differ on a score.
-    function insight(frame = now()) {
-      const decision = decisions(frame)[session.chosen], vessel = frame.state.vessels[session.chosen];
-      if (!decision) return null;
-      if (frame.insight?.chosen === session.chosen) return frame.insight;
-      const observation = frame.observations[session.chosen];
-      const expected = policy.returns(observation, decision.action);
-      const all = pairs(vessel), most = session.k.of(vessel.kind).hull.max_thrust_rate;
-      let { scores } = decision, doubtful = null;
-      if (!scores && policy.knowsReturns) {
-        const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
-        const found = all.map((rates) =>
-          policy.returns(observation, rates.map((rate) => limit(rate / most))));
-        scores = found.map(({ quantiles }) => mean(quantiles));
-        doubtful = found.map(({ byCritic }) => differ(byCritic, expected.byCritic, scores));
-      }
-      const unscaled = (values) => values?.map((value) => value / data.scale);
-      frame.insight = {
-        chosen: session.chosen, rates: ratesOf(vessel, decision.action), pairs: all,
-        scores: unscaled(scores), quantiles: unscaled(expected?.quantiles), doubtful,
-        index: data.continuous ? -1 : decision.action[0],
-      };
-      return frame.insight;
-    }
-
-    // Time ---------------------------------------------------------------------------------------
-
-    function advance() {
-      const frame = now(), { vessels } = frame.state;
-      if (isOver()) return false;
-      frame.shielded = [];
-      const rates = decisions(frame).map((decision, i) => {
-        if (!decision) return [0, 0];
-        const { hull } = session.k.of(vessels[i].kind);
-        if (i === session.helm) return session.command.map((part) => part * hull.max_thrust_rate);
-        frame.shielded[i] = false;
-        return guarded(frame, i, ratesOf(vessels[i], decision.action));
-      });
-      const next = world.step(session.k, frame.state, rates, frame.random);
-      session.frames.splice(session.at + 1, Infinity, next);
-      session.at += 1;
-      return true;
-    }
-
-    const isOver = () => world.isOver(session.k, now().state);
-
-    function seek(at) {
-      session.at = Math.max(0, Math.min(session.frames.length - 1, at));
-      choose(session.chosen);
-    }
-
-    // Change the present state; what came after it is forgotten. Where things have been moved,
-    // the water that vessels drift with is another.
-    function edit(change, moved = true) {
-      const state = structuredClone(now().state);
-      change(state);
-      for (const vessel of moved ? state.vessels : []) {
-        const [cx, cy] = dynamics.current(vessel.x, vessel.y, state.cores, session.k.core_radius);
-        const drift = { gx: vessel.wx + cx, gy: vessel.wy + cy };
-        if (vessel.active) Object.assign(vessel, { present: true, ...drift });
-      }
-      const frame = { state, ...world.observe(session.k, state), edited: true };
-      session.frames.splice(session.at, Infinity, frame);
-      choose(session.chosen);
-    }
-
-    // A place near the middle with room around it.
-    function freePlace(state) {
-      const { width, height } = session.k.scenario, taken = [
-        ...state.vessels.map(({ x, y }) => [x, y]), ...state.obstacles, ...state.cores];
-      let best = [width / 2, height / 2], room = -1;
-      for (let x = 6; x < width; x += 4) {
-        for (let y = 6; y < height; y += 4) {
-          const gap = Math.min(CENTRE_CLEARANCE, ...taken.map((at) => Math.hypot(at[0] - x, at[1] - y)));
-          const middle = -0.01 * Math.hypot(x - width / 2, y - height / 2);
-          if (gap + middle > room) [best, room] = [[x, y], gap + middle];
-        }
-      }
-      return best;
-    }
-
-    const adding = {
-      vessel(state, [x, y]) {
-        const goal = [session.k.scenario.width - x, session.k.scenario.height - y];
-        state.vessels.push({
-          x, y, theta: dynamics.wrap(Math.atan2(goal[1] - y, goal[0] - x)), wx: 0, wy: 0, r: 0, gx: 0,
-          gy: 0, gr: 0, left: 0, right: 0, actuator: [0, 0], angles: [0, 0], goal, kind: 0, active: true, present: true,
-          collided: false, arrived: false,
-        });
-      },
-      obstacle: (state, place) => state.obstacles.push([...place, 1]),
-      vortex: (state, place) => state.cores.push([...place, 2 * Math.PI * session.k.core_radius * 3]),
-    };
-
-    const add = (kind) => edit((state) => adding[kind](state, freePlace(state)));
-
-    // Links --------------------------------------------------------------------------------------
-
-    // The present state as numbers, in base64 for the address of the page.
-    function link() {
-      const { state } = now(), flag = (value) => (value ? 1 : 0);
-      const numbers = [
-        LINK_VERSION, session.scenario, session.chosen, session.helm === null ? 0 : 1,
-        session.risk ?? -1, state.steps, state.random, state.noise,
-        state.vessels.length, state.obstacles.length, state.cores.length,
-        ...state.vessels.flatMap((v) => [
-          v.x, v.y, v.theta, v.wx, v.wy, v.r, v.gx, v.gy, v.gr, v.left, v.right, ...v.angles, ...v.goal,
-          v.kind, flag(v.active), flag(v.present), flag(v.collided), flag(v.arrived)]),
-        ...state.obstacles.flat(), ...state.cores.flat(),
-        state.weather.wind, state.weather.direction, state.weather.waves,
-        ...state.vessels.flatMap((v) => v.actuator), flag(session.shield),
-      ];
-      const bytes = new Uint8Array(Float64Array.from(numbers).buffer);
-      const text = btoa(String.fromCharCode(...bytes));
-      return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-    }
-
-    // Go to the state of a link; false if the text is not one. The first pages' links have no weather,
-    // later ones no actuators, and then no shield.
-    function follow(text) {
-      let numbers;
-      try {
-        const letters = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
-        numbers = Array.from(new Float64Array(Uint8Array.from(letters, (c) => c.charCodeAt(0)).buffer));
-      } catch { return false; }
-      const [version, scenario, chosen, helm, risk, steps, random, noise, ...counts] = numbers;
-      const [vessels, obstacles, cores] = counts, rest = counts.slice(3);
-      const further = rest.length - 20 * vessels - 3 * (obstacles + cores);
-      if (version !== LINK_VERSION || !(scenario in data.scenarios) || !(vessels >= 1) ||
-          !numbers.every(Number.isFinite) || ![0, 3, 3 + 2 * vessels, 4 + 2 * vessels].includes(further)) {
-        return false;
-      }
-      const take = (count) => rest.splice(0, count);
-      const state = { steps, random, noise };
-      state.vessels = Array.from({ length: vessels }, () => {
-        const [x, y, theta, wx, wy, r, gx, gy, gr, left, right] = take(11);
-        const angles = take(2), goal = take(2), [kind] = take(1);
-        const [active, present, collided, arrived] = take(4).map(Boolean);
-        return { x, y, theta, wx, wy, r, gx, gy, gr, left, right, angles, goal, kind, active, present,
-          collided, arrived };
-      });
-      state.obstacles = Array.from({ length: obstacles }, () => take(3));
-      state.cores = Array.from({ length: cores }, () => take(3));
-      const [wind = 0, direction = 0, waves = 0, ...actual] = rest;
-      const k = world.setting(data.config, data.scenarios[scenario].episode);
-      state.vessels.forEach((v, i) => {
-        v.actuator = actual.length ? actual.slice(2 * i, 2 * i + 2) : actuators.steadyState([v.left, v.right], k.of(v.kind).hull);
-      });
-      state.weather = { wind, direction, waves };
-      session.risk = risk < 0 || !policy.supportsRisk ? null : risk;
-      session.helm = null;
-      session.shield = Boolean(actual[2 * vessels]);
-      setTo(scenario, state);
-      session.helm = helm ? chosen : null;
-      choose(chosen);
-      return true;
-    }
-
-    open(data.first);
-    return Object.assign(session, {
-      now, open, choose, decisions, insight, advance, isOver, seek, edit, add, link, follow,
-      guarded, shieldCount,
+  // The thrust rates of a decision behind the shield, if it is on (N/s); noted in the frame.
+  function guarded(frame, i, rates) {
+    const vessel = frame.state.vessels[i], { hull, sensor } = session.k.of(vessel.kind);
+    if (!session.shield || actuators.isSteered(hull)) return rates;
+    const most = hull.max_thrust_rate, command = rates.map((rate) => rate / most);
+    const spread = (1 - sensor.r_mean_ratio) * Math.min(frame.state.noise, 1);
+    const sides = [hull.left_thrust_change, hull.right_thrust_change].map((rates) => {
+      const side = rates.map((rate) => rate / most);
+      const neutral = side.reduce((a, b) => (Math.abs(b) < Math.abs(a) ? b : a));
+      return data.continuous ? [-1, 0, 1] : [Math.min(...side), neutral, Math.max(...side)];
     });
+    const seconds = session.k.dt * session.k.substeps;
+    const safe = shields.guard(command, frame.observations[i], hull, seconds, 1 - spread, sides);
+    frame.shielded[i] = safe !== command;
+    return frame.shielded[i] ? safe.map((part) => part * most) : rates;
   }
 
-  return { make, differ };
-})();
+  // Commands of the policy up to the present step, and those of them that the shield replaced.
+  function shieldCount() {
+    const flags = session.frames.slice(0, session.at).flatMap(({ shielded }) => shielded ?? []);
+    return { steps: flags.length, replaced: flags.filter(Boolean).length };
+  }
+
+  // What can be said about the decision of the chosen vessel: { rates, scores, quantiles }, in
+  // rewards as they are, not as scaled for training; doubtful: whether critics differ on a score.
+  function insight(frame = now()) {
+    const decision = decisions(frame)[session.chosen], vessel = frame.state.vessels[session.chosen];
+    if (!decision) return null;
+    if (frame.insight?.chosen === session.chosen) return frame.insight;
+    const observation = frame.observations[session.chosen];
+    const expected = policy.returns(observation, decision.action);
+    const all = pairs(vessel), most = session.k.of(vessel.kind).hull.max_thrust_rate;
+    let { scores } = decision, doubtful = null;
+    if (!scores && policy.knowsReturns) {
+      const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
+      const found = all.map((rates) =>
+        policy.returns(observation, rates.map((rate) => limit(rate / most))));
+      scores = found.map(({ quantiles }) => mean(quantiles));
+      doubtful = found.map(({ byCritic }) => differ(byCritic, expected.byCritic, scores));
+    }
+    const unscaled = (values) => values?.map((value) => value / data.scale);
+    frame.insight = {
+      chosen: session.chosen, rates: ratesOf(vessel, decision.action), pairs: all,
+      scores: unscaled(scores), quantiles: unscaled(expected?.quantiles), doubtful,
+      index: data.continuous ? -1 : decision.action[0],
+    };
+    return frame.insight;
+  }
+
+  // Time ---------------------------------------------------------------------------------------
+
+  function advance() {
+    const frame = now(), { vessels } = frame.state;
+    if (isOver()) return false;
+    frame.shielded = [];
+    const rates = decisions(frame).map((decision, i) => {
+      if (!decision) return [0, 0];
+      const { hull } = session.k.of(vessels[i].kind);
+      if (i === session.helm) return session.command.map((part) => part * hull.max_thrust_rate);
+      frame.shielded[i] = false;
+      return guarded(frame, i, ratesOf(vessels[i], decision.action));
+    });
+    const next = world.step(session.k, frame.state, rates, frame.random);
+    session.frames.splice(session.at + 1, Infinity, next);
+    session.at += 1;
+    return true;
+  }
+
+  const isOver = () => world.isOver(session.k, now().state);
+
+  function seek(at) {
+    session.at = Math.max(0, Math.min(session.frames.length - 1, at));
+    choose(session.chosen);
+  }
+
+  // Change the present state; what came after it is forgotten. Where things have been moved,
+  // the water that vessels drift with is another.
+  function edit(change, moved = true) {
+    const state = structuredClone(now().state);
+    change(state);
+    for (const vessel of moved ? state.vessels : []) {
+      const [cx, cy] = dynamics.current(vessel.x, vessel.y, state.cores, session.k.core_radius);
+      const drift = { gx: vessel.wx + cx, gy: vessel.wy + cy };
+      if (vessel.active) Object.assign(vessel, { present: true, ...drift });
+    }
+    const frame = { state, ...world.observe(session.k, state), edited: true };
+    session.frames.splice(session.at, Infinity, frame);
+    choose(session.chosen);
+  }
+
+  // A place near the middle with room around it.
+  function freePlace(state) {
+    const { width, height } = session.k.scenario, taken = [
+      ...state.vessels.map(({ x, y }) => [x, y]), ...state.obstacles, ...state.cores];
+    let best = [width / 2, height / 2], room = -1;
+    for (let x = 6; x < width; x += 4) {
+      for (let y = 6; y < height; y += 4) {
+        const gap = Math.min(CENTRE_CLEARANCE, ...taken.map((at) => Math.hypot(at[0] - x, at[1] - y)));
+        const middle = -0.01 * Math.hypot(x - width / 2, y - height / 2);
+        if (gap + middle > room) [best, room] = [[x, y], gap + middle];
+      }
+    }
+    return best;
+  }
+
+  const adding = {
+    vessel(state, [x, y]) {
+      const goal = [session.k.scenario.width - x, session.k.scenario.height - y];
+      state.vessels.push({
+        x, y, theta: dynamics.wrap(Math.atan2(goal[1] - y, goal[0] - x)), wx: 0, wy: 0, r: 0, gx: 0,
+        gy: 0, gr: 0, left: 0, right: 0, actuator: [0, 0], angles: [0, 0], goal, kind: 0, active: true, present: true,
+        collided: false, arrived: false,
+      });
+    },
+    obstacle: (state, place) => state.obstacles.push([...place, 1]),
+    vortex: (state, place) => state.cores.push([...place, 2 * Math.PI * session.k.core_radius * 3]),
+  };
+
+  const add = (kind) => edit((state) => adding[kind](state, freePlace(state)));
+
+  // Links --------------------------------------------------------------------------------------
+
+  // The present state as numbers, in base64 for the address of the page.
+  function link() {
+    const { state } = now(), flag = (value) => (value ? 1 : 0);
+    const numbers = [
+      LINK_VERSION, session.scenario, session.chosen, session.helm === null ? 0 : 1,
+      session.risk ?? -1, state.steps, state.random, state.noise,
+      state.vessels.length, state.obstacles.length, state.cores.length,
+      ...state.vessels.flatMap((v) => [
+        v.x, v.y, v.theta, v.wx, v.wy, v.r, v.gx, v.gy, v.gr, v.left, v.right, ...v.angles, ...v.goal,
+        v.kind, flag(v.active), flag(v.present), flag(v.collided), flag(v.arrived)]),
+      ...state.obstacles.flat(), ...state.cores.flat(),
+      state.weather.wind, state.weather.direction, state.weather.waves,
+      ...state.vessels.flatMap((v) => v.actuator), flag(session.shield),
+    ];
+    const bytes = new Uint8Array(Float64Array.from(numbers).buffer);
+    const text = btoa(String.fromCharCode(...bytes));
+    return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  }
+
+  // Go to the state of a link; false if the text is not one. The first pages' links have no weather,
+  // later ones no actuators, and then no shield.
+  function follow(text) {
+    let numbers;
+    try {
+      const letters = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+      numbers = Array.from(new Float64Array(Uint8Array.from(letters, (c) => c.charCodeAt(0)).buffer));
+    } catch { return false; }
+    const [version, scenario, chosen, helm, risk, steps, random, noise, ...counts] = numbers;
+    const [vessels, obstacles, cores] = counts, rest = counts.slice(3);
+    const further = rest.length - 20 * vessels - 3 * (obstacles + cores);
+    if (version !== LINK_VERSION || !(scenario in data.scenarios) || !(vessels >= 1) ||
+        !numbers.every(Number.isFinite) || ![0, 3, 3 + 2 * vessels, 4 + 2 * vessels].includes(further)) {
+      return false;
+    }
+    const take = (count) => rest.splice(0, count);
+    const state = { steps, random, noise };
+    state.vessels = Array.from({ length: vessels }, () => {
+      const [x, y, theta, wx, wy, r, gx, gy, gr, left, right] = take(11);
+      const angles = take(2), goal = take(2), [kind] = take(1);
+      const [active, present, collided, arrived] = take(4).map(Boolean);
+      return { x, y, theta, wx, wy, r, gx, gy, gr, left, right, angles, goal, kind, active, present,
+        collided, arrived };
+    });
+    state.obstacles = Array.from({ length: obstacles }, () => take(3));
+    state.cores = Array.from({ length: cores }, () => take(3));
+    const [wind = 0, direction = 0, waves = 0, ...actual] = rest;
+    const k = world.setting(data.config, data.scenarios[scenario].episode);
+    state.vessels.forEach((v, i) => {
+      v.actuator = actual.length ? actual.slice(2 * i, 2 * i + 2) : actuators.steadyState([v.left, v.right], k.of(v.kind).hull);
+    });
+    state.weather = { wind, direction, waves };
+    session.risk = risk < 0 || !policy.supportsRisk ? null : risk;
+    session.helm = null;
+    session.shield = Boolean(actual[2 * vessels]);
+    setTo(scenario, state);
+    session.helm = helm ? chosen : null;
+    choose(chosen);
+    return true;
+  }
+
+  open(data.first);
+  return Object.assign(session, {
+    now, open, choose, decisions, insight, advance, isOver, seek, edit, add, link, follow,
+    guarded, shieldCount,
+  });
+}

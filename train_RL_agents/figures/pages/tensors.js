@@ -1,514 +1,509 @@
-"use strict";
 // Networks as graphs of PyTorch's operators (ATen), computed in float64 on tensors of fixed shapes.
 // A tensor is { shape, data }; one that must be computed also has compute(), which fills its data.
-const tensors = (() => {
-  const sizeOf = (shape) => shape.reduce((product, size) => product * size, 1);
-  const from = (axis, shape) => (axis < 0 ? axis + shape.length : axis);
-  const view = (x, shape) => ({ ...x, shape });
-  const constant = (shape, data) => ({ shape, data: Float64Array.from(data) });
+const sizeOf = (shape) => shape.reduce((product, size) => product * size, 1);
+const from = (axis, shape) => (axis < 0 ? axis + shape.length : axis);
+const view = (x, shape) => ({ ...x, shape });
+export const constant = (shape, data) => ({ shape, data: Float64Array.from(data) });
 
-  function result(shape, fill) {
-    const data = new Float64Array(sizeOf(shape));
-    return { shape, data, compute: () => fill(data) };
+function result(shape, fill) {
+  const data = new Float64Array(sizeOf(shape));
+  return { shape, data, compute: () => fill(data) };
+}
+
+function stridesOf(shape) {
+  const strides = shape.map(() => 1);
+  for (let axis = shape.length - 2; axis >= 0; axis--) {
+    strides[axis] = strides[axis + 1] * shape[axis + 1];
   }
+  return strides;
+}
 
-  function stridesOf(shape) {
-    const strides = shape.map(() => 1);
-    for (let axis = shape.length - 2; axis >= 0; axis--) {
-      strides[axis] = strides[axis + 1] * shape[axis + 1];
+// Where each element of a tensor of that shape lies, if its axes have these strides.
+function places(shape, strides, offset = 0) {
+  const found = new Int32Array(sizeOf(shape)), index = shape.map(() => 0);
+  let place = offset;
+  for (let i = 0; i < found.length; i++) {
+    found[i] = place;
+    for (let axis = shape.length - 1; axis >= 0; axis--) {
+      place += strides[axis];
+      if (++index[axis] < shape[axis]) break;
+      place -= strides[axis] * shape[axis];
+      index[axis] = 0;
     }
-    return strides;
   }
+  return found;
+}
 
-  // Where each element of a tensor of that shape lies, if its axes have these strides.
-  function places(shape, strides, offset = 0) {
-    const found = new Int32Array(sizeOf(shape)), index = shape.map(() => 0);
-    let place = offset;
-    for (let i = 0; i < found.length; i++) {
-      found[i] = place;
-      for (let axis = shape.length - 1; axis >= 0; axis--) {
-        place += strides[axis];
-        if (++index[axis] < shape[axis]) break;
-        place -= strides[axis] * shape[axis];
-        index[axis] = 0;
+function copied(x, shape, strides, offset = 0) {
+  const where = places(shape, strides, offset);
+  return result(shape, (out) => {
+    for (let i = 0; i < out.length; i++) out[i] = x.data[where[i]];
+  });
+}
+
+// Strides of a tensor that is broadcast to a larger shape.
+function spread(shape, full) {
+  const strides = stridesOf(shape), lead = full.length - shape.length;
+  return full.map((size, axis) =>
+    (axis < lead || (shape[axis - lead] === 1 && size !== 1) ? 0 : strides[axis - lead]));
+}
+
+function broadcast(...shapes) {
+  const length = Math.max(...shapes.map((shape) => shape.length));
+  return Array.from({ length }, (_, axis) => Math.max(...shapes.map((shape) =>
+    shape[axis - length + shape.length] ?? 1)));
+}
+
+// Elementwise -----------------------------------------------------------------------------------
+
+const asTensor = (x) => (typeof x === "number" ? constant([], [x]) : x);
+
+// One loop for each operator, as the engine makes fast code only of a loop that is of one kind.
+const unary = (expression) => {
+  const loop = Function("out", "a", `for (let i = 0; i < out.length; i++) {
+    const x = a[i]; out[i] = ${expression}; }`);
+  return (x) => result(x.shape, (out) => loop(out, x.data));
+};
+
+const binary = (expression) => {
+  const loop = Function("out", "a", "b", "inA", "inB", `for (let i = 0; i < out.length; i++) {
+    const x = a[inA[i]], y = b[inB[i]]; out[i] = ${expression}; }`);
+  return (first, second) => {
+    const a = asTensor(first), b = asTensor(second), shape = broadcast(a.shape, b.shape);
+    const inA = places(shape, spread(a.shape, shape)), inB = places(shape, spread(b.shape, shape));
+    return result(shape, (out) => loop(out, a.data, b.data, inA, inB));
+  };
+};
+
+function where(condition, first, second) {
+  const a = asTensor(first), b = asTensor(second);
+  const shape = broadcast(condition.shape, a.shape, b.shape);
+  const [inC, inA, inB] = [condition, a, b].map((x) => places(shape, spread(x.shape, shape)));
+  return result(shape, (out) => {
+    for (let i = 0; i < out.length; i++) {
+      out[i] = condition.data[inC[i]] ? a.data[inA[i]] : b.data[inB[i]];
+    }
+  });
+}
+
+function clamp(x, low, high) {
+  const least = low ?? -Infinity, most = high ?? Infinity;
+  return result(x.shape, (out) => {
+    for (let i = 0; i < out.length; i++) out[i] = Math.min(Math.max(x.data[i], least), most);
+  });
+}
+
+const whether = unary("x === 0 ? 0 : 1"), single = unary("Math.fround(x)");
+const whole = unary("Math.trunc(x)");
+
+function cast(x, type) {
+  if (type === "torch.float64") return view(x, x.shape);
+  return { "torch.bool": whether, "torch.float32": single }[type]?.(x) ?? whole(x);
+}
+
+// Reductions ------------------------------------------------------------------------------------
+
+// fold(data, where, begin, end) reduces the elements at where[begin] to where[end - 1].
+const reduction = (fold) => (x, axes, keep) => {
+  const all = axes === null || axes === undefined || axes.length === 0;
+  const given = all ? x.shape.map((_, axis) => axis) : [axes].flat();
+  const gone = new Set(given.map((axis) => from(axis, x.shape)));
+  const strides = stridesOf(x.shape), kept = x.shape.map((_, axis) => axis)
+    .filter((axis) => !gone.has(axis));
+  const order = [...kept, ...gone], sizes = order.map((axis) => x.shape[axis]);
+  const where = places(sizes, order.map((axis) => strides[axis]));
+  const shape = keep ? x.shape.map((size, axis) => (gone.has(axis) ? 1 : size))
+    : kept.map((axis) => x.shape[axis]);
+  const count = where.length / sizeOf(shape);
+  return result(shape, (out) => {
+    for (let i = 0; i < out.length; i++) out[i] = fold(x.data, where, i * count, (i + 1) * count);
+  });
+};
+
+function sum(data, where, begin, end) {
+  let total = 0;
+  for (let i = begin; i < end; i++) total += data[where[i]];
+  return total;
+}
+
+function norm(data, where, begin, end) {
+  let total = 0;
+  for (let i = begin; i < end; i++) total += data[where[i]] * data[where[i]];
+  return Math.sqrt(total);
+}
+
+const extreme = (better, place) => (data, where, begin, end) => {
+  let best = begin;
+  for (let i = begin + 1; i < end; i++) if (better(data[where[i]], data[where[best]])) best = i;
+  return place ? best - begin : data[where[best]];
+};
+const more = (a, b) => a > b, less = (a, b) => a < b;
+
+// An operator on each line of elements along an axis: work(line, out) of Float64Arrays.
+function lines(x, axis, outputs, work) {
+  const along = from(axis, x.shape), strides = stridesOf(x.shape), count = x.shape[along];
+  const others = x.shape.map((_, i) => i).filter((i) => i !== along);
+  const starts = places(others.map((i) => x.shape[i]), others.map((i) => strides[i]));
+  const found = Array.from({ length: outputs }, () => ({
+    shape: x.shape, data: new Float64Array(x.data.length),
+  }));
+  const line = new Float64Array(count), out = found.map(() => new Float64Array(count));
+  found[0].compute = () => {
+    for (const start of starts) {
+      for (let i = 0; i < count; i++) line[i] = x.data[start + i * strides[along]];
+      work(line, ...out);
+      found.forEach((each, number) => {
+        for (let i = 0; i < count; i++) each.data[start + i * strides[along]] = out[number][i];
+      });
+    }
+  };
+  return found;
+}
+
+function softmax(line, out) {
+  const highest = line.reduce((a, b) => Math.max(a, b));
+  let total = 0;
+  for (let i = 0; i < line.length; i++) total += out[i] = Math.exp(line[i] - highest);
+  for (let i = 0; i < line.length; i++) out[i] /= total;
+}
+
+function logSoftmax(line, out) {
+  const highest = line.reduce((a, b) => Math.max(a, b));
+  let total = 0;
+  for (let i = 0; i < line.length; i++) total += Math.exp(line[i] - highest);
+  for (let i = 0; i < line.length; i++) out[i] = line[i] - highest - Math.log(total);
+}
+
+function sort(x, axis, descending) {
+  return lines(x, axis ?? -1, 2, (line, values, indices) => {
+    const order = Array.from(line.keys());
+    order.sort((a, b) => (descending ? line[b] - line[a] : line[a] - line[b]) || a - b);
+    order.forEach((place, i) => { values[i] = line[place]; indices[i] = place; });
+  });
+}
+
+function cumsum(line, out) {
+  let total = 0;
+  for (let i = 0; i < line.length; i++) out[i] = total += line[i];
+}
+
+// For each value the first place in its row of rising numbers that is not below it.
+function searchsorted(rows, values) {
+  const width = rows.shape.at(-1), each = values.shape.at(-1);
+  return result(values.shape, (out) => {
+    for (let i = 0; i < out.length; i++) {
+      const start = Math.floor(i / each) * width;
+      let place = 0;
+      while (place < width && rows.data[start + place] < values.data[i]) place++;
+      out[i] = place;
+    }
+  });
+}
+
+// Layers ----------------------------------------------------------------------------------------
+
+// Four outputs at a time, over the inputs that are not zero: many are, behind a ReLU.
+function linear(x, weight, bias) {
+  const [outputs, inputs] = weight.shape, rows = sizeOf(x.shape) / inputs;
+  const used = new Int32Array(inputs), tail = outputs - outputs % 4;
+  return result([...x.shape.slice(0, -1), outputs], (out) => {
+    const data = x.data, w = weight.data, first = bias?.data ?? new Float64Array(outputs);
+    for (let row = 0; row < rows; row++) {
+      const start = row * inputs, at = row * outputs;
+      let count = 0;
+      for (let i = 0; i < inputs; i++) if (data[start + i] !== 0) used[count++] = i;
+      for (let o = 0, r = 0; o < tail; o += 4, r += 4 * inputs) {
+        let a = first[o], b = first[o + 1], c = first[o + 2], d = first[o + 3];
+        for (let j = 0; j < count; j++) {
+          const i = used[j], value = data[start + i], place = r + i;
+          a += value * w[place];
+          b += value * w[place + inputs];
+          c += value * w[place + 2 * inputs];
+          d += value * w[place + 3 * inputs];
+        }
+        out[at + o] = a;
+        out[at + o + 1] = b;
+        out[at + o + 2] = c;
+        out[at + o + 3] = d;
+      }
+      for (let o = tail; o < outputs; o++) {
+        let total = first[o];
+        for (let j = 0; j < count; j++) total += data[start + used[j]] * w[o * inputs + used[j]];
+        out[at + o] = total;
       }
     }
-    return found;
-  }
+  });
+}
 
-  function copied(x, shape, strides, offset = 0) {
-    const where = places(shape, strides, offset);
-    return result(shape, (out) => {
-      for (let i = 0; i < out.length; i++) out[i] = x.data[where[i]];
-    });
-  }
-
-  // Strides of a tensor that is broadcast to a larger shape.
-  function spread(shape, full) {
-    const strides = stridesOf(shape), lead = full.length - shape.length;
-    return full.map((size, axis) =>
-      (axis < lead || (shape[axis - lead] === 1 && size !== 1) ? 0 : strides[axis - lead]));
-  }
-
-  function broadcast(...shapes) {
-    const length = Math.max(...shapes.map((shape) => shape.length));
-    return Array.from({ length }, (_, axis) => Math.max(...shapes.map((shape) =>
-      shape[axis - length + shape.length] ?? 1)));
-  }
-
-  // Elementwise -----------------------------------------------------------------------------------
-
-  const asTensor = (x) => (typeof x === "number" ? constant([], [x]) : x);
-
-  // One loop for each operator, as the engine makes fast code only of a loop that is of one kind.
-  const unary = (expression) => {
-    const loop = Function("out", "a", `for (let i = 0; i < out.length; i++) {
-      const x = a[i]; out[i] = ${expression}; }`);
-    return (x) => result(x.shape, (out) => loop(out, x.data));
-  };
-
-  const binary = (expression) => {
-    const loop = Function("out", "a", "b", "inA", "inB", `for (let i = 0; i < out.length; i++) {
-      const x = a[inA[i]], y = b[inB[i]]; out[i] = ${expression}; }`);
-    return (first, second) => {
-      const a = asTensor(first), b = asTensor(second), shape = broadcast(a.shape, b.shape);
-      const inA = places(shape, spread(a.shape, shape)), inB = places(shape, spread(b.shape, shape));
-      return result(shape, (out) => loop(out, a.data, b.data, inA, inB));
-    };
-  };
-
-  function where(condition, first, second) {
-    const a = asTensor(first), b = asTensor(second);
-    const shape = broadcast(condition.shape, a.shape, b.shape);
-    const [inC, inA, inB] = [condition, a, b].map((x) => places(shape, spread(x.shape, shape)));
-    return result(shape, (out) => {
-      for (let i = 0; i < out.length; i++) {
-        out[i] = condition.data[inC[i]] ? a.data[inA[i]] : b.data[inB[i]];
-      }
-    });
-  }
-
-  function clamp(x, low, high) {
-    const least = low ?? -Infinity, most = high ?? Infinity;
-    return result(x.shape, (out) => {
-      for (let i = 0; i < out.length; i++) out[i] = Math.min(Math.max(x.data[i], least), most);
-    });
-  }
-
-  const whether = unary("x === 0 ? 0 : 1"), single = unary("Math.fround(x)");
-  const whole = unary("Math.trunc(x)");
-
-  function cast(x, type) {
-    if (type === "torch.float64") return view(x, x.shape);
-    return { "torch.bool": whether, "torch.float32": single }[type]?.(x) ?? whole(x);
-  }
-
-  // Reductions ------------------------------------------------------------------------------------
-
-  // fold(data, where, begin, end) reduces the elements at where[begin] to where[end - 1].
-  const reduction = (fold) => (x, axes, keep) => {
-    const all = axes === null || axes === undefined || axes.length === 0;
-    const given = all ? x.shape.map((_, axis) => axis) : [axes].flat();
-    const gone = new Set(given.map((axis) => from(axis, x.shape)));
-    const strides = stridesOf(x.shape), kept = x.shape.map((_, axis) => axis)
-      .filter((axis) => !gone.has(axis));
-    const order = [...kept, ...gone], sizes = order.map((axis) => x.shape[axis]);
-    const where = places(sizes, order.map((axis) => strides[axis]));
-    const shape = keep ? x.shape.map((size, axis) => (gone.has(axis) ? 1 : size))
-      : kept.map((axis) => x.shape[axis]);
-    const count = where.length / sizeOf(shape);
-    return result(shape, (out) => {
-      for (let i = 0; i < out.length; i++) out[i] = fold(x.data, where, i * count, (i + 1) * count);
-    });
-  };
-
-  function sum(data, where, begin, end) {
-    let total = 0;
-    for (let i = begin; i < end; i++) total += data[where[i]];
-    return total;
-  }
-
-  function norm(data, where, begin, end) {
-    let total = 0;
-    for (let i = begin; i < end; i++) total += data[where[i]] * data[where[i]];
-    return Math.sqrt(total);
-  }
-
-  const extreme = (better, place) => (data, where, begin, end) => {
-    let best = begin;
-    for (let i = begin + 1; i < end; i++) if (better(data[where[i]], data[where[best]])) best = i;
-    return place ? best - begin : data[where[best]];
-  };
-  const more = (a, b) => a > b, less = (a, b) => a < b;
-
-  // An operator on each line of elements along an axis: work(line, out) of Float64Arrays.
-  function lines(x, axis, outputs, work) {
-    const along = from(axis, x.shape), strides = stridesOf(x.shape), count = x.shape[along];
-    const others = x.shape.map((_, i) => i).filter((i) => i !== along);
-    const starts = places(others.map((i) => x.shape[i]), others.map((i) => strides[i]));
-    const found = Array.from({ length: outputs }, () => ({
-      shape: x.shape, data: new Float64Array(x.data.length),
-    }));
-    const line = new Float64Array(count), out = found.map(() => new Float64Array(count));
-    found[0].compute = () => {
-      for (const start of starts) {
-        for (let i = 0; i < count; i++) line[i] = x.data[start + i * strides[along]];
-        work(line, ...out);
-        found.forEach((each, number) => {
-          for (let i = 0; i < count; i++) each.data[start + i * strides[along]] = out[number][i];
-        });
-      }
-    };
-    return found;
-  }
-
-  function softmax(line, out) {
-    const highest = line.reduce((a, b) => Math.max(a, b));
-    let total = 0;
-    for (let i = 0; i < line.length; i++) total += out[i] = Math.exp(line[i] - highest);
-    for (let i = 0; i < line.length; i++) out[i] /= total;
-  }
-
-  function logSoftmax(line, out) {
-    const highest = line.reduce((a, b) => Math.max(a, b));
-    let total = 0;
-    for (let i = 0; i < line.length; i++) total += Math.exp(line[i] - highest);
-    for (let i = 0; i < line.length; i++) out[i] = line[i] - highest - Math.log(total);
-  }
-
-  function sort(x, axis, descending) {
-    return lines(x, axis ?? -1, 2, (line, values, indices) => {
-      const order = Array.from(line.keys());
-      order.sort((a, b) => (descending ? line[b] - line[a] : line[a] - line[b]) || a - b);
-      order.forEach((place, i) => { values[i] = line[place]; indices[i] = place; });
-    });
-  }
-
-  function cumsum(line, out) {
-    let total = 0;
-    for (let i = 0; i < line.length; i++) out[i] = total += line[i];
-  }
-
-  // For each value the first place in its row of rising numbers that is not below it.
-  function searchsorted(rows, values) {
-    const width = rows.shape.at(-1), each = values.shape.at(-1);
-    return result(values.shape, (out) => {
-      for (let i = 0; i < out.length; i++) {
-        const start = Math.floor(i / each) * width;
-        let place = 0;
-        while (place < width && rows.data[start + place] < values.data[i]) place++;
-        out[i] = place;
-      }
-    });
-  }
-
-  // Layers ----------------------------------------------------------------------------------------
-
-  // Four outputs at a time, over the inputs that are not zero: many are, behind a ReLU.
-  function linear(x, weight, bias) {
-    const [outputs, inputs] = weight.shape, rows = sizeOf(x.shape) / inputs;
-    const used = new Int32Array(inputs), tail = outputs - outputs % 4;
-    return result([...x.shape.slice(0, -1), outputs], (out) => {
-      const data = x.data, w = weight.data, first = bias?.data ?? new Float64Array(outputs);
-      for (let row = 0; row < rows; row++) {
-        const start = row * inputs, at = row * outputs;
-        let count = 0;
-        for (let i = 0; i < inputs; i++) if (data[start + i] !== 0) used[count++] = i;
-        for (let o = 0, r = 0; o < tail; o += 4, r += 4 * inputs) {
-          let a = first[o], b = first[o + 1], c = first[o + 2], d = first[o + 3];
-          for (let j = 0; j < count; j++) {
-            const i = used[j], value = data[start + i], place = r + i;
-            a += value * w[place];
-            b += value * w[place + inputs];
-            c += value * w[place + 2 * inputs];
-            d += value * w[place + 3 * inputs];
+function matmul(a, b) {
+  const [rows, inner] = a.shape.slice(-2), columns = b.shape.at(-1);
+  const batch = broadcast(a.shape.slice(0, -2), b.shape.slice(0, -2));
+  const inA = places(batch, spread(a.shape.slice(0, -2), batch));
+  const inB = places(batch, spread(b.shape.slice(0, -2), batch));
+  return result([...batch, rows, columns], (out) => {
+    for (let n = 0, at = 0; n < inA.length; n++) {
+      const startA = inA[n] * rows * inner, startB = inB[n] * inner * columns;
+      for (let r = 0; r < rows; r++) {
+        for (let c = 0; c < columns; c++, at++) {
+          let total = 0;
+          for (let i = 0; i < inner; i++) {
+            total += a.data[startA + r * inner + i] * b.data[startB + i * columns + c];
           }
-          out[at + o] = a;
-          out[at + o + 1] = b;
-          out[at + o + 2] = c;
-          out[at + o + 3] = d;
-        }
-        for (let o = tail; o < outputs; o++) {
-          let total = first[o];
-          for (let j = 0; j < count; j++) total += data[start + used[j]] * w[o * inputs + used[j]];
-          out[at + o] = total;
+          out[at] = total;
         }
       }
-    });
-  }
-
-  function matmul(a, b) {
-    const [rows, inner] = a.shape.slice(-2), columns = b.shape.at(-1);
-    const batch = broadcast(a.shape.slice(0, -2), b.shape.slice(0, -2));
-    const inA = places(batch, spread(a.shape.slice(0, -2), batch));
-    const inB = places(batch, spread(b.shape.slice(0, -2), batch));
-    return result([...batch, rows, columns], (out) => {
-      for (let n = 0, at = 0; n < inA.length; n++) {
-        const startA = inA[n] * rows * inner, startB = inB[n] * inner * columns;
-        for (let r = 0; r < rows; r++) {
-          for (let c = 0; c < columns; c++, at++) {
-            let total = 0;
-            for (let i = 0; i < inner; i++) {
-              total += a.data[startA + r * inner + i] * b.data[startB + i * columns + c];
-            }
-            out[at] = total;
-          }
-        }
-      }
-    });
-  }
-
-  function layerNorm(x, shape, weight, bias, epsilon) {
-    const width = sizeOf(shape);
-    return result(x.shape, (out) => {
-      for (let start = 0; start < out.length; start += width) {
-        let mean = 0, variance = 0;
-        for (let i = 0; i < width; i++) mean += x.data[start + i] / width;
-        for (let i = 0; i < width; i++) variance += (x.data[start + i] - mean) ** 2 / width;
-        const scale = 1 / Math.sqrt(variance + epsilon);
-        for (let i = 0; i < width; i++) {
-          const normal = (x.data[start + i] - mean) * scale;
-          out[start + i] = normal * (weight ? weight.data[i] : 1) + (bias ? bias.data[i] : 0);
-        }
-      }
-    });
-  }
-
-  // Shapes and places -----------------------------------------------------------------------------
-
-  function narrow(x, axis, start, length, step = 1) {
-    const along = from(axis, x.shape), strides = stridesOf(x.shape), offset = start * strides[along];
-    const shape = x.shape.with(along, length);
-    return copied(x, shape, strides.with(along, strides[along] * step), offset);
-  }
-
-  function slice(x, axis, begin, end, step) {
-    const size = x.shape.at(axis);
-    const clip = (i) => Math.min(Math.max(i < 0 ? i + size : i, 0), size);
-    const first = clip(begin ?? 0), last = clip(end ?? size);
-    return narrow(x, axis, first, Math.max(0, Math.ceil((last - first) / step)), step);
-  }
-
-  function split(x, sizes, axis) {
-    let start = 0;
-    return sizes.map((size) => narrow(x, axis ?? 0, (start += size) - size, size));
-  }
-
-  function chunk(x, count, axis) {
-    const whole = x.shape[from(axis ?? 0, x.shape)], size = Math.ceil(whole / count), sizes = [];
-    for (let left = whole; left > 0; left -= size) sizes.push(Math.min(size, left));
-    return split(x, sizes, axis);
-  }
-
-  function cat(parts, axis) {
-    const along = from(axis ?? 0, parts[0].shape), inner = sizeOf(parts[0].shape.slice(along + 1));
-    const widths = parts.map((part) => part.shape[along] * inner);
-    const width = widths.reduce((a, b) => a + b), outer = sizeOf(parts[0].shape.slice(0, along));
-    return result(parts[0].shape.with(along, width / inner), (out) => {
-      for (let row = 0, at = 0; row < outer; row++) {
-        parts.forEach((part, number) => {
-          const start = row * widths[number];
-          for (let i = 0; i < widths[number]; i++) out[at++] = part.data[start + i];
-        });
-      }
-    });
-  }
-
-  function unsqueeze(x, axis) {
-    return view(x, x.shape.toSpliced(axis < 0 ? axis + x.shape.length + 1 : axis, 0, 1));
-  }
-
-  function squeeze(x, axes) {
-    const gone = axes === undefined ? x.shape.keys() : [axes].flat().map((axis) => from(axis, x.shape));
-    const where = new Set(gone);
-    return view(x, x.shape.filter((size, axis) => size !== 1 || !where.has(axis)));
-  }
-
-  function flatten(x, first, last) {
-    const begin = from(first, x.shape), end = from(last, x.shape) + 1;
-    return view(x, x.shape.toSpliced(begin, end - begin, sizeOf(x.shape.slice(begin, end))));
-  }
-
-  function unflatten(x, axis, sizes) {
-    const along = from(axis, x.shape), known = sizes.reduce((a, b) => (b < 0 ? a : a * b), 1);
-    const full = sizes.map((size) => (size < 0 ? x.shape[along] / known : size));
-    return view(x, x.shape.toSpliced(along, 1, ...full));
-  }
-
-  const reshape = (x, shape) => view(x, unflatten(view(x, [x.data.length]), 0, shape).shape);
-
-  function expand(x, sizes) {
-    const lead = sizes.length - x.shape.length;
-    const shape = sizes.map((size, axis) => (size < 0 ? x.shape[axis - lead] : size));
-    return copied(x, shape, spread(x.shape, shape));
-  }
-
-  function transpose(x, first, second) {
-    const [a, b] = [from(first, x.shape), from(second, x.shape)], swap = (list) =>
-      list.with(a, list[b]).with(b, list[a]);
-    return copied(x, swap(x.shape), swap(stridesOf(x.shape)));
-  }
-
-  // x[index] along the first axis.
-  function pick(x, [index, ...more]) {
-    if (more.length || !index) throw new Error("this index is not supported");
-    const width = sizeOf(x.shape.slice(1));
-    return result([...index.shape, ...x.shape.slice(1)], (out) => {
-      for (let i = 0; i < out.length; i++) {
-        out[i] = x.data[index.data[Math.floor(i / width)] * width + (i % width)];
-      }
-    });
-  }
-
-  function gather(x, axis, index) {
-    const along = from(axis, x.shape), strides = stridesOf(x.shape);
-    const rest = places(index.shape, strides.with(along, 0));
-    return result(index.shape, (out) => {
-      for (let i = 0; i < out.length; i++) out[i] = x.data[rest[i] + index.data[i] * strides[along]];
-    });
-  }
-
-  // alpha times x, for add and sub, whose alpha is nearly always 1.
-  function scaled(x, alpha) {
-    if (alpha === undefined || alpha === 1) return x;
-    if (typeof x === "number") return alpha * x;
-    throw new Error("alpha is not supported for a tensor");
-  }
-
-  function arange(end) {
-    return constant([end], Array.from({ length: end }, (_, i) => i));
-  }
-
-  const product = binary("x * y"), total = binary("x + y"), difference = binary("x - y");
-  const same = (x) => view(x, x.shape);
-  const full = (shape, value) => constant(shape, Array(sizeOf(shape)).fill(value));
-
-  // By ATen's names, with its arguments in their order.
-  const OPERATORS = {
-    add: (a, b, alpha) => total(a, scaled(b, alpha)),
-    sub: (a, b, alpha) => difference(a, scaled(b, alpha)),
-    rsub: (a, b, alpha) => difference(b, scaled(a, alpha)),
-    mul: product,
-    div: binary("x / y"),
-    pow: binary("x ** y"),
-    maximum: binary("Math.max(x, y)"),
-    minimum: binary("Math.min(x, y)"),
-    eq: binary("x === y ? 1 : 0"),
-    ne: binary("x !== y ? 1 : 0"),
-    lt: binary("x < y ? 1 : 0"),
-    le: binary("x <= y ? 1 : 0"),
-    gt: binary("x > y ? 1 : 0"),
-    ge: binary("x >= y ? 1 : 0"),
-    atan2: binary("Math.atan2(x, y)"),
-    neg: unary("-x"),
-    abs: unary("Math.abs(x)"),
-    exp: unary("Math.exp(x)"),
-    log: unary("Math.log(x)"),
-    log1p: unary("Math.log1p(x)"),
-    sqrt: unary("Math.sqrt(x)"),
-    rsqrt: unary("1 / Math.sqrt(x)"),
-    square: unary("x * x"),
-    reciprocal: unary("1 / x"),
-    sin: unary("Math.sin(x)"),
-    cos: unary("Math.cos(x)"),
-    atan: unary("Math.atan(x)"),
-    tanh: unary("Math.tanh(x)"),
-    sigmoid: unary("1 / (1 + Math.exp(-x))"),
-    relu: unary("x > 0 ? x : 0"),
-    sign: unary("Math.sign(x)"),
-    logical_not: unary("x === 0 ? 1 : 0"),
-    clamp,
-    clamp_min: (x, low) => clamp(x, low),
-    clamp_max: (x, high) => clamp(x, null, high),
-    where,
-    to: cast,
-    sum: reduction(sum),
-    mean: reduction((data, at, begin, end) => sum(data, at, begin, end) / (end - begin)),
-    linalg_vector_norm: (x, order, axes, keep) => reduction(norm)(x, axes, keep),
-    amax: reduction(extreme(more, false)),
-    amin: reduction(extreme(less, false)),
-    argmax: reduction(extreme(more, true)),
-    argmin: reduction(extreme(less, true)),
-    softmax: (x, axis) => lines(x, axis, 1, softmax)[0],
-    log_softmax: (x, axis) => lines(x, axis, 1, logSoftmax)[0],
-    cumsum: (x, axis) => lines(x, axis, 1, cumsum)[0],
-    sort,
-    searchsorted,
-    linear,
-    matmul,
-    layer_norm: layerNorm,
-    slice,
-    select: (x, axis, index) =>
-      squeeze(narrow(x, axis, index < 0 ? index + x.shape.at(axis) : index, 1), axis),
-    split_with_sizes: split,
-    chunk,
-    unbind: (x, axis) =>
-      split(x, Array(x.shape.at(axis)).fill(1), axis).map((part) => squeeze(part, axis)),
-    cat,
-    stack: (parts, axis) => cat(parts.map((part) => unsqueeze(part, axis)), axis),
-    unsqueeze,
-    squeeze,
-    flatten,
-    unflatten,
-    view: reshape,
-    reshape,
-    expand,
-    expand_as: (x, other) => expand(x, other.shape),
-    transpose,
-    mT: (x) => transpose(x, -2, -1),
-    t: (x) => transpose(x, 0, 1),
-    index: pick,
-    gather,
-    arange,
-    full,
-    zeros_like: (x) => full(x.shape, 0),
-    ones_like: (x) => full(x.shape, 1),
-    clone: same,
-    contiguous: same,
-    detach: same,
-    alias: same,
-    getitem: (parts, index) => parts[index],
-  };
-
-  // Makes a function of inputs by name (plain arrays) to outputs by name (Float64Arrays, which the
-  // next call overwrites). What depends on weights alone is computed once, here.
-  function network(graph, weights) {
-    const values = [], varying = [], steps = [];
-    const inputs = graph.inputs.map(([name, shape]) => {
-      const input = constant(shape, Array(sizeOf(shape)).fill(0));
-      varying[values.length] = true;
-      values.push(input);
-      return [name, input];
-    });
-    for (const name of graph.weights) values.push(weights[name]);
-
-    let varies = false;
-    const resolve = (argument) => {
-      if (Array.isArray(argument)) return argument.map(resolve);
-      if (argument === null || typeof argument !== "object") return argument;
-      if ("number" in argument) return Number(argument.number);
-      varies ||= varying[argument.at] ?? false;
-      return values[argument.at];
-    };
-    for (const [name, parameters] of graph.nodes) {
-      varies = false;
-      const found = OPERATORS[name](...parameters.map(resolve));
-      for (const each of [found].flat()) {
-        if (each.compute && varies) steps.push(each.compute);
-        else each.compute?.();
-        // Views of it later on need no computation of their own.
-        delete each.compute;
-      }
-      varying[values.length] = varies;
-      values.push(found);
     }
-    const outputs = Object.entries(graph.outputs).map(([name, at]) => [name, values[at]]);
-    return (given) => {
-      for (const [name, input] of inputs) input.data.set(given[name]);
-      for (const step of steps) step();
-      return Object.fromEntries(outputs.map(([name, value]) => [name, value.data]));
-    };
-  }
+  });
+}
 
-  return { network, constant };
-})();
+function layerNorm(x, shape, weight, bias, epsilon) {
+  const width = sizeOf(shape);
+  return result(x.shape, (out) => {
+    for (let start = 0; start < out.length; start += width) {
+      let mean = 0, variance = 0;
+      for (let i = 0; i < width; i++) mean += x.data[start + i] / width;
+      for (let i = 0; i < width; i++) variance += (x.data[start + i] - mean) ** 2 / width;
+      const scale = 1 / Math.sqrt(variance + epsilon);
+      for (let i = 0; i < width; i++) {
+        const normal = (x.data[start + i] - mean) * scale;
+        out[start + i] = normal * (weight ? weight.data[i] : 1) + (bias ? bias.data[i] : 0);
+      }
+    }
+  });
+}
+
+// Shapes and places -----------------------------------------------------------------------------
+
+function narrow(x, axis, start, length, step = 1) {
+  const along = from(axis, x.shape), strides = stridesOf(x.shape), offset = start * strides[along];
+  const shape = x.shape.with(along, length);
+  return copied(x, shape, strides.with(along, strides[along] * step), offset);
+}
+
+function slice(x, axis, begin, end, step) {
+  const size = x.shape.at(axis);
+  const clip = (i) => Math.min(Math.max(i < 0 ? i + size : i, 0), size);
+  const first = clip(begin ?? 0), last = clip(end ?? size);
+  return narrow(x, axis, first, Math.max(0, Math.ceil((last - first) / step)), step);
+}
+
+function split(x, sizes, axis) {
+  let start = 0;
+  return sizes.map((size) => narrow(x, axis ?? 0, (start += size) - size, size));
+}
+
+function chunk(x, count, axis) {
+  const whole = x.shape[from(axis ?? 0, x.shape)], size = Math.ceil(whole / count), sizes = [];
+  for (let left = whole; left > 0; left -= size) sizes.push(Math.min(size, left));
+  return split(x, sizes, axis);
+}
+
+function cat(parts, axis) {
+  const along = from(axis ?? 0, parts[0].shape), inner = sizeOf(parts[0].shape.slice(along + 1));
+  const widths = parts.map((part) => part.shape[along] * inner);
+  const width = widths.reduce((a, b) => a + b), outer = sizeOf(parts[0].shape.slice(0, along));
+  return result(parts[0].shape.with(along, width / inner), (out) => {
+    for (let row = 0, at = 0; row < outer; row++) {
+      parts.forEach((part, number) => {
+        const start = row * widths[number];
+        for (let i = 0; i < widths[number]; i++) out[at++] = part.data[start + i];
+      });
+    }
+  });
+}
+
+function unsqueeze(x, axis) {
+  return view(x, x.shape.toSpliced(axis < 0 ? axis + x.shape.length + 1 : axis, 0, 1));
+}
+
+function squeeze(x, axes) {
+  const gone = axes === undefined ? x.shape.keys() : [axes].flat().map((axis) => from(axis, x.shape));
+  const where = new Set(gone);
+  return view(x, x.shape.filter((size, axis) => size !== 1 || !where.has(axis)));
+}
+
+function flatten(x, first, last) {
+  const begin = from(first, x.shape), end = from(last, x.shape) + 1;
+  return view(x, x.shape.toSpliced(begin, end - begin, sizeOf(x.shape.slice(begin, end))));
+}
+
+function unflatten(x, axis, sizes) {
+  const along = from(axis, x.shape), known = sizes.reduce((a, b) => (b < 0 ? a : a * b), 1);
+  const full = sizes.map((size) => (size < 0 ? x.shape[along] / known : size));
+  return view(x, x.shape.toSpliced(along, 1, ...full));
+}
+
+const reshape = (x, shape) => view(x, unflatten(view(x, [x.data.length]), 0, shape).shape);
+
+function expand(x, sizes) {
+  const lead = sizes.length - x.shape.length;
+  const shape = sizes.map((size, axis) => (size < 0 ? x.shape[axis - lead] : size));
+  return copied(x, shape, spread(x.shape, shape));
+}
+
+function transpose(x, first, second) {
+  const [a, b] = [from(first, x.shape), from(second, x.shape)], swap = (list) =>
+    list.with(a, list[b]).with(b, list[a]);
+  return copied(x, swap(x.shape), swap(stridesOf(x.shape)));
+}
+
+// x[index] along the first axis.
+function pick(x, [index, ...more]) {
+  if (more.length || !index) throw new Error("this index is not supported");
+  const width = sizeOf(x.shape.slice(1));
+  return result([...index.shape, ...x.shape.slice(1)], (out) => {
+    for (let i = 0; i < out.length; i++) {
+      out[i] = x.data[index.data[Math.floor(i / width)] * width + (i % width)];
+    }
+  });
+}
+
+function gather(x, axis, index) {
+  const along = from(axis, x.shape), strides = stridesOf(x.shape);
+  const rest = places(index.shape, strides.with(along, 0));
+  return result(index.shape, (out) => {
+    for (let i = 0; i < out.length; i++) out[i] = x.data[rest[i] + index.data[i] * strides[along]];
+  });
+}
+
+// alpha times x, for add and sub, whose alpha is nearly always 1.
+function scaled(x, alpha) {
+  if (alpha === undefined || alpha === 1) return x;
+  if (typeof x === "number") return alpha * x;
+  throw new Error("alpha is not supported for a tensor");
+}
+
+function arange(end) {
+  return constant([end], Array.from({ length: end }, (_, i) => i));
+}
+
+const product = binary("x * y"), total = binary("x + y"), difference = binary("x - y");
+const same = (x) => view(x, x.shape);
+const full = (shape, value) => constant(shape, Array(sizeOf(shape)).fill(value));
+
+// By ATen's names, with its arguments in their order.
+const OPERATORS = {
+  add: (a, b, alpha) => total(a, scaled(b, alpha)),
+  sub: (a, b, alpha) => difference(a, scaled(b, alpha)),
+  rsub: (a, b, alpha) => difference(b, scaled(a, alpha)),
+  mul: product,
+  div: binary("x / y"),
+  pow: binary("x ** y"),
+  maximum: binary("Math.max(x, y)"),
+  minimum: binary("Math.min(x, y)"),
+  eq: binary("x === y ? 1 : 0"),
+  ne: binary("x !== y ? 1 : 0"),
+  lt: binary("x < y ? 1 : 0"),
+  le: binary("x <= y ? 1 : 0"),
+  gt: binary("x > y ? 1 : 0"),
+  ge: binary("x >= y ? 1 : 0"),
+  atan2: binary("Math.atan2(x, y)"),
+  neg: unary("-x"),
+  abs: unary("Math.abs(x)"),
+  exp: unary("Math.exp(x)"),
+  log: unary("Math.log(x)"),
+  log1p: unary("Math.log1p(x)"),
+  sqrt: unary("Math.sqrt(x)"),
+  rsqrt: unary("1 / Math.sqrt(x)"),
+  square: unary("x * x"),
+  reciprocal: unary("1 / x"),
+  sin: unary("Math.sin(x)"),
+  cos: unary("Math.cos(x)"),
+  atan: unary("Math.atan(x)"),
+  tanh: unary("Math.tanh(x)"),
+  sigmoid: unary("1 / (1 + Math.exp(-x))"),
+  relu: unary("x > 0 ? x : 0"),
+  sign: unary("Math.sign(x)"),
+  logical_not: unary("x === 0 ? 1 : 0"),
+  clamp,
+  clamp_min: (x, low) => clamp(x, low),
+  clamp_max: (x, high) => clamp(x, null, high),
+  where,
+  to: cast,
+  sum: reduction(sum),
+  mean: reduction((data, at, begin, end) => sum(data, at, begin, end) / (end - begin)),
+  linalg_vector_norm: (x, order, axes, keep) => reduction(norm)(x, axes, keep),
+  amax: reduction(extreme(more, false)),
+  amin: reduction(extreme(less, false)),
+  argmax: reduction(extreme(more, true)),
+  argmin: reduction(extreme(less, true)),
+  softmax: (x, axis) => lines(x, axis, 1, softmax)[0],
+  log_softmax: (x, axis) => lines(x, axis, 1, logSoftmax)[0],
+  cumsum: (x, axis) => lines(x, axis, 1, cumsum)[0],
+  sort,
+  searchsorted,
+  linear,
+  matmul,
+  layer_norm: layerNorm,
+  slice,
+  select: (x, axis, index) =>
+    squeeze(narrow(x, axis, index < 0 ? index + x.shape.at(axis) : index, 1), axis),
+  split_with_sizes: split,
+  chunk,
+  unbind: (x, axis) =>
+    split(x, Array(x.shape.at(axis)).fill(1), axis).map((part) => squeeze(part, axis)),
+  cat,
+  stack: (parts, axis) => cat(parts.map((part) => unsqueeze(part, axis)), axis),
+  unsqueeze,
+  squeeze,
+  flatten,
+  unflatten,
+  view: reshape,
+  reshape,
+  expand,
+  expand_as: (x, other) => expand(x, other.shape),
+  transpose,
+  mT: (x) => transpose(x, -2, -1),
+  t: (x) => transpose(x, 0, 1),
+  index: pick,
+  gather,
+  arange,
+  full,
+  zeros_like: (x) => full(x.shape, 0),
+  ones_like: (x) => full(x.shape, 1),
+  clone: same,
+  contiguous: same,
+  detach: same,
+  alias: same,
+  getitem: (parts, index) => parts[index],
+};
+
+// Makes a function of inputs by name (plain arrays) to outputs by name (Float64Arrays, which the
+// next call overwrites). What depends on weights alone is computed once, here.
+export function network(graph, weights) {
+  const values = [], varying = [], steps = [];
+  const inputs = graph.inputs.map(([name, shape]) => {
+    const input = constant(shape, Array(sizeOf(shape)).fill(0));
+    varying[values.length] = true;
+    values.push(input);
+    return [name, input];
+  });
+  for (const name of graph.weights) values.push(weights[name]);
+
+  let varies = false;
+  const resolve = (argument) => {
+    if (Array.isArray(argument)) return argument.map(resolve);
+    if (argument === null || typeof argument !== "object") return argument;
+    if ("number" in argument) return Number(argument.number);
+    varies ||= varying[argument.at] ?? false;
+    return values[argument.at];
+  };
+  for (const [name, parameters] of graph.nodes) {
+    varies = false;
+    const found = OPERATORS[name](...parameters.map(resolve));
+    for (const each of [found].flat()) {
+      if (each.compute && varies) steps.push(each.compute);
+      else each.compute?.();
+      // Views of it later on need no computation of their own.
+      delete each.compute;
+    }
+    varying[values.length] = varies;
+    values.push(found);
+  }
+  const outputs = Object.entries(graph.outputs).map(([name, at]) => [name, values[at]]);
+  return (given) => {
+    for (const [name, input] of inputs) input.data.set(given[name]);
+    for (const step of steps) step();
+    return Object.fromEntries(outputs.map(([name, value]) => [name, value.data]));
+  };
+}

@@ -1,130 +1,129 @@
-"use strict";
 // The world as pure functions (marinenav_env/stepping/world.py, physics/contact.py, rules/reward.py and rules/endings.py). A
 // state is plain data: vessels, obstacles [x, y, radius], cores [x, y, circulation], weather
 // { wind, direction, waves }, the control steps done, the state of the random numbers, and a factor
 // of the measurement noise. Waves run where the wind blows to; commands are not late, and no
 // detection is missed.
-const world = (() => {
-  // Parameters of a vessel: its own where the configuration has a list with one for each.
-  function ofVessel(section, kind) {
-    const lists = ["left_thrust_change", "right_thrust_change", "entries"];
-    return Object.fromEntries(Object.entries(section).map(([name, value]) => {
-      if (name === "actuators") return [name, ofVessel(value, kind)];
-      return [name, Array.isArray(value) && !lists.includes(name) ? value[kind % value.length] : value];
-    }));
-  }
+import * as actuators from "./actuators.js";
+import * as dynamics from "./dynamics.js";
+import * as perception from "./perception.js";
 
-  // What is constant over an episode, from the configuration of a world and what the episode
-  // changes of it.
-  function setting(config, episode = {}) {
-    const all = { ...config, ...episode }, { max_objects: most } = all.sensor;
-    const known = new Map();
+// Parameters of a vessel: its own where the configuration has a list with one for each.
+function ofVessel(section, kind) {
+  const lists = ["left_thrust_change", "right_thrust_change", "entries"];
+  return Object.fromEntries(Object.entries(section).map(([name, value]) => {
+    if (name === "actuators") return [name, ofVessel(value, kind)];
+    return [name, Array.isArray(value) && !lists.includes(name) ? value[kind % value.length] : value];
+  }));
+}
+
+// What is constant over an episode, from the configuration of a world and what the episode
+// changes of it.
+export function setting(config, episode = {}) {
+  const all = { ...config, ...episode }, { max_objects: most } = all.sensor;
+  const known = new Map();
+  return {
+    ...all,
+    slots: Math.max(...[most].flat()),
+    core_radius: all.scenario.core_radius,
+    of(kind) {
+      if (!known.has(kind)) {
+        known.set(kind, { hull: ofVessel(all.vessel, kind), sensor: ofVessel(all.sensor, kind) });
+      }
+      return known.get(kind);
+    },
+  };
+}
+
+export function start(k, episode, seed) {
+  const vessels = episode.start.map(([x, y], i) => {
+    const [wx, wy, r] = episode.velocity[i], [left, right] = episode.thrust[i];
+    const [cx, cy] = dynamics.current(x, y, episode.cores, k.core_radius);
     return {
-      ...all,
-      slots: Math.max(...[most].flat()),
-      core_radius: all.scenario.core_radius,
-      of(kind) {
-        if (!known.has(kind)) {
-          known.set(kind, { hull: ofVessel(all.vessel, kind), sensor: ofVessel(all.sensor, kind) });
-        }
-        return known.get(kind);
-      },
+      x, y, theta: dynamics.wrap(episode.heading[i]), wx, wy, r, gx: wx + cx, gy: wy + cy, gr: r,
+      left, right, actuator: actuators.steadyState([left, right], k.of(i).hull), angles: [...episode.thruster_angle[i]], goal: [...episode.goal[i]], kind: i,
+      active: true, present: true, collided: false, arrived: false,
     };
-  }
+  });
+  const copy = (rows) => rows.map((row) => [...row]);
+  return {
+    vessels, obstacles: copy(episode.obstacles), cores: copy(episode.cores), steps: 0,
+    random: seed >>> 0, noise: 1, weather: { wind: 0, direction: 0, waves: 0 },
+  };
+}
 
-  function start(k, episode, seed) {
-    const vessels = episode.start.map(([x, y], i) => {
-      const [wx, wy, r] = episode.velocity[i], [left, right] = episode.thrust[i];
-      const [cx, cy] = dynamics.current(x, y, episode.cores, k.core_radius);
-      return {
-        x, y, theta: dynamics.wrap(episode.heading[i]), wx, wy, r, gx: wx + cx, gy: wy + cy, gr: r,
-        left, right, actuator: actuators.steadyState([left, right], k.of(i).hull), angles: [...episode.thruster_angle[i]], goal: [...episode.goal[i]], kind: i,
-        active: true, present: true, collided: false, arrived: false,
-      };
-    });
-    const copy = (rows) => rows.map((row) => [...row]);
-    return {
-      vessels, obstacles: copy(episode.obstacles), cores: copy(episode.cores), steps: 0,
-      random: seed >>> 0, noise: 1, weather: { wind: 0, direction: 0, waves: 0 },
-    };
-  }
+export const goalDistance = ({ x, y, goal }) =>
+  Math.sqrt((goal[0] - x) * (goal[0] - x) + (goal[1] - y) * (goal[1] - y));
 
-  const goalDistance = ({ x, y, goal }) =>
-    Math.sqrt((goal[0] - x) * (goal[0] - x) + (goal[1] - y) * (goal[1] - y));
+// What all vessels observe of a state, each with the rule that applies; and the random numbers'
+// state afterwards. The same state gives the same measurements.
+export function observe(k, state) {
+  const { vessels, obstacles, noise } = state, draws = perception.source(state.random);
+  const hulls = vessels.map((vessel) => k.of(vessel.kind).hull);
+  const known = perception.objects(vessels, obstacles, hulls);
+  const observations = vessels.map((vessel, i) => {
+    const { sensor } = k.of(vessel.kind);
+    const seen = perception.observe(i, vessels, known, sensor, k.slots, noise, draws);
+    return { ...seen, rule: perception.rule(seen, hulls[i].radius, k.colregs) };
+  });
+  return { observations, random: draws.state };
+}
 
-  // What all vessels observe of a state, each with the rule that applies; and the random numbers'
-  // state afterwards. The same state gives the same measurements.
-  function observe(k, state) {
-    const { vessels, obstacles, noise } = state, draws = perception.source(state.random);
-    const hulls = vessels.map((vessel) => k.of(vessel.kind).hull);
-    const known = perception.objects(vessels, obstacles, hulls);
-    const observations = vessels.map((vessel, i) => {
-      const { sensor } = k.of(vessel.kind);
-      const seen = perception.observe(i, vessels, known, sensor, k.slots, noise, draws);
-      return { ...seen, rule: perception.rule(seen, hulls[i].radius, k.colregs) };
-    });
-    return { observations, random: draws.state };
-  }
+// Whether each vessel touches an obstacle or another vessel, perceived or not.
+function touching(k, { vessels, obstacles }) {
+  const discs = [
+    ...vessels.map(({ x, y, kind, present }) => ({ x, y, radius: k.of(kind).hull.radius, present })),
+    ...obstacles.map(([x, y, radius]) => ({ x, y, radius, present: true })),
+  ];
+  return vessels.map((_, i) => discs.some((other, j) => {
+    const own = discs[i], dx = other.x - own.x, dy = other.y - own.y;
+    const reach = own.radius + other.radius;
+    return i !== j && own.present && other.present && dx * dx + dy * dy <= reach * reach;
+  }));
+}
 
-  // Whether each vessel touches an obstacle or another vessel, perceived or not.
-  function touching(k, { vessels, obstacles }) {
-    const discs = [
-      ...vessels.map(({ x, y, kind, present }) => ({ x, y, radius: k.of(kind).hull.radius, present })),
-      ...obstacles.map(([x, y, radius]) => ({ x, y, radius, present: true })),
-    ];
-    return vessels.map((_, i) => discs.some((other, j) => {
-      const own = discs[i], dx = other.x - own.x, dy = other.y - own.y;
-      const reach = own.radius + other.radius;
-      return i !== j && own.present && other.present && dx * dx + dy * dy <= reach * reach;
-    }));
-  }
+// A control step with thrust rates [left, right] (N/s) of each vessel. `random` is what observe
+// left of the random numbers.
+export function step(k, state, rates, random) {
+  const paths = [], seconds = state.steps * k.dt * k.substeps;
+  const moved = state.vessels.map((vessel, i) => {
+    if (!vessel.active) return { ...vessel, present: false };
+    const { hull } = k.of(vessel.kind);
+    const outer = dynamics.weatherForce(
+      vessel, state.weather, hull, k.weather.hull_height, k.spectrum, seconds);
+    const { path, ...motion } = dynamics.move(
+      vessel, rates[i], hull, outer, state.cores, k.core_radius, k.dt, k.substeps);
+    paths[i] = path;
+    return { ...vessel, ...motion, present: true };
+  });
+  const next = { ...state, vessels: moved, steps: state.steps + 1, random };
+  const seen = observe(k, next), collided = touching(k, next);
+  const outcomes = state.vessels.map((before, i) => (before.active
+    ? outcome(k, before, moved[i], collided[i], seen.observations[i].rule.phi) : null));
+  outcomes.forEach((each, i) => {
+    if (!each) return;
+    moved[i].collided = each.collided;
+    moved[i].arrived = each.arrived;
+    moved[i].active = !each.collided && !each.arrived;
+  });
+  return { state: next, ...seen, outcomes, paths };
+}
 
-  // A control step with thrust rates [left, right] (N/s) of each vessel. `random` is what observe
-  // left of the random numbers.
-  function step(k, state, rates, random) {
-    const paths = [], seconds = state.steps * k.dt * k.substeps;
-    const moved = state.vessels.map((vessel, i) => {
-      if (!vessel.active) return { ...vessel, present: false };
-      const { hull } = k.of(vessel.kind);
-      const outer = dynamics.weatherForce(
-        vessel, state.weather, hull, k.weather.hull_height, k.spectrum, seconds);
-      const { path, ...motion } = dynamics.move(
-        vessel, rates[i], hull, outer, state.cores, k.core_radius, k.dt, k.substeps);
-      paths[i] = path;
-      return { ...vessel, ...motion, present: true };
-    });
-    const next = { ...state, vessels: moved, steps: state.steps + 1, random };
-    const seen = observe(k, next), collided = touching(k, next);
-    const outcomes = state.vessels.map((before, i) => (before.active
-      ? outcome(k, before, moved[i], collided[i], seen.observations[i].rule.phi) : null));
-    outcomes.forEach((each, i) => {
-      if (!each) return;
-      moved[i].collided = each.collided;
-      moved[i].arrived = each.arrived;
-      moved[i].active = !each.collided && !each.arrived;
-    });
-    return { state: next, ...seen, outcomes, paths };
-  }
+// The published reward by its terms, the energy spent, and whether the vessel has ended.
+function outcome(k, before, after, collided, phi) {
+  const { hull } = k.of(after.kind), distance = goalDistance(after);
+  const arrived = distance <= hull.goal_distance && !collided;
+  const terms = {
+    time: k.reward.timestep_penalty,
+    progress: goalDistance(before) - distance,
+    rules: k.reward.COLREGs_penalty * phi,
+    end: collided ? k.reward.collision_penalty : arrived ? k.reward.goal_reward : 0,
+  };
+  const propelling = Math.abs(after.left) + (actuators.isSteered(hull) ? 0 : Math.abs(after.right));
+  const energy = hull.power_coefficient * propelling * (k.dt * k.substeps);
+  const reward = terms.time + terms.progress + terms.rules + terms.end;
+  return { collided, arrived, terms, reward, energy };
+}
 
-  // The published reward by its terms, the energy spent, and whether the vessel has ended.
-  function outcome(k, before, after, collided, phi) {
-    const { hull } = k.of(after.kind), distance = goalDistance(after);
-    const arrived = distance <= hull.goal_distance && !collided;
-    const terms = {
-      time: k.reward.timestep_penalty,
-      progress: goalDistance(before) - distance,
-      rules: k.reward.COLREGs_penalty * phi,
-      end: collided ? k.reward.collision_penalty : arrived ? k.reward.goal_reward : 0,
-    };
-    const propelling = Math.abs(after.left) + (actuators.isSteered(hull) ? 0 : Math.abs(after.right));
-    const energy = hull.power_coefficient * propelling * (k.dt * k.substeps);
-    const reward = terms.time + terms.progress + terms.rules + terms.end;
-    return { collided, arrived, terms, reward, energy };
-  }
-
-  // Whether every vessel has ended, or the time is up.
-  const isOver = (k, state) =>
-    state.steps >= k.max_steps || state.vessels.every((vessel) => !vessel.active);
-
-  return { setting, start, observe, step, isOver, goalDistance };
-})();
+// Whether every vessel has ended, or the time is up.
+export const isOver = (k, state) =>
+  state.steps >= k.max_steps || state.vessels.every((vessel) => !vessel.active);
