@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -276,11 +276,9 @@ def _check_hull_of_robot(boat: dict[str, Any]) -> None:
         require(boat[name] <= 0.0, name, boat[name], "at most 0: damping opposes the motion")
     for motion, names in (("surge", _DAMPING_COEFFICIENTS[:3]), ("yaw", (*_DAMPING_COEFFICIENTS[6:], "cross_flow"))):
         require(any(boat[name] for name in names), names[0], 0.0, f"below 0, or another damping of {motion}")
-    require(boat["m"] > boat["xDotU"], "xDotU", boat["xDotU"], "below m")
     sway, yaw = boat["m"] - boat["yDotV"], boat["Izz"] - boat["nDotR"]
-    require(sway > 0.0, "yDotV", boat["yDotV"], "below m")
-    require(yaw > 0.0, "nDotR", boat["nDotR"], "below Izz")
     for name, whole in (("xDotU", boat["m"]), ("yDotV", boat["m"]), ("nDotR", boat["Izz"])):
+        require(boat[name] <= 0.0, name, boat[name], "at most 0: water adds to the mass that accelerates")
         least = -_MAX_ADDED_MASS_RATIO * whole
         allowed = f"at least {least:g}, {_MAX_ADDED_MASS_RATIO:g} times what accelerates without water"
         require(boat[name] >= least, name, boat[name], allowed)
@@ -323,6 +321,7 @@ def _robot_settings(vessel: VesselConfig) -> list[dict[str, Any]]:
     return [{name: value_for_robot(value, robot) for name, value in settings.items()} for robot in range(count)]
 
 
+@lru_cache(maxsize=256)
 def top_speed(vessel: VesselConfig, robot: int | None = None) -> float:
     """Return the speed straight ahead under full thrust (m/s), of one robot, or of the fastest if ``robot`` is None."""
     robots = _robot_settings(vessel)

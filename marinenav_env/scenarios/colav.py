@@ -9,19 +9,11 @@ goal. A ship with ``t_start`` (s) appears then. Maps, trackers, sensors and cont
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from marinenav_env.scenarios.nodes import Node
-from marinenav_env.scenarios.situations import (
-    Point,
-    Ship,
-    Situation,
-    count_turns,
-    first_course,
-    has_speed_changes,
-    ships_at_first_time,
-    waypoints_ahead,
-)
+from marinenav_env.scenarios.situations import Point, Ship, Situation, guided_ship, ships_at_first_time
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError
 
@@ -39,15 +31,7 @@ def is_colav(content: Any) -> bool:
 
 
 def parse_yaml(text: str, name: str) -> Any:
-    """Parse YAML of plain values; object tags, anchors and aliases raise an error.
-
-    Args:
-        text: YAML text.
-        name: source of the text, for error messages.
-
-    Raises:
-        ConfigError: if the text is too long or is not such YAML, or PyYAML is not installed.
-    """
+    """Parse YAML of plain values; object tags, anchors and aliases, and too long a text, raise a ConfigError."""
     if len(text) > MAX_YAML_CHARACTERS:
         raise ConfigError(f"{name}: cannot be read as YAML (it has more than {MAX_YAML_CHARACTERS:,} characters)")
     yaml = import_optional("yaml", "yaml")
@@ -64,11 +48,7 @@ def parse_yaml(text: str, name: str) -> Any:
 
 
 def parse_colav(content: Any, name: str) -> Situation:
-    """Convert a scenario of colav-simulator to a situation.
-
-    Args:
-        content: parsed YAML or JSON.
-        name: source of the content, for error messages and as the name of a situation without one.
+    """Convert a scenario of colav-simulator, as parsed YAML or JSON, to a situation.
 
     Raises:
         ConfigError: if the content is invalid, or leaves the state of a ship for the simulator to draw.
@@ -76,33 +56,36 @@ def parse_colav(content: Any, name: str) -> Situation:
     root = Node(content, name)
     stated = root.get("name")
     left_out: Counter[str] = Counter()
-    ships, times = [], []
-    for ship in root.require(SHIP_LIST_KEY).items(least=1):
-        state, waypoints = ship.get("csog_state"), ship.get("waypoints")
-        points = [] if waypoints is None else _waypoint_positions(waypoints)
-        plan = ship.get("speed_plan")
-        speeds = [] if plan is None else [speed.number(0.0, MAX_SHIP_SPEED) for speed in plan.items()]
-        degrees = None
-        if state is not None:
-            numbers = state.items(4, 4)
-            position = _state_position(state)
-            speed, degrees = numbers[2].number(0.0, MAX_SHIP_SPEED), numbers[3].number(-360.0, 360.0)
-        elif points and speeds:
-            position, speed = points[0], speeds[0]
-        else:
-            raise ConfigError(f"{ship.place}: the key 'csog_state' is missing, or waypoints with a speed_plan are")
-        ahead, goal, start = waypoints_ahead(position, points), ship.get("goal_csog_state"), ship.get("t_start")
-        course = first_course(position, ahead, degrees)
-        if course is None:
-            raise ConfigError(f"{ship.place}: there is no waypoint ahead")
-        ships.append(Ship(position, course, speed, None if goal is None else _state_position(goal)))
-        times.append(0.0 if start is None else start.number(0.0))
-        left_out["turns at waypoints"] += count_turns([position, *ahead])
-        left_out["changes of speed"] += has_speed_changes([speed, *speeds])
-    drawn = root.get("n_random_ships")
-    left_out["ships to be drawn"] += 0 if drawn is None else max(int(drawn.number(0.0)) + 1 - len(ships), 0)
+    stated_ships = root.require(SHIP_LIST_KEY).items(least=1)
+    ships = [_read_ship(ship, left_out) for ship in stated_ships]
+    starts = [ship.get("t_start") for ship in stated_ships]
+    times = [0.0 if start is None else start.number(0.0) for start in starts]
+    drawn = root.get("n_random_ships", "n_random_ships_range")
+    if drawn is not None:
+        most = max(number.number(0.0) for number in (drawn.items(2, 2) if isinstance(drawn.value, list) else [drawn]))
+        left_out["ships to be drawn"] = max(int(most) + 1 - len(ships), 0)
+    left_out["files with ships of AIS"] = root.get("ais_data_file") is not None
     placed = ships_at_first_time(ships, times, left_out)
     return Situation(name if stated is None else stated.text(), placed, left_out=+left_out)
+
+
+def _read_ship(ship: Node, left_out: Counter[str]) -> Ship:
+    """Return a ship at its own time of start, and count what is left out of it."""
+    state, waypoints, plan, goal = (
+        ship.get(key) for key in ("csog_state", "waypoints", "speed_plan", "goal_csog_state")
+    )
+    points = [] if waypoints is None else _waypoint_positions(waypoints)
+    speeds = [] if plan is None else [speed.number(0.0, MAX_SHIP_SPEED) for speed in plan.items()]
+    degrees = None
+    if state is not None:
+        position, numbers = _state_position(state), state.items(4, 4)
+        speeds, degrees = [numbers[2].number(0.0, MAX_SHIP_SPEED), *speeds], numbers[3].number(-360.0, 360.0)
+    elif points and speeds:
+        position = points[0]
+    else:
+        raise ConfigError(f"{ship.place}: the key 'csog_state' is missing, or waypoints with a speed_plan are")
+    placed = guided_ship(ship, position, points, degrees, speeds, left_out)
+    return placed if goal is None else replace(placed, goal=_state_position(goal))
 
 
 def _state_position(state: Node) -> Point:
@@ -112,11 +95,7 @@ def _state_position(state: Node) -> Point:
 
 
 def _waypoint_positions(waypoints: Node) -> list[Point]:
-    """Return positions, each (north, east) in m, from a list of the norths and a list of the easts of waypoints.
-
-    Raises:
-        ConfigError: if the lists differ in length.
-    """
+    """Return positions, each (north, east) in m, from a list of the norths and a list of the easts of waypoints."""
     norths, easts = (axis.items() for axis in waypoints.items(2, 2))
     if len(norths) != len(easts):
         raise waypoints.error_for("two lists of the same length, norths and easts")

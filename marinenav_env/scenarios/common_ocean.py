@@ -27,8 +27,8 @@ from marinenav_env.scenarios.situations import (
     has_speed_changes,
     ships_at_first_time,
 )
-from marinenav_env.scenarios.xml_tree import number_in_text, parse_xml, required_child
-from marinenav_env.support.validation import ConfigError, brief, require
+from marinenav_env.scenarios.xml_tree import XmlNode, parse_xml
+from marinenav_env.support.validation import ConfigError, require
 
 ROOT_TAG = "commonOcean"
 """Tag of the root element of a scenario."""
@@ -53,157 +53,130 @@ MIN_AREA_SIDE = 100.0
 
 
 def parse_common_ocean(text: str, name: str) -> Situation:
-    """Convert the XML of a CommonOcean scenario to a situation.
-
-    Args:
-        text: XML text.
-        name: source of the text, for error messages.
+    """Convert the XML of a CommonOcean scenario to a situation; ``name`` is the source of the text, for messages.
 
     Raises:
         ConfigError: if the text is not such XML, has invalid values, or has no vessel.
     """
     root = parse_xml(text, name)
-    require(root.tag == ROOT_TAG, f"{name}: root element", root.tag, ROOT_TAG)
-    step = Element("timeStepSize")
-    step.text = root.get("timeStepSize", "")
-    time_step = number_in_text(step, name, MAX_TIME_STEP)
-    require(time_step > 0.0, f"{name}.timeStepSize", time_step, "above 0")
-    problems, dynamic, static = (root.findall(tag) for tag in ("planningProblem", "dynamicObstacle", "staticObstacle"))
-    require(len(problems) + len(dynamic) > 0, name, "...", "a scenario with a planningProblem or a dynamicObstacle")
-    require(
-        max(map(len, (problems, dynamic, static))) <= MAX_ELEMENTS,
-        name,
-        "...",
-        f"a scenario of at most {MAX_ELEMENTS} of each kind",
-    )
+    require(root.value.tag == ROOT_TAG, f"{name}: root element", root.value.tag, ROOT_TAG)
+    stated = Element("timeStepSize")
+    stated.text = root.value.get("timeStepSize", "")
+    time_step = XmlNode(stated, f"{name}.timeStepSize").number(1e-9, MAX_TIME_STEP)
+    problems, dynamic, static = (root.every(tag) for tag in ("planningProblem", "dynamicObstacle", "staticObstacle"))
+    most = max(map(len, (problems, dynamic, static)))
+    has_vessels = len(problems) + len(dynamic) > 0 and most <= MAX_ELEMENTS
+    require(has_vessels, name, "...", f"a scenario with a vessel and at most {MAX_ELEMENTS} of each kind")
     left_out: Counter[str] = Counter()
-    ships = [_planned_ship(problem, _location(name, problem), left_out) for problem in problems]
-    ships += [_dynamic_ship(obstacle, _location(name, obstacle), time_step, left_out) for obstacle in dynamic]
-    times = [time_step * _initial_step(vessel, _location(name, vessel)) for vessel in (*problems, *dynamic)]
+    ships = [_planned_ship(problem, left_out) for problem in problems]
+    ships += [_dynamic_ship(obstacle, time_step, left_out) for obstacle in dynamic]
+    times = [time_step * _initial_step(vessel.require("initialState")) for vessel in (*problems, *dynamic)]
     obstacles = []
     for obstacle in static:
-        circles = obstacle.findall("shape/circle")
-        left_out["obstacles that are no circles"] += len(obstacle.findall("shape/*")) - len(circles)
-        obstacles += [_circle_obstacle(circle, obstacle, _location(name, obstacle)) for circle in circles]
+        circles = obstacle.every("shape/circle")
+        left_out["obstacles that are no circles"] += len(obstacle.every("shape/*")) - len(circles)
+        obstacles += [_circle_obstacle(circle, obstacle.require("initialState")) for circle in circles]
     for tag in ("waters", "shallow", "draft", "trafficSign"):
-        left_out[tag] += len(root.findall(tag))
+        left_out[tag] += len(root.every(tag))
     return Situation(
-        root.get("benchmarkID") or name,
+        root.value.get("benchmarkID") or name,
         ships_at_first_time(ships, times, left_out),
         tuple(obstacles),
         time_step,
-        is_to_scale=root.get("source") == SOURCE_NAME,
+        is_to_scale=root.value.get("source") == SOURCE_NAME,
         left_out=+left_out,
     )
 
 
-def _location(name: str, element: Element) -> str:
-    """Return the location of an element, made of the source of the text, its tag and its id, for error messages."""
-    return f"{name}: {element.tag} {brief(element.get('id', ''))}"
+def _initial_step(state: XmlNode) -> float:
+    """Return the number of the time step of an initial state, 0 if it is not stated."""
+    return 0.0 if state.get("time") is None else _state_value(state, "time", 0.0, MAX_STEP_NUMBER)
 
 
-def _initial_step(vessel: Element, place: str) -> float:
-    """Return the number of the time step of the initial state of a vessel at ``place``, 0 if it is not stated."""
-    state = required_child(vessel, place, "initialState")
-    return 0.0 if state.find("time") is None else _state_value(state, place, "time", MAX_STEP_NUMBER)
+def _state_value(state: XmlNode, tag: str, low: float, high: float) -> float:
+    """Return the value of a quantity of a state: the exact one, or its interval's middle."""
+    value = state.require(tag)
+    if value.get("exact") is not None:
+        return value.require("exact").number(low, high)
+    return 0.5 * sum(value.require(end).number(low, high) for end in ("intervalStart", "intervalEnd"))
 
 
-def _state_value(state: Element, place: str, tag: str, limit: float) -> float:
-    """Return the value of the quantity ``tag`` of a state at ``place``: the exact one, or its interval's middle."""
-    value = required_child(state, place, tag)
-    if value.find("exact") is not None:
-        return number_in_text(required_child(value, place, "exact"), place, limit)
-    ends = [number_in_text(required_child(value, place, end), place, limit) for end in ("intervalStart", "intervalEnd")]
-    return 0.5 * sum(ends)
+def _read_point(element: XmlNode) -> Point:
+    """Return north and east (m) of an element with the children x and y."""
+    return element.require("x").number(), 0.0 - element.require("y").number()
 
 
-def _read_point(element: Element, place: str) -> Point:
-    """Return north and east (m) of an element with the children x and y; ``place`` is its location, for errors."""
-    x, y = (number_in_text(required_child(element, place, tag), place, MAX_MAGNITUDE) for tag in ("x", "y"))
-    return x, 0.0 - y
-
-
-def _region_centre(position: Element, place: str) -> Point | None:
+def _region_centre(position: XmlNode) -> Point | None:
     """Return the point of a position, or the centre of the first shape of its region; None if there is neither."""
-    if position.find("point") is not None:
-        return _read_point(required_child(position, place, "point"), place)
-    for tag in ("circle", "rectangle"):
-        shape = position.find(tag)
-        if shape is not None:
-            return _read_point(required_child(shape, place, "center"), place)
-    points = [_read_point(point, place) for point in position.findall("polygon/point")]
+    for path in ("point", "circle/center", "rectangle/center"):
+        if position.get(path) is not None:
+            return _read_point(position.require(path))
+    points = [_read_point(point) for point in position.every("polygon/point")]
     if not points:
         return None
     north, east = (sum(axis) / len(points) for axis in zip(*points, strict=True))
     return north, east
 
 
-def _read_pose(state: Element, place: str) -> tuple[Point, float]:
+def _read_pose(state: XmlNode) -> tuple[Point, float]:
     """Return the position (m) and the course (rad) of a state."""
-    position = _region_centre(required_child(state, place, "position"), place)
+    position = _region_centre(state.require("position"))
     if position is None:
-        raise ConfigError(f"{place}: the element <position/point> is missing")
-    return position, 0.0 - _state_value(state, place, "orientation", MAX_MAGNITUDE)
+        raise ConfigError(f"{state.place}: the element <position/point> is missing")
+    return position, 0.0 - _state_value(state, "orientation", -MAX_MAGNITUDE, MAX_MAGNITUDE)
 
 
-def _read_speed(state: Element, place: str) -> float:
-    """Return the speed of a state along its orientation (m/s), which must not be negative."""
-    value = _state_value(state, place, "velocity", MAX_SPEED)
-    require(value >= 0.0, f"{place}.velocity", value, "at least 0")
-    return value
+def _read_speed(state: XmlNode) -> float | None:
+    """Return the speed of a state along its orientation (m/s); None if it is not stated."""
+    return None if state.get("velocity") is None else _state_value(state, "velocity", 0.0, MAX_SPEED)
 
 
-def _planned_ship(problem: Element, place: str, left_out: Counter[str]) -> Ship:
-    """Return the ship of a planning problem at ``place``, and count features that are left out in ``left_out``."""
-    state = required_child(problem, place, "initialState")
-    position, course = _read_pose(state, place)
-    goals = problem.findall("goalState")
-    require(len(goals) > 0, place, "...", "a planning problem with a goalState")
-    region = goals[0].find("position")
-    left_out["further goal states"] += len(goals) - 1
-    left_out["waypoints"] += len(problem.findall("waypoint"))
-    return Ship(position, course, _read_speed(state, place), None if region is None else _region_centre(region, place))
+def _planned_ship(problem: XmlNode, left_out: Counter[str]) -> Ship:
+    """Return the ship of a planning problem, and count features that are left out in ``left_out``."""
+    state = problem.require("initialState")
+    state.require("velocity")
+    position, course = _read_pose(state)
+    region = problem.require("goalState").get("position")
+    left_out["further goal states"] += len(problem.every("goalState")) - 1
+    left_out["waypoints"] += len(problem.every("waypoint"))
+    return Ship(position, course, _read_speed(state) or 0.0, None if region is None else _region_centre(region))
 
 
-def _dynamic_ship(obstacle: Element, place: str, time_step: float, left_out: Counter[str]) -> Ship:
-    """Return the ship of a dynamic obstacle, with its track.
-
-    ``time_step`` is in seconds; features that are left out are counted in ``left_out``.
-    """
-    state = required_child(obstacle, place, "initialState")
-    position, course = _read_pose(state, place)
+def _dynamic_ship(obstacle: XmlNode, time_step: float, left_out: Counter[str]) -> Ship:
+    """Return the ship of a dynamic obstacle with its track, and count features that are left out in ``left_out``."""
+    state = obstacle.require("initialState")
+    position, course = _read_pose(state)
+    speed = _read_speed(state)
     track: list[TrackState] = []
-    before = (_initial_step(obstacle, place), *position, course, 0.0)
-    for later in obstacle.findall("trajectory/state"):
-        where, heading = _read_pose(later, place)
-        time = _state_value(later, place, "time", MAX_STEP_NUMBER)
-        require(time == int(time) and time > before[0], f"{place}.time", time, "increasing counts")
-        if later.find("velocity") is not None:
-            speed = _read_speed(later, place)
-        else:
-            speed = min(math.dist(where, before[1:3]) / ((time - before[0]) * time_step), MAX_SPEED)
-        before = (int(time), *where, heading, speed)
+    before = (_initial_step(state), *position, course, 0.0)
+    for later in obstacle.every("trajectory/state"):
+        where, heading = _read_pose(later)
+        time, later_speed = _state_value(later, "time", 0.0, MAX_STEP_NUMBER), _read_speed(later)
+        if time == before[0] and not track:  # some tracks begin with the initial state
+            speed = later_speed if speed is None else speed
+            continue
+        require(time == int(time) and time > before[0], f"{later.place}.time", time, "increasing counts")
+        if later_speed is None:
+            later_speed = min(math.dist(where, before[1:3]) / ((time - before[0]) * time_step), MAX_SPEED)
+        before = (int(time), *where, heading, later_speed)
         track.append(before)
-    stated = _read_speed(state, place) if state.find("velocity") is not None else None
-    require(stated is not None or len(track) > 0, place, "...", "a vessel with a velocity or a trajectory")
+    require(speed is not None or len(track) > 0, obstacle.place, "...", "a vessel with a velocity or a trajectory")
     straight = all(abs(math.remainder(later[3] - course, 2.0 * math.pi)) <= MAX_STRAIGHT_DEVIATION for later in track)
     left_out["turns of tracks"] += not straight
-    speed = track[0][4] if stated is None else stated
+    speed = track[0][4] if speed is None else speed
     left_out["changes of speed"] += has_speed_changes([speed, *(later[4] for later in track)])
     return Ship(position, course, speed, track=tuple(track))
 
 
-def _circle_obstacle(circle: Element, obstacle: Element, place: str) -> tuple[float, float, float]:
-    """Return the north and east position and the radius (m) of a circle given in its obstacle's frame."""
-    (north, east), course = _read_pose(required_child(obstacle, place, "initialState"), place)
-    radius = number_in_text(required_child(circle, place, "radius"), place, MAX_MAGNITUDE)
-    require(radius > 0.0, f"{place}.radius", radius, "above 0")
-    centre = circle.find("center")
-    if centre is not None:
-        ahead, starboard = _read_point(centre, place)
-        if (ahead, starboard) != (0.0, 0.0):
-            north += ahead * math.cos(course) - starboard * math.sin(course)
-            east += ahead * math.sin(course) + starboard * math.cos(course)
+def _circle_obstacle(circle: XmlNode, state: XmlNode) -> tuple[float, float, float]:
+    """Return the north and east position and the radius (m) of a circle, given in the frame of its obstacle's state."""
+    (north, east), course = _read_pose(state)
+    radius = circle.require("radius").number(0.0)
+    centre = circle.get("center")
+    ahead, starboard = (0.0, 0.0) if centre is None else _read_point(centre)
+    if (ahead, starboard) != (0.0, 0.0):
+        north += ahead * math.cos(course) - starboard * math.sin(course)
+        east += ahead * math.sin(course) + starboard * math.cos(course)
     return north, east, radius
 
 

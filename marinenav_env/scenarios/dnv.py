@@ -3,28 +3,22 @@
 Generated situations have ``ownShip`` and ``targetShips`` with waypoints. Inputs of the generator have ``encounters``
 instead of targets; these determine where the targets start if bearing, relative speed and vector time are numbers. Keys
 are read in camelCase and in snake_case. Speeds are in knots, positions in degrees of latitude and longitude, which
-are converted to metres on the plane that touches the WGS 84 ellipsoid at the own ship.
+are converted to metres on the plane that touches the WGS 84 ellipsoid at the own ship. A file whose angles are all
+within 2 pi has them in radians and its speeds in m/s, as some versions of the generator wrote them.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from marinenav_env.scenarios.nodes import Node
-from marinenav_env.scenarios.situations import (
-    Point,
-    Ship,
-    Situation,
-    bearing,
-    count_turns,
-    first_course,
-    has_speed_changes,
-    waypoints_ahead,
-)
-from marinenav_env.support.validation import ConfigError
+from marinenav_env.scenarios.situations import Point, Ship, Situation, bearing, guided_ship, moved
+from marinenav_env.support.validation import ConfigError, is_number
 
 KNOT = 1852.0 / 3600.0
 """Speed of one knot (m/s)."""
@@ -44,6 +38,18 @@ ENCOUNTER_ABBREVIATIONS = {
 """Abbreviation of each type of encounter, as used in the titles of situations."""
 
 
+@dataclass(frozen=True)
+class _StatedShip:
+    """A ship in the units of its file: degrees and knots, or radians and m/s."""
+
+    node: Node
+    places: list[Point]
+    """Latitude and longitude of the initial position, then of the waypoints."""
+    course: float | None
+    speeds: list[float]
+    """Initial speed, then the known speeds at waypoints."""
+
+
 def is_dnv(content: Any) -> bool:
     """Return whether parsed JSON is a traffic situation of DNV."""
     return isinstance(content, dict) and not content.keys().isdisjoint({"ownShip", "own_ship"})
@@ -52,97 +58,46 @@ def is_dnv(content: Any) -> bool:
 def parse_dnv(content: Any, name: str) -> Situation:
     """Convert a traffic situation of DNV's generator, or an input of the generator, to a situation.
 
-    Args:
-        content: parsed JSON.
-        name: source of the content, for error messages.
-
     Raises:
         ConfigError: if the content is invalid, or does not determine where the ships start.
     """
     root = Node(content, name)
-    own = root.require("ownShip")
-    title = root.get("title")
-    origin = _latitude_and_longitude(_position(own))
+    title, targets = root.get("title"), root.get("targetShips", "targetShip")
+    encounters = [] if targets else root.require("encounters", "encounter").items(least=1)
+    ships = [_read_ship(root.require("ownShip")), *map(_read_ship, targets.items(least=1) if targets else [])]
+    angles = [angle for ship in ships for angle in (*sum(ship.places, ()), ship.course or 0.0)]
+    angles += [beta.value for encounter in encounters if (beta := encounter.get("beta")) and is_number(beta.value)]
+    degree, knot = 1.0, 1.0
+    if all(abs(angle) <= 2.0 * math.pi for angle in angles):
+        degree, knot = math.degrees(1.0), 1.0 / KNOT
+        warnings.warn(f"{name}: read as radians and m/s, since no angle exceeds 2 pi", stacklevel=2)
     left_out: Counter[str] = Counter()
-    own_ship = _read_ship(own, origin, left_out)
-    targets = root.get("targetShips", "targetShip")
-    if targets is not None:
-        others = [_read_ship(target, origin, left_out) for target in targets.items(least=1)]
-    else:
-        encounters = root.get("encounters", "encounter")
-        if encounters is None:
-            raise ConfigError(f"{name}: the key 'targetShips' or 'encounters' is missing")
-        others = [_target_ship(encounter, own_ship) for encounter in encounters.items(least=1)]
-    return Situation(name if title is None else title.text(), (own_ship, *others), left_out=+left_out)
+    origin = ships[0].places[0]
+    own, *others = (_placed_ship(ship, origin, degree, knot, left_out) for ship in ships)
+    others += [_target_ship(encounter, own, degree) for encounter in encounters]
+    return Situation(name if title is None else title.text(), (own, *others), left_out=+left_out)
 
 
-def _initial_state(ship: Node) -> Node:
-    """Return the initial state of a ship, which in earlier versions of the format is the ship itself."""
-    return ship.get("initial", "startPose") or ship
-
-
-def _waypoints(ship: Node) -> list[Node]:
-    """Return the waypoints of a ship; an empty list if it has none."""
-    waypoints = ship.get("waypoints")
-    return [] if waypoints is None else waypoints.items()
-
-
-def _position(ship: Node) -> Node:
-    """Return the initial position of a ship or, if it is not stated, the position of its first waypoint."""
-    position, waypoints = _initial_state(ship).get("position"), _waypoints(ship)
-    if position is None and waypoints:
-        return waypoints[0].require("position")
-    return _initial_state(ship).require("position") if position is None else position
-
-
-def _latitude_and_longitude(position: Node) -> Point:
-    """Return the latitude and longitude of a position (degrees)."""
-    return position.require("lat", "latitude").number(-89.0, 89.0), position.require("lon", "longitude").number(
-        -180.0, 180.0
-    )
-
-
-def _local_position(position: Node, origin: Point) -> Point:
-    """Convert a position to north and east (m) of ``origin``, a latitude and longitude (degrees)."""
-    latitude, longitude = _latitude_and_longitude(position)
-    north, east = (math.radians(value) for value in (latitude - origin[0], (longitude - origin[1] + 180) % 360 - 180))
-    sine = math.sin(math.radians(origin[0]))
-    curvature = 1.0 - (_ECCENTRICITY * sine) ** 2
-    prime = _EQUATORIAL_RADIUS / math.sqrt(curvature)
-    meridian = prime * (1.0 - _ECCENTRICITY**2) / curvature
-    place = meridian * north, prime * math.sqrt(1.0 - sine**2) * east
-    if math.hypot(*place) > 1e6:
-        raise position.error_for("within 1,000 km of the own ship")
-    return place
-
-
-def _read_ship(ship: Node, origin: Point, left_out: Counter[str]) -> Ship:
-    """Return a ship on the course of its first leg, and count its turns at waypoints and changes of speed.
-
-    Args:
-        ship: own ship or target ship.
-        origin: latitude and longitude of the position (0, 0) (degrees).
-        left_out: number of features that are left out, by their type in words, to which the counts are added.
-    """
-    initial, waypoints = _initial_state(ship), _waypoints(ship)
-    position = _local_position(_position(ship), origin)
+def _read_ship(ship: Node) -> _StatedShip:
+    """Return what a file states of a ship; in earlier versions of the format its initial state is the ship itself."""
+    initial, stated = ship.get("initial", "startPose") or ship, ship.get("waypoints")
+    waypoints = [] if stated is None else stated.items()
+    start = initial.get("position") or (waypoints[0] if waypoints else initial.require("position"))
     speed = initial.get("sog", "speed") or (_speed_at_waypoint(waypoints[0]) if waypoints else None)
-    if speed is None:
-        raise ConfigError(f"{ship.place}: the key 'sog' is missing")
-    stated = initial.get("cog", "course") or initial.get("heading")
-    points = [_local_position(waypoint.require("position"), origin) for waypoint in waypoints]
-    degrees = None if stated is None else stated.number(-360.0, 360.0)
-    ahead = waypoints_ahead(position, points)
-    course = first_course(position, ahead, degrees)
-    if course is None:
-        raise ConfigError(f"{ship.place}: the key 'cog' is missing, and there is no waypoint ahead")
-    speeds = [speed.number(0.0, MAX_SHIP_SPEED)]
-    for stated_speed in filter(None, map(_speed_at_waypoint, waypoints)):
+    course = initial.get("cog", "course") or initial.get("heading")
+    speeds = [(speed or initial.require("sog")).number(0.0, MAX_SHIP_SPEED)]
+    for later in filter(None, map(_speed_at_waypoint, waypoints)):
         with suppress(ConfigError):  # such as 102.3, which is "not available" in AIS; these speeds are not used
-            speeds.append(stated_speed.number(0.0, MAX_SHIP_SPEED))
-    left_out["turns at waypoints"] += count_turns([position, *ahead])
-    left_out["changes of speed"] += has_speed_changes(speeds)
-    return Ship(position, course, KNOT * speeds[0])
+            speeds.append(later.number(0.0, MAX_SHIP_SPEED))
+    places = [_latitude_and_longitude(place) for place in (start, *waypoints)]
+    return _StatedShip(ship, places, None if course is None else course.number(-360.0, 360.0), speeds)
+
+
+def _latitude_and_longitude(place: Node) -> Point:
+    """Return the latitude and longitude of a position, or of the position of a waypoint."""
+    position = place.get("position") or place
+    longitude = position.require("lon", "longitude").number(-180.0, 360.0)
+    return position.require("lat", "latitude").number(-89.0, 89.0), longitude
 
 
 def _speed_at_waypoint(waypoint: Node) -> Node | None:
@@ -158,39 +113,50 @@ def _speed_at_waypoint(waypoint: Node) -> Node | None:
     return None
 
 
-def _target_ship(encounter: Node, own: Ship) -> Ship:
+def _placed_ship(ship: _StatedShip, origin: Point, degree: float, knot: float, left_out: Counter[str]) -> Ship:
+    """Return a ship in metres from ``origin``; ``degree`` and ``knot`` convert the units of the file to these."""
+    sine = math.sin(math.radians(degree * origin[0]))
+    curvature = 1.0 - (_ECCENTRICITY * sine) ** 2
+    prime = _EQUATORIAL_RADIUS / math.sqrt(curvature)
+    meridian = prime * (1.0 - _ECCENTRICITY**2) / curvature
+    points = []
+    for latitude, longitude in ship.places:
+        north, east = degree * (latitude - origin[0]), (degree * (longitude - origin[1]) + 180.0) % 360.0 - 180.0
+        points.append((meridian * math.radians(north), prime * math.sqrt(1.0 - sine**2) * math.radians(east)))
+    if any(math.hypot(*point) > 1e6 for point in points):
+        raise ConfigError(f"{ship.node.place}: must be within 1,000 km of the own ship")
+    course, speeds = None if ship.course is None else degree * ship.course, [knot * speed for speed in ship.speeds]
+    placed = guided_ship(ship.node, points[0], points[1:], course, speeds, left_out)
+    return replace(placed, speed=KNOT * placed.speed)
+
+
+def _target_ship(encounter: Node, own: Ship, degree: float) -> Ship:
     """Return the other ship of an encounter, placed so that it meets the own ship after the encounter's vector time.
 
     The bearing and the two speeds allow one or two such starts. For ``overtaking-give-way`` the closer one is taken,
     from which the other's course is more like the own ship's; otherwise the farther one.
-
-    Raises:
-        ConfigError: if a number is missing or is a range, from which the generator draws, or no start is possible.
     """
     kind = encounter.require("desiredEncounterType")
     if kind.value not in [*ENCOUNTER_ABBREVIATIONS]:
         raise kind.error_for(f"one of {', '.join(ENCOUNTER_ABBREVIATIONS)}")
     limits = {"beta": (-360.0, 360.0), "relativeSpeed": (0.01, 100.0), "vectorTime": (0.01, 1e4)}
     numbers = []
-    for key, (low, high) in limits.items():
+    for key, bounds in limits.items():
         member = encounter.get(key)
         if member is None or isinstance(member.value, list):
             raise ConfigError(
                 f"{encounter.place}: {key} must be one number, as trafficgen draws it otherwise; "
                 "read the situations that it generates"
             )
-        numbers.append(member.number(low, high))
-    direction, time = own.course + math.radians(numbers[0]), MINUTE * numbers[2]
-    speed = numbers[1] * own.speed
-    way, reach = own.speed * time, speed * time
-    beside = reach**2 - (way * math.sin(direction - own.course)) ** 2
+        numbers.append(member.number(*bounds))
+    direction, time = own.course + math.radians(degree * numbers[0]), MINUTE * numbers[2]
+    speed, way = numbers[1] * own.speed, own.speed * time
+    beside = (speed * time) ** 2 - (way * math.sin(direction - own.course)) ** 2
     middle = way * math.cos(direction - own.course)
     roots = [middle + sign * math.sqrt(max(beside, 0.0)) for sign in (-1.0, 1.0)]
     distances = [root for root in roots if root > 0.0 and beside >= 0.0]
     if not distances:
         raise ConfigError(f"{encounter.place}: no ship on this bearing meets the own one at these speeds")
     distance = distances[0] if kind.value == "overtaking-give-way" else distances[-1]
-    north, east = own.position
-    place = (north + distance * math.cos(direction), east + distance * math.sin(direction))
-    met = (north + way * math.cos(own.course), east + way * math.sin(own.course))
+    place, met = moved(own.position, direction, distance), moved(own.position, own.course, way)
     return Ship(place, bearing(place, met), speed)

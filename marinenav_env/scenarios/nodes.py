@@ -1,4 +1,4 @@
-"""Access to parsed JSON and YAML, with errors that name the key and the allowed values."""
+"""Access to parsed JSON, YAML and XML, with errors that name the key and the allowed values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_ELEMENTS = 1000
 
 @dataclass(frozen=True)
 class Node:
-    """A value of a parsed JSON or YAML file, with its location in the file for error messages."""
+    """A value of a parsed file, with its location for messages; a value that is not as required raises ConfigError."""
 
     value: Any
     """Parsed value."""
@@ -28,11 +28,7 @@ class Node:
         return ConfigError(f"{self.place}={brief(self.value)}: must be {allowed}")
 
     def get(self, *names: str) -> Node | None:
-        """Return the member with the first of these names that exists, in camelCase or snake_case; None if none does.
-
-        Raises:
-            ConfigError: if the value is not an object.
-        """
+        """Return the first member with one of these names, in camelCase or snake_case; None if there is none."""
         if not isinstance(self.value, dict):
             raise self.error_for("an object")
         for name in names:
@@ -42,43 +38,27 @@ class Node:
         return None
 
     def require(self, *names: str) -> Node:
-        """Return the member with the first of these names that exists, in camelCase or snake_case.
-
-        Raises:
-            ConfigError: if none exists, or the value is not an object.
-        """
+        """Return the member that ``get`` returns, which must exist."""
         member = self.get(*names)
         if member is None:
             raise ConfigError(f"{self.place}: the key '{names[0]}' is missing")
         return member
 
     def items(self, least: int = 0, most: int = MAX_ELEMENTS) -> list[Node]:
-        """Return the elements of the value, which must be a list.
-
-        Raises:
-            ConfigError: if the value is not a list of ``least`` to ``most`` elements.
-        """
+        """Return the elements of the value, which must be a list of ``least`` to ``most`` elements."""
         if not (isinstance(self.value, list) and least <= len(self.value) <= most):
             count = f"{least}" if least == most else f"{least} to {most}"
             raise self.error_for(f"a list of {count} elements")
         return [Node(value, f"{self.place}[{index}]") for index, value in enumerate(self.value)]
 
     def number(self, low: float = -MAX_MAGNITUDE, high: float = MAX_MAGNITUDE) -> float:
-        """Return the value, which must be a finite number.
-
-        Raises:
-            ConfigError: if the value is not a number from ``low`` to ``high``.
-        """
+        """Return the value, which must be a number from ``low`` to ``high``."""
         if not (is_number(self.value) and low <= self.value <= high):
             raise self.error_for(f"a number from {low:g} to {high:g}")
         return float(self.value)
 
     def text(self) -> str:
-        """Return the value, which must be text of one line.
-
-        Raises:
-            ConfigError: if the value is not such text.
-        """
+        """Return the value, which must be text of one line."""
         if not is_printable_text(self.value):
             raise self.error_for("text of one line")
         return str(self.value)

@@ -1,4 +1,4 @@
-"""Detection of implausible starts and goals of robots in an episode."""
+"""Detection of implausible starts, goals and initial motions of robots, and currents, in an episode."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from marinenav_env.scenarios.encounter_sampler import MAX_PLACE_OFFSET
 from marinenav_env.scenarios.scenario_file import Episode
-from marinenav_env.vessels import top_speed
+from marinenav_env.vessels import top_speed, value_for_robot
 
 Points = Sequence[Sequence[float]]
+_VESSEL_SETTINGS = ("radius", "min_thrust", "max_thrust")
 
 GOAL_IN_OBSTACLE = "goals in an obstacle"
 START_ON_OBSTACLE = "starts that touch an obstacle"
@@ -18,33 +19,47 @@ START_IN_CONTACT = "starts that touch another robot"
 START_OFF_MAP = "starts off the map"
 GOAL_OFF_MAP = "goals off the map"
 GOAL_OUT_OF_REACH = "goals farther than vessels get before the episode ends"
+ANGLE_IN_DEGREES = "initial angles beyond a whole turn (in degrees?)"
+TOO_FAST = "initial speeds beyond twice the top speed"
+THRUST_BEYOND_LIMITS = "initial thrusts beyond the limits of the thrusters"
+CURRENT_TOO_FAST = "vortices with currents of more than 100 m/s"
+MAX_CURRENT_SPEED = 100.0
+"""Largest plausible speed of the water at the edge of a vortex core (m/s)."""
 
 
-def count_implausible_places(episode: Episode) -> Counter[str]:
-    """Return how many robots of an episode have each problem with their start or goal, by the problem in words.
+def count_implausible_starts(episode: Episode) -> Counter[str]:
+    """Return how many robots, or vortices, of an episode have each problem, by the problem in words.
 
     The words are the constants of this module, such as GOAL_IN_OBSTACLE. Vessels touch as in the world, as circles of
     the collision radius. If the lines from start to goal all cross the centre of the map, the episode counts as an
     encounter, whose vessels may start and end off a small map.
     """
-    start, goal, obstacles = episode.start, episode.goal, episode.obstacles
-    hull_radius, scenario = episode.world.vessel.radius, episode.world.scenario
+    start, goal, obstacles, vessel = episode.start, episode.goal, episode.obstacles, episode.world.vessel
+    scenario = episode.world.scenario
     area = (scenario.width, scenario.height)
-    radius = hull_radius if isinstance(hull_radius, tuple) else (hull_radius,) * len(start)
     met = _is_encounter(start, goal, area, scenario.scale * MAX_PLACE_OFFSET)
 
     def checks(number: int) -> dict[str, bool]:
-        hull, begin, end = radius[number], start[number], goal[number]
+        begin, end, velocity, thrust = start[number], goal[number], episode.velocity[number], episode.thrust[number]
+        hull, least, most = (value_for_robot(getattr(vessel, name), number) for name in _VESSEL_SETTINGS)
         others = [other for other in range(len(start)) if other != number]
+        gaps = [math.dist(begin, start[other]) - value_for_robot(vessel.radius, other) for other in others]
+        angles = (episode.heading[number], velocity[2], *episode.thruster_angle[number])
         return {
             GOAL_IN_OBSTACLE: any(math.dist(end, disc[:2]) < disc[2] for disc in obstacles),
             START_ON_OBSTACLE: any(math.dist(begin, disc[:2]) <= disc[2] + hull for disc in obstacles),
-            START_IN_CONTACT: any(math.dist(begin, start[other]) <= radius[other] + hull for other in others),
+            START_IN_CONTACT: any(gap <= hull for gap in gaps),
             START_OFF_MAP: not met and _is_off_map(begin, area),
             GOAL_OFF_MAP: not met and _is_off_map(end, area),
+            ANGLE_IN_DEGREES: any(abs(angle) > 2.01 * math.pi for angle in angles),
+            TOO_FAST: math.hypot(*velocity[:2]) > 2.0 * top_speed(vessel, number),
+            THRUST_BEYOND_LIMITS: not all(1.01 * least <= side <= 1.01 * most for side in thrust),
         }
 
-    return Counter(kind for number in range(len(start)) for kind, applies in checks(number).items() if applies)
+    counts = Counter(kind for number in range(len(start)) for kind, applies in checks(number).items() if applies)
+    strongest = 2.0 * math.pi * scenario.core_radius * MAX_CURRENT_SPEED
+    counts[CURRENT_TOO_FAST] = sum(abs(core[2]) > strongest for core in episode.cores)
+    return +counts
 
 
 def count_unreachable_goals(episode: Episode) -> int:

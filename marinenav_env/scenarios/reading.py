@@ -14,7 +14,7 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.scenarios.colav import SHIP_LIST_KEY, is_colav, parse_colav, parse_yaml
 from marinenav_env.scenarios.common_ocean import parse_common_ocean
 from marinenav_env.scenarios.dnv import is_dnv, parse_dnv
-from marinenav_env.scenarios.odd_starts import GOAL_OUT_OF_REACH, count_implausible_places, count_unreachable_goals
+from marinenav_env.scenarios.odd_starts import GOAL_OUT_OF_REACH, count_implausible_starts, count_unreachable_goals
 from marinenav_env.scenarios.scenario_file import Episode, parse_scenarios
 from marinenav_env.scenarios.situations import Situation, scaled_episode
 from marinenav_env.support.files import parse_json, read_text
@@ -37,7 +37,7 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     In addition to scenario files of this project (see ``parse_scenarios``), it reads traffic situations of DNV's
     ship-traffic-generator, and scenarios of NTNU's colav-simulator and of CommonOcean. These are scaled to the vessels
     of ``world`` (see ``scenarios.situations``), and a warning counts what episodes cannot represent. Another warning
-    counts goals in obstacles, contact at the start, starts and goals off the map, and, in situations of other programs,
+    counts implausible starts, goals and motions (see ``scenarios.odd_starts``), and, in situations of other programs,
     goals that are too far for an episode.
 
     Args:
@@ -62,7 +62,7 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     if left_out:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
         warnings.warn(f"{path}: left out {counts}", stacklevel=2)
-    odd = sum(map(count_implausible_places, episodes), +odd)
+    odd = sum(map(count_implausible_starts, episodes), +odd)
     if odd:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in odd.items())
         line = f"{path}: {len(episodes):,} episodes with {counts}"
@@ -109,8 +109,8 @@ def read_situations(path: str | Path) -> list[Situation]:
 def _read_content(file: Path) -> Any:
     """Read a file, and return a Situation if it is in a format of another program, otherwise its parsed JSON."""
     text, name = read_text(file, FILE_DESCRIPTION), str(file)
-    if text.lstrip("\ufeff \t\r\n").startswith("<"):
-        return parse_common_ocean(text.lstrip("\ufeff \t\r\n"), name)
+    if text.lstrip().startswith("<"):
+        return parse_common_ocean(text.lstrip(), name)
     is_yaml = file.suffix.lower() in (".yaml", ".yml") or bool(_YAML_SHIP_LIST.search(text))
     content = parse_yaml(text, name) if is_yaml else parse_json(text, name, FILE_DESCRIPTION)
     if is_dnv(content):

@@ -29,6 +29,7 @@ from itertools import pairwise
 
 from marinenav_env.config import ScenarioConfig, VesselConfig, WorldConfig
 from marinenav_env.scenarios.encounters import SAME_SPEED_SHARE
+from marinenav_env.scenarios.nodes import Node
 from marinenav_env.scenarios.scenario_file import MAX_MAGNITUDE, Episode, map_per_robot
 from marinenav_env.support.validation import ConfigError
 from marinenav_env.vessels import holding_setpoints, max_thrust_for_top_speed, top_speed, value_for_robot
@@ -106,6 +107,11 @@ def bearing(start: Point, end: Point) -> float:
     return math.atan2(end[1] - start[1], end[0] - start[0])
 
 
+def moved(point: Point, course: float, distance: float) -> Point:
+    """Return the point at a distance (m) from another in a direction (rad, clockwise from north)."""
+    return point[0] + distance * math.cos(course), point[1] + distance * math.sin(course)
+
+
 def waypoints_ahead(position: Point, waypoints: Sequence[Point]) -> list[Point]:
     """Return the waypoints that a ship has not passed; ships of other programs are guided along them, in order.
 
@@ -128,17 +134,30 @@ def waypoints_ahead(position: Point, waypoints: Sequence[Point]) -> list[Point]:
     return ahead
 
 
-def first_course(position: Point, ahead: Sequence[Point], stated: float | None) -> float | None:
-    """Return the course to the first waypoint ahead of a ship, even if it starts on another course (rad).
+def guided_ship(
+    node: Node,
+    position: Point,
+    waypoints: Sequence[Point],
+    degrees: float | None,
+    speeds: Sequence[float],
+    left_out: Counter[str],
+) -> Ship:
+    """Return a ship on the course to its first waypoint ahead, even if it starts on another course.
 
     Args:
-        position: position of the ship (m).
-        ahead: waypoints that it has not passed (m).
-        stated: its course where no waypoint is ahead (degrees); None if unknown, which is then returned.
+        node: description of the ship, for messages.
+        position: its position (m).
+        waypoints: its waypoints (m).
+        degrees: its course where no waypoint is ahead; None if unknown.
+        speeds: its initial speed, then later ones, in any unit.
+        left_out: counter to which its later turns and changes of speed are added.
     """
-    if ahead:
-        return bearing(position, ahead[0])
-    return None if stated is None else math.radians(stated)
+    ahead = waypoints_ahead(position, waypoints)
+    if not ahead and degrees is None:
+        raise ConfigError(f"{node.place}: the course is missing, and there is no waypoint ahead")
+    left_out["turns at waypoints"] += count_turns([position, *ahead])
+    left_out["changes of speed"] += has_speed_changes(speeds)
+    return Ship(position, bearing(position, ahead[0]) if ahead else math.radians(degrees or 0.0), speeds[0])
 
 
 def count_turns(waypoints: Sequence[Point]) -> int:
@@ -165,11 +184,7 @@ def ships_at_first_time(ships: Sequence[Ship], times: Sequence[float], left_out:
 
 
 def has_speed_changes(speeds: Sequence[float]) -> bool:
-    """Return whether a ship changes its speed by more than MAX_STEADY_SPEED_DIFFERENCE.
-
-    Args:
-        speeds: speeds of the ship, the initial one first, in any unit.
-    """
+    """Return whether speeds differ by more than MAX_STEADY_SPEED_DIFFERENCE; the first is the initial one."""
     return max(speeds) - min(speeds) > MAX_STEADY_SPEED_DIFFERENCE * speeds[0]
 
 
@@ -266,10 +281,8 @@ def _with_goals(ships: Sequence[Ship], scale: ScenarioConfig) -> list[Ship]:
     with_goals = []
     for ship, time in zip(ships, [last, *times], strict=True):
         reach = ship.speed * (last if time is None else time) + DISTANCE_BEYOND_APPROACH * scale.scale
-        (north, east), course = ship.position, ship.course
-        ahead = (north + reach * math.cos(course), east + reach * math.sin(course))
-        goal = ship.goal or (ship.track[-1][1:3] if ship.track else ahead)
-        with_goals.append(replace(ship, goal=goal))
+        end = ship.track[-1][1:3] if ship.track else moved(ship.position, ship.course, reach)
+        with_goals.append(replace(ship, goal=ship.goal or end))
     return with_goals
 
 

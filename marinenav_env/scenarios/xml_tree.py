@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, NoReturn
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from marinenav_env.support.validation import ConfigError, brief, is_number
+from marinenav_env.scenarios.nodes import MAX_MAGNITUDE, Node
+from marinenav_env.support.validation import ConfigError
 
 MAX_ELEMENTS = 500_000
 """Largest number of elements of a document."""
@@ -14,15 +17,40 @@ MAX_DEPTH = 32
 """Largest depth of elements inside one another in a document."""
 
 
-def parse_xml(text: str, name: str) -> Element:
-    """Parse XML and return its root element.
+@dataclass(frozen=True)
+class XmlNode(Node):
+    """An element of an XML document; its members are its first children of each tag."""
 
-    Args:
-        text: XML text.
-        name: source of the text, for error messages.
+    value: Element
 
-    Returns:
-        The root element.
+    def get(self, *names: str) -> XmlNode | None:
+        """Return the first child at the path of tags ``names[0]``; None if there is none."""
+        return next(iter(self.every(names[0])), None)
+
+    def require(self, *names: str) -> XmlNode:
+        """Return the first child at the path of tags ``names[0]``, which must exist."""
+        child = self.get(*names)
+        if child is None:
+            raise ConfigError(f"{self.place}: the element <{names[0]}> is missing")
+        return child
+
+    def every(self, path: str) -> list[XmlNode]:
+        """Return all children at a path of tags, in their order."""
+        children = self.value.findall(path)
+        return [XmlNode(child, ".".join((self.place, child.tag, *child.attrib.values()))) for child in children]
+
+    def number(self, low: float = -MAX_MAGNITUDE, high: float = MAX_MAGNITUDE) -> float:
+        """Return the number in the text of the element, which must be from ``low`` to ``high``."""
+        value: Any = (self.value.text or "").strip()
+        # Python also reads underscores and non-ASCII digits.
+        if value.isascii() and "_" not in value:
+            with suppress(ValueError):
+                value = float(value)
+        return Node(value, self.place).number(low, high)
+
+
+def parse_xml(text: str, name: str) -> XmlNode:
+    """Parse XML and return its root element; ``name`` is the source of the text, for messages.
 
     Raises:
         ConfigError: if the text is not XML, has a document type, or exceeds MAX_ELEMENTS or MAX_DEPTH.
@@ -58,38 +86,4 @@ def parse_xml(text: str, name: str) -> Element:
         if isinstance(error, ConfigError):
             raise
         refuse(error)
-    return builder.close()
-
-
-def required_child(element: Element, place: str, tag: str) -> Element:
-    """Return the first child of an element with a tag; ``place`` is the location of the element, for error messages.
-
-    Raises:
-        ConfigError: if there is no such child.
-    """
-    child = element.find(tag)
-    if child is None:
-        raise ConfigError(f"{place}: the element <{tag}> is missing")
-    return child
-
-
-def number_in_text(element: Element, place: str, limit: float) -> float:
-    """Return the number in the text of an element.
-
-    Args:
-        element: element whose text is a number.
-        place: location of the parent element, for error messages.
-        limit: largest accepted magnitude.
-
-    Raises:
-        ConfigError: if the text is not a finite number, or its magnitude is too large.
-    """
-    text = (element.text or "").strip()
-    try:
-        # Python also reads underscores and non-ASCII digits.
-        value = float(text) if text.isascii() and "_" not in text else None
-    except ValueError:
-        value = None
-    if value is None or not (is_number(value) and abs(value) <= limit):
-        raise ConfigError(f"{place}.{element.tag}={brief(text)}: must be a number up to {limit:g} in size")
-    return value
+    return XmlNode(builder.close(), name)

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import tempfile
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -123,18 +124,19 @@ def open_regular(path: str | Path, description: str, max_bytes: float) -> Binary
 
 
 def read_text(path: str | Path, description: str) -> str:
-    """Return the content of a UTF-8 text file of at most MAX_TEXT_BYTES bytes.
+    """Return the content of a text file of at most MAX_TEXT_BYTES bytes: UTF-8, or UTF-16 with its byte-order mark.
 
     Args:
         path: path of the file.
         description: description of the file for messages, such as "a scenario file".
 
     Raises:
-        ConfigError: when it cannot be read, or is not UTF-8.
+        ConfigError: when it cannot be read, or has another encoding.
     """
     with open_regular(path, description, MAX_TEXT_BYTES) as file:
         try:
-            return file.read(MAX_TEXT_BYTES).decode()
+            content = file.read(MAX_TEXT_BYTES)
+            return content.decode("utf-16" if content[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig")
         except (OSError, ValueError) as error:
             raise ConfigError(f"{path}: cannot be read as {description} ({error})") from error
 

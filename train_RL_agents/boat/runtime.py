@@ -181,7 +181,7 @@ class Pilot:
         """
         path = Path(folder) / "contract.json"
         try:
-            contract = json.loads(path.read_text(encoding="utf-8"))
+            contract = json.loads(path.read_text(encoding="utf-8-sig"))
             file = Path(folder) / contract["files"]["onnx"]["file"]
             network = load_network(file)
             pilot = cls(contract, network, settings)
@@ -521,7 +521,7 @@ def _checked_name(file: Path, vessel: dict[str, Any]) -> str:
         BoatError: when a number differs, or the file cannot be read.
     """
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8-sig"))
         stated = content["vessel"]
         groups = [(stated, vessel), (stated.get("actuators", {}), vessel.get("actuators", {}))]
         for numbers, own in groups:

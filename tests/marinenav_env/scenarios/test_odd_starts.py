@@ -10,12 +10,16 @@ import torch
 from marinenav_env import ConfigError, Episode, Level, WorldConfig, read_scenarios, scaled_world, write_scenarios
 from marinenav_env.config import VesselConfig
 from marinenav_env.scenarios.odd_starts import (
+    ANGLE_IN_DEGREES,
+    CURRENT_TOO_FAST,
     GOAL_IN_OBSTACLE,
     GOAL_OFF_MAP,
     START_IN_CONTACT,
     START_OFF_MAP,
     START_ON_OBSTACLE,
-    count_implausible_places,
+    THRUST_BEYOND_LIMITS,
+    TOO_FAST,
+    count_implausible_starts,
 )
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
@@ -63,6 +67,16 @@ CASES = {
     "the same with a boat of a quarter of the length": (
         in_world(simple_episode([(-1.0, 8.0, 0.0)], [(12.0, 8.0)]), scaled_world("cybership2")), {START_OFF_MAP: 1}
     ),
+    "other units": (
+        replace(
+            simple_episode([(*POSE[:2], 90.0)], [GOAL]),
+            velocity=[[100.0, 0.0, 0.0]],
+            thrust=[[1e5, 0.0]],
+            cores=[[30.0, 30.0, 1e6]],
+        ),
+        {ANGLE_IN_DEGREES: 1, TOO_FAST: 1, THRUST_BEYOND_LIMITS: 1, CURRENT_TOO_FAST: 1},
+    ),
+    "a fast turn": (replace(simple_episode([POSE], [GOAL]), velocity=[[0.0, 0.0, 90.0]]), {ANGLE_IN_DEGREES: 1}),
     "a way that ends before the centre": (
         simple_episode([(-10.0, 27.5, 0.0)], [(20.0, 27.5)]), {START_OFF_MAP: 1}
     ),
@@ -72,7 +86,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_odd_is_counted_by_kind(name: str) -> None:
     episode, expected = CASES[name]
-    assert count_implausible_places(episode) == expected
+    assert count_implausible_starts(episode) == expected
 
 
 @pytest.mark.heavy
@@ -82,9 +96,9 @@ def test_encounters_that_are_drawn_are_not_odd(config: WorldConfig) -> None:
     sampler = ScenarioSampler(config.scenario, levels, CPU, torch.float64)
     drawn = sampler.sample(torch.arange(200) % 2, torch.Generator().manual_seed(0))
     assert (drawn.start < 0.0).any()
-    assert not any(map(count_implausible_places, episodes_from_scenarios(drawn, config)))
+    assert not any(map(count_implausible_starts, episodes_from_scenarios(drawn, config)))
     wide = replace(config, scenario=replace(config.scenario, width=5000.0))  # the centre is elsewhere
-    assert any(count_implausible_places(each)[START_OFF_MAP] for each in episodes_from_scenarios(drawn, wide))
+    assert any(count_implausible_starts(each)[START_OFF_MAP] for each in episodes_from_scenarios(drawn, wide))
 
 
 def test_recorded_episodes_are_not_odd() -> None:

@@ -145,13 +145,29 @@ def test_other_versions_of_dnv_read_the_same():
     assert parse_dnv(single, "x") == plain
 
 
-def test_longitudes_meet_at_180_degrees():
+def test_the_first_schema_of_dnv_has_its_waypoints_without_a_key():
+    own, other = read_situations(SAMPLES / "dnv_snake.json")[0].ships
+    assert (own.position, own.course, own.speed) == ((0.0, 0.0), 0.0, pytest.approx(10.0 * KNOT))
+    assert other.position == pytest.approx((10173.75, 355.28), rel=2e-3)  # as the file states in metres, of a sphere
+    assert math.degrees(other.course) % 360.0 == pytest.approx(183.7, abs=0.1)
+
+
+def test_files_of_dnv_in_radians_say_so():
+    with pytest.warns(UserWarning, match=r"dnv_radians\.json: read as radians and m/s"):
+        own, other = read_situations(SAMPLES / "dnv_radians.json")[0].ships
+    assert [math.degrees(ship.course) for ship in (own, other)] == pytest.approx([0.0, 183.63], abs=0.01)
+    assert (own.speed, other.speed) == (pytest.approx(5.14), pytest.approx(6.2))
+    assert other.position[0] == pytest.approx(10_170.0, rel=3e-3)
+
+
+@pytest.mark.parametrize(("east", "first"), [(180.0, -180.0), (0.0, -180.0), (0.0, 0.0)])
+def test_longitudes_begin_anywhere(east, first):
     content = copy.deepcopy(GENERATED)
-    shift = 180.0 - content["ownShip"]["waypoints"][0]["position"]["lon"]
+    shift = east - content["ownShip"]["waypoints"][0]["position"]["lon"]
     for ship in (content["ownShip"], *content["targetShips"]):
         for waypoint in ship["waypoints"]:
             position = waypoint["position"]
-            position["lon"] = (position["lon"] + shift + 180.0) % 360.0 - 180.0
+            position["lon"] = (position["lon"] + shift - first) % 360.0 + first
     for ship, other in zip(parse_dnv(content, "x").ships, parse_dnv(GENERATED, "x").ships, strict=True):
         assert ship.position == pytest.approx(other.position, abs=0.01)
 
@@ -231,11 +247,13 @@ def test_ships_head_for_the_first_waypoint_that_they_have_not_passed(position, d
 def test_ships_of_colav_simulator_that_appear_later_or_state_a_goal():
     own = {"csog_state": [0.0, 0.0, 5.0, 0.0], "goal_csog_state": [3000.0, 300.0, 0.0, 0.0], "t_start": 10.0}
     late = {"csog_state": [4000.0, 0.0, 5.0, 180.0], "t_start": 310.0}
-    situation = parse_colav({"ship_list": [own, late], "n_random_ships": 3}, "x")
+    content = {"ship_list": [own, late], "n_random_ships_range": [1, 3], "ais_data_file": "x.csv"}
+    situation = parse_colav(content, "x")
     assert situation.ships[0].goal == (3000.0, 300.0) and situation.ships[1].goal is None
     assert situation.ships[0].position == (0.0, 0.0)
     assert situation.ships[1].position == pytest.approx((5500.0, 0.0))
-    assert situation.left_out == {"later starts": 1, "ships to be drawn": 2}
+    assert situation.left_out == {"later starts": 1, "ships to be drawn": 2, "files with ships of AIS": 1}
+    assert parse_colav(content | {"n_random_ships": 3}, "x").left_out["ships to be drawn"] == 2
 
 
 def test_yaml_needs_its_package(monkeypatch):
@@ -293,6 +311,13 @@ def test_vessels_of_common_ocean_that_appear_later_start_where_they_would_have_b
         own, other = parse_common_ocean(text, "x").ships
         assert (own.position, other.speed) == ((0.0, 0.0), 5.0)
         assert other.position == pytest.approx((1000.0, 1000.0 + 5.0 * 300.0))
+
+
+def test_tracks_of_common_ocean_may_repeat_the_initial_state():
+    before, after = XML.split("<trajectory>")
+    state = after.split("</state>")[0] + "</state>"
+    repeated = state.replace("<exact>1</exact></time>", "<exact>0</exact></time>")
+    assert parse_common_ocean(f"{before}<trajectory>{repeated}{after}", "x") == parse_common_ocean(XML, "x")
 
 
 # Files and folders ------------------------------------------------------------------------------
@@ -365,15 +390,15 @@ FOREIGN = "<!DOCTYPE x [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><commonOcean ti
 JSON_BAD = {
     "own ship is a list": (put(GENERATED, [], "ownShip"), r"ownShip=\[\]: must be an object"),
     "own ship is text": (put(GENERATED, "x", "ownShip"), "ownShip='x': must be an object"),
-    "no own ship but a key": ({"ownShip": None}, "the key 'ownShip' is missing"),
-    "no targets": (put(GENERATED, "del", "targetShips"), "the key 'targetShips' or 'encounters' is missing"),
+    "no own ship but a key": (put(GENERATED, None, "ownShip"), "the key 'ownShip' is missing"),
+    "no targets": (put(GENERATED, "del", "targetShips"), "the key 'encounters' is missing"),
     "empty targets": (put(GENERATED, [], "targetShips"), r"targetShips=\[\]: must be a list of 1 to 1000 elements"),
     "targets are an object": (put(GENERATED, {}, "targetShips"), "must be a list of 1 to 1000 elements"),
     "too many targets": (put(GENERATED, [0] * 1001, "targetShips"), "must be a list of 1 to 1000 elements"),
     "a target is a number": (put(GENERATED, 3, *TARGET), r"targetShips\[0\]=3: must be an object"),
     "no waypoints": (put(GENERATED, "del", *TARGET, "waypoints"), "the key 'position' is missing"),
     "waypoints are text": (put(GENERATED, "x", *TARGET, "waypoints"), "waypoints='x': must be a list"),
-    "no position": (put(GENERATED, "del", *FIRST, "position"), "the key 'position' is missing"),
+    "no position": (put(GENERATED, "del", *FIRST, "position"), "the key 'lon' is missing"),
     "no latitude": (put(GENERATED, "del", *FIRST, "position", "lat"), "the key 'lat' is missing"),
     "a latitude is text": (
         put(GENERATED, "58", *FIRST, "position", "lat"),
@@ -382,11 +407,11 @@ JSON_BAD = {
     "a latitude is NaN": (put(GENERATED, math.nan, *FIRST, "position", "lat"), "lat=nan: must be a number"),
     "a latitude is true": (put(GENERATED, True, *FIRST, "position", "lat"), "lat=True: must be a number"),
     "a pole": (put(GENERATED, 90.0, *FIRST, "position", "lat"), r"lat=90\.0: must be a number from -89 to 89"),
-    "a longitude of 200": (
-        put(GENERATED, 200, *FIRST, "position", "lon"),
-        "lon=200: must be a number from -180 to 180",
+    "a longitude of 400": (
+        put(GENERATED, 400, *FIRST, "position", "lon"),
+        "lon=400: must be a number from -180 to 360",
     ),
-    "a huge number": (put(GENERATED, 10**400, *FIRST, "position", "lon"), "must be a number from -180 to 180"),
+    "a huge number": (put(GENERATED, 10**400, *FIRST, "position", "lon"), "must be a number from -180 to 360"),
     "far away": (put(GENERATED, -40.0, *FIRST, "position", "lat"), "must be within 1,000 km of the own ship"),
     "no speed": (put(GENERATED, "del", *FIRST, "leg"), "the key 'sog' is missing"),
     "a speed below 0": (put(GENERATED, -1, *FIRST, "leg", "sog"), "sog=-1: must be a number from 0 to 100"),
@@ -394,7 +419,7 @@ JSON_BAD = {
     "a list as speed": (put(GENERATED, [1], *FIRST, "leg", "sog"), r"sog=\[1\]: must be a number"),
     "no course": (
         put(put(GENERATED, "del", *TARGET, "initial", "heading"), "del", *TARGET, "waypoints", 1),
-        "the key 'cog' is missing, and there is no waypoint ahead",
+        "the course is missing, and there is no waypoint ahead",
     ),
     "a title that is a number": (put(GENERATED, 7, "title"), "title=7: must be text of one line"),
     "two at one place": (
@@ -411,7 +436,10 @@ JSON_BAD = {
         "no ship on this bearing meets the own one",
     ),
     "encounters are text": (put(INPUT, "x", "encounters"), "encounters='x': must be a list of 1 to 1000"),
-    "an own ship without a course": (put(put(INPUT, "del", *OWN, "cog"), "del", *OWN, "heading"), "'cog' is missing"),
+    "an own ship without course": (
+        put(put(INPUT, "del", *OWN, "cog"), "del", *OWN, "heading"),
+        "the course is missing",
+    ),
     "no ships": (put(COLAV, [], "ship_list"), r"ship_list=\[\]: must be a list of 1 to 1000"),
     "ships are null": (put(COLAV, None, "ship_list"), "the key 'ship_list' is missing"),
     "a ship is a list": (put(COLAV, [], "ship_list", 0), r"ship_list\[0\]=\[\]: must be an object"),
@@ -446,18 +474,21 @@ TEXT_BAD = {
         XML.replace("commonOcean ", "commonRoad ").replace("/commonOcean", "/commonRoad"),
         "must be commonOcean",
     ),
-    "step.xml": (XML.replace('timeStepSize="10.0"', 'timeStepSize="0"'), "timeStepSize=0.0: must be above 0"),
+    "step.xml": (
+        XML.replace('timeStepSize="10.0"', 'timeStepSize="0"'),
+        "Size=0.0: must be a number from 1e-09",
+    ),
     "no_step.xml": (XML.replace('timeStepSize="10.0"', ""), "timeStepSize='': must be a number"),
-    "nobody.xml": ("<commonOcean timeStepSize='1'/>", "a planningProblem or a dynamicObstacle"),
-    "no_goal.xml": (re.sub("(?s)<goalState>.*</goalState>", "", XML), "a planning problem with a goalState"),
+    "nobody.xml": ("<commonOcean timeStepSize='1'/>", "a scenario with a vessel and at most"),
+    "no_goal.xml": (re.sub("(?s)<goalState>.*</goalState>", "", XML), "<goalState> is missing"),
     "no_state.xml": (re.sub("(?s)(<planning[^>]*>).*?<goalS", r"\1<goalS", XML), "<initialState> is missing"),
     "no_x.xml": (XML.replace("<x>0.0</x>", "", 1), "<x> is missing"),
-    "text.xml": (XML.replace("<x>400.0</x>", "<x>far</x>"), "x='far': must be a number up to"),
-    "nan.xml": (XML.replace("<x>400.0</x>", "<x>nan</x>"), "x='nan': must be a number up to"),
-    "huge.xml": (XML.replace("<x>400.0</x>", "<x>1e300</x>"), "must be a number up to 1e"),
+    "text.xml": (XML.replace("<x>400.0</x>", "<x>far</x>"), "x='far': must be a number from -1e+08"),
+    "nan.xml": (XML.replace("<x>400.0</x>", "<x>nan</x>"), "x=nan: must be a number from -1e+08"),
+    "huge.xml": (XML.replace("<x>400.0</x>", "<x>1e300</x>"), "must be a number from -1e+08 to 1e+08"),
     "digits.xml": (XML.replace("<x>400.0</x>", "<x>4_0</x>"), "x='4_0': must be a number"),
-    "radius.xml": (XML.replace("<radius>50.0<", "<radius>-1<"), "radius=-1.0: must be above 0"),
-    "astern.xml": (XML.replace("<exact>5.5<", "<exact>-5.5<"), "velocity=-5.5: must be at least 0"),
+    "radius.xml": (XML.replace("<radius>50.0<", "<radius>-1<"), "radius=-1.0: must be a number from 0"),
+    "astern.xml": (XML.replace("<exact>5.5<", "<exact>-5.5<"), "velocity.exact=-5.5: must be a number from 0 to 100"),
     "time.xml": (XML.replace("<exact>2<", "<exact>1<"), "must be increasing counts"),
     "half.xml": (XML.replace("<exact>2<", "<exact>1.5<"), "must be increasing counts"),
     "twice.xml": (XML.replace("<x>1000.0</x><y>-1000.0</y>", "<x>0</x><y>0</y>"), "two ships start at the same place"),

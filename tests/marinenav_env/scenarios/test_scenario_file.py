@@ -96,7 +96,7 @@ def test_what_is_written_reads_back_the_same(kind: str, tmp_path: Path) -> None:
 def test_boats_with_actuators_read_back_the_same(boat: str, tmp_path: Path) -> None:
     fleet = VesselConfig(nUV=(1.0, 2.0), actuators=ActuatorConfig(steering=("rudder", "azimuth"), lag=(0.1, 0.2)))
     vessel = fleet if boat == "a fleet" else read_vessel(boat)
-    simple = simple_episode([(1.0, 2.0, 3.0), (25.0, 26.0, 7.0)], [(9.0, 9.0), (8.0, 8.0)])
+    simple = simple_episode([(1.0, 2.0, 3.0), (25.0, 26.0, 6.0)], [(9.0, 9.0), (8.0, 8.0)])
     episode = replace(simple, world=replace(simple.world, vessel=vessel))
     write_scenarios(tmp_path / "boats.json", [episode])
     (again,) = read_scenarios(tmp_path / "boats.json")
@@ -110,7 +110,7 @@ def test_boats_with_actuators_read_back_the_same(boat: str, tmp_path: Path) -> N
 
 def test_values_shared_by_all_robots_are_written_for_each(tmp_path: Path) -> None:
     path = tmp_path / "scenarios.json"
-    episode = simple_episode([(1.0, 2.0, 3.0), (5.0, 6.0, 7.0)], [(9.0, 9.0), (8.0, 8.0)])
+    episode = simple_episode([(1.0, 2.0, 3.0), (5.0, 6.0, 2.0)], [(9.0, 9.0), (8.0, 8.0)])
     write_scenarios(path, [episode])
     robots = json.loads(path.read_text())[0]["robots"]
     assert robots["m"] == [400.0, 400.0] and robots["N"] == [10, 10]

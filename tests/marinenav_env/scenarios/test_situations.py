@@ -14,7 +14,6 @@ from marinenav_env.scenarios.situations import (
     Ship,
     Situation,
     count_turns,
-    first_course,
     scaled_episode,
     similarity_factors,
     situation_from_episode,
@@ -224,8 +223,6 @@ def test_courses_and_turns_of_waypoints():
     assert waypoints_ahead((0.0, 0.0), way) == way[2:] and waypoints_ahead((0.0, 0.0), way[:2]) == []
     back = [(0.0, 0.0), (100.0, 0.0), (50.0, 10.0)]
     assert waypoints_ahead((20.0, 0.0), back) == back[1:] and waypoints_ahead((70.0, 6.0), back[1:]) == back[2:]
-    assert first_course((0.0, 0.0), way[2:], None) == pytest.approx(0.5 * math.pi)
-    assert first_course((0.0, 0.0), [], 90.0) == pytest.approx(0.5 * math.pi)
     assert [count_turns(way[:end]) for end in (1, 2, 3, 4)] == [0, 0, 1, 2]
     assert count_turns([way[0], way[0], way[3]]) == 0
     assert count_turns([(0.0, 0.0), (5.0, 0.0), (9.0, 0.01)]) == 0

@@ -34,6 +34,13 @@ def test_what_could_block_or_is_too_large_is_refused(tmp_path: Path) -> None:
     assert "null" in refusal("a\0b")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_editors_of_windows_mark_their_encoding(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "some.json"
+    path.write_bytes('{"name": "Trøndelag"}\r\n'.encode(encoding))
+    assert files.read_json(path, "a test file") == {"name": "Trøndelag"}
+
+
 @pytest.mark.parametrize("content", [b"\xff", b"[1,", b"[" * 100_000, b'[{"a": 1, "b": 2, "a": 1}]'])
 def test_what_is_no_json_is_refused_in_a_sentence(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.json"
