@@ -432,3 +432,8 @@ class WorldConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "world")
+
+    @property
+    def control_step(self) -> float:
+        """Length of a control step (s)."""
+        return self.dt * self.substeps

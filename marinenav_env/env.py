@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from numbers import Integral
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +17,8 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.kernels import find_kernel
 from marinenav_env.pictures.rendering import DEFAULT_FPS, RENDER_MODES, Renderer
-from marinenav_env.runtime.execution import EAGER_EXECUTION, KernelName
+from marinenav_env.runtime.execution import EAGER_EXECUTION
 from marinenav_env.runtime.loop import copy_tensors
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import build_parameters
@@ -44,12 +43,12 @@ from marinenav_env.stepping.reset_pool import (
     first_entry_number,
     make_sampler,
     require_robots,
-    restore_tensors,
 )
 from marinenav_env.stepping.tensordicts import add_missing_entries, make_tensordict
 from marinenav_env.stepping.world import World
 from marinenav_env.support import plugins
 from marinenav_env.support.seeds import as_seed
+from marinenav_env.support.tensors import restore_tensors
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 
 Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
@@ -128,7 +127,7 @@ class MarineNavEnv(EnvBase):
         capture_step: whether to capture ``step_and_maybe_reset``, which collectors call, as a CUDA
             graph; without effect on a CPU. The next step then overwrites the tensors of
             ``world_state`` and ``outcome``; to change the state, assign a whole ``world_state``.
-        kernel: kernel of the step, compiled or triton, see runtime.execution.Execution.
+        world: class that computes steps: World, or kernels.triton_world.TritonWorld.
         check_actions: whether to check the values of actions.
 
     Raises:
@@ -156,7 +155,7 @@ class MarineNavEnv(EnvBase):
         total_envs: int | None = None,
         compile_step: bool = False,
         capture_step: bool = False,
-        kernel: str = "compiled",
+        world: type[World] = World,
         check_actions: bool = True,
     ) -> None:
         require(config is None or isinstance(config, WorldConfig), "config", config, "a WorldConfig")
@@ -178,7 +177,7 @@ class MarineNavEnv(EnvBase):
         count = num_envs if noise is None else len(noise.environment)
         require(count == num_envs, "noise", f"numbers of {count} environments", f"those of num_envs, {num_envs}")
         require(dtype in floats, "dtype", dtype, "torch.float32 or torch.float64")
-        require(kernel in get_args(KernelName), "kernel", kernel, " or ".join(get_args(KernelName)))
+        require(isinstance(world, type) and issubclass(world, World), "world", world, "World or a subclass of it")
         try:
             device = torch.device(device)
         except (RuntimeError, TypeError) as error:
@@ -186,7 +185,7 @@ class MarineNavEnv(EnvBase):
         super().__init__(device=device, batch_size=torch.Size([num_envs]))
         self.num_envs, self.dtype, self.continuous, self.flat = num_envs, dtype, continuous, flat
         self._renderer: Renderer | None = None
-        self._capture_step, self._kernel = capture_step, kernel
+        self._capture_step = capture_step
         self.config = config = config or WorldConfig()
         if not isinstance(source, Curriculum | Scenario):
             self.config = config_for_batch(config, source)
@@ -195,11 +194,10 @@ class MarineNavEnv(EnvBase):
         self._noise_given, self._total_envs = noise is not None, total_envs
         self._noise = noise or RandomSource.from_seed(0, num_envs, self._generator.device)
         none = torch.zeros(num_envs, dtype=torch.bool, device=self._generator.device)
-        # Kernels other than ``compiled`` start an episode wherever one has ended.
-        self._start_masks = (none, ~none) if kernel == "compiled" else None
+        self._start_masks = none, ~none
         self._first_entry_number = first_entry_number(source, self._noise, total_envs is not None)
         with self._convert_user_errors():
-            self._make_world(compile_step, episode_statistics, kernel)
+            self._make_world(world, compile_step, episode_statistics)
             pairs = None if continuous else self.num_discrete_actions
             self._actions = ActionChecks(pairs, self._generator.device, check_actions)
             self._set_seed(seed)
@@ -241,7 +239,7 @@ class MarineNavEnv(EnvBase):
                 raise
             raise ConfigError(f"{named}: failed in a world ({plugins.describe_error(error, modules)})") from error
 
-    def _make_world(self, compile_step: bool, statistics: bool, kernel: str) -> None:
+    def _make_world(self, make: type[World], compile_step: bool, statistics: bool) -> None:
         """Create what does not depend on the seed: the source of scenarios, the parameters and ``world``."""
         device, source, config = self._generator.device, self._scenarios, self.config
         self._source: Any
@@ -275,16 +273,7 @@ class MarineNavEnv(EnvBase):
                 self._varying = varying
                 spread = varying.max_vessel_factor
         self._all_constants = constants
-        is_covered = kernel == "compiled" or constants.extras is None
-        require(is_covered, "execution.kernel", kernel, "compiled with actuators, hull terms or thruster faults")
-        self.world = World(
-            config,
-            quantiles,
-            self.continuous,
-            compile_step,
-            statistics,
-            find_kernel(kernel, config),
-        )
+        self.world = make(config, quantiles, self.continuous, compile_step, statistics)
         self.world.entries = with_thrust_limits(self.world.entries, base, constants.extras, spread)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
@@ -312,8 +301,6 @@ class MarineNavEnv(EnvBase):
             self.reset_pool = FixedPool(
                 self._source, self._make_reset_state, env_numbers, self._total_envs or self.num_envs
             )
-        is_covered = self._kernel == "compiled" or self.reset_pool.states.scenario.behaviour is None
-        require(is_covered, "execution.kernel", self._kernel, "compiled with vessels that misbehave")
         require_thrusters(self.reset_pool.states.scenario, self._all_constants.extras)
         self._pool = WorldState(self.reset_pool.states, self._all_constants)
         # A new loop, since a captured one reads the memory of the old pool.
@@ -554,24 +541,21 @@ class MarineNavEnv(EnvBase):
 
     def new_episodes(self) -> NewEpisodes:
         """Return the states of the reset pool, with the index of the entry from which each next episode starts."""
-        _, all_allowed = self._start_masks or (None, None)
-        return NewEpisodes(self._pool, self.reset_pool.next_index(), all_allowed)
+        return NewEpisodes(self._pool, self.reset_pool.next_index(), self._start_masks[1])
 
     def placeholder_episodes(self, noise: RandomSource) -> NewEpisodes:
         """Return a placeholder for the result of ``new_episodes`` with which a step starts no episodes.
 
-        It has the same structure, so that the step runs the same compiled code. With a kernel other than ``compiled``,
-        episodes start nevertheless.
+        It has the same structure, so that the step runs the same compiled code.
 
         Args:
             noise: random source of the noise of that step.
         """
-        none, _ = self._start_masks or (None, None)
         entry = self.reset_pool.next_index()
         if isinstance(entry, RandomSource):
             # The compiled code requires that noise and entry share these tensors.
             entry = entry._replace(seed=noise.seed, environment=noise.environment)
-        return NewEpisodes(self._pool, entry, none)
+        return NewEpisodes(self._pool, entry, self._start_masks[0])
 
     def _start_episodes(self, done: Tensor) -> None:
         """Start new episodes where ``done`` [E, 1] is true."""

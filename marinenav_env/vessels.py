@@ -593,7 +593,7 @@ def describe_vessel(world: WorldConfig, levels: tuple[Level, ...] = ()) -> list[
         "map": f"{area.width:g} x {area.height:g} m, obstacles of {shown(area.obs_r_range)} m, "
         f"{area.clear_r:g} m between starts",
         "start to goal": f"at least {', '.join(f'{distance:g}' for distance in distances)} m" if distances else "",
-        "control step": f"{world.dt * world.substeps:g} s",
+        "control step": f"{world.control_step:g} s",
         "reward of a step": f"{world.reward.timestep_penalty:g}",
     }
     return [f"{name}: {text}" for name, text in lines.items() if text]

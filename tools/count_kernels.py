@@ -2,7 +2,7 @@
 
     python -m tools.count_kernels                                # every agent
     python -m tools.count_kernels --agents AC-IQN --registers    # also compile for sm_90
-    python -m tools.count_kernels execution.precision=bf16 --agents DQN --code folder
+    python -m tools.count_kernels trainer.precision=bf16 --agents DQN --code folder
 
 The training loop runs on the fake GPU of the tests. Inductor generates its code as for an H200: every launch of a
 generated kernel, every library call and every operator outside of generated code counts as one. A library may launch a

@@ -39,7 +39,7 @@ WORLD_CONFIG = WorldConfig()
 """Default world, which the figures show."""
 VESSEL_CONFIG = WORLD_CONFIG.vessel
 """Default vessel."""
-STEP_DURATION = WORLD_CONFIG.dt * WORLD_CONFIG.substeps
+STEP_DURATION = WORLD_CONFIG.control_step
 """Length of a control step (s)."""
 DRAWN_POLICY = "pretrained/rainbow"
 """Policy whose reward is drawn next to that of the baseline ``straight``."""

@@ -140,7 +140,7 @@ def capture_steps(args: argparse.Namespace) -> list[Step]:
         bench_step(args, "world", 100, modes),
         bench_step(args, "collect", 100, modes),
         bench_step(args, "update", 150, modes),
-        bench_step(args, "update", 90, modes, "execution.precision=bf16"),
+        bench_step(args, "update", 90, modes, "trainer.precision=bf16"),
         bench_step(args, "loop", 80, modes),
         *triton,
         bench_step(args, "growth", 120, modes),

@@ -194,7 +194,7 @@ def policy_lines(_: Sequence[str]) -> Iterator[Line]:
         suite = make_scenario_set("paper", world)
         outcomes, _ = run_set(Contender.from_loaded(loaded), suite, world, ActingOptions(), torch.device("cpu"))
         # Times are sums of whole steps over robots.
-        steps = (outcomes.time * outcomes.robots / (world.dt * world.substeps)).round()
+        steps = (outcomes.time * outcomes.robots / world.control_step).round()
         flags = (outcomes.level, outcomes.success, outcomes.collision, outcomes.robots_arrived, steps)
         report = outcomes.report()
         yield (

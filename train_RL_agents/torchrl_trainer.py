@@ -93,15 +93,14 @@ class TorchRLTrainer:
             self.device, self._rank_config = ranks.rank_device(config.execution.device), ranks.rank_config(config)
             if ranks.is_main:
                 run.begin()
-        execution = config.execution
-        threads = ranks.num_threads(execution.threads)
-        set_up_process(self.device, threads, execution.precision, execution.tf32)
+        threads = ranks.num_threads(config.execution.threads)
+        set_up_process(self.device, threads, config.trainer.precision, config.trainer.tf32)
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
         self._checked_at, self._rewinds = 0, 0
         self._slowdown, self._learned_before = SlowdownDetector(self._advice(threads)), False
         self._saved_at: int | None = None
         self._unsaved = self.asked_to_save = False
-        if execution.compile:
+        if config.execution.compile:
             shield_compilers()
         self.clock = PhaseTimer(self._on_first_pass)
         quiet = quiet or not ranks.is_main

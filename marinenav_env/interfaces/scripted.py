@@ -27,7 +27,7 @@ def idle_actions(self_state: Tensor, env: MarineNavEnv) -> Tensor:
 
 def straight_actions(self_state: Tensor, env: MarineNavEnv) -> Tensor:
     """Return actions [E, R, 2] that steer straight to the goal, without avoidance; ``self_state`` is [E, R, 7]."""
-    seconds, scale = env.config.dt * env.config.substeps, env.config.scenario
+    seconds, scale = env.config.control_step, env.config.scenario
     controller = ThrustController.from_parameters(env.constants, seconds, scale.time_scale)
     return controller(self_state, velocity_to_goal(self_state, CRUISE_SPEED * scale.speed_scale))
 

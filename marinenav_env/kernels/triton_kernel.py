@@ -4,9 +4,8 @@ A program computes a block of environments, with one lane (GPU thread) per robot
 Lanes exchange poses and endings through memory, with a barrier between writing and reading. The docstrings name the
 function that computes the same with PyTorch's operators.
 
-``inputs``, ``numbers`` and ``result`` are tuples of pointers, see kernels.triton_operator. ``place`` holds
-the robot of a lane and its memory offsets (see _locate_lane), ``sizes`` the sizes E, R, M, C and width (see
-kernel).
+``inputs``, ``numbers`` and ``result`` are tuples of pointers, see kernels.triton_world. ``place`` holds the robot of a
+lane and its memory offsets (see _locate_lane), ``sizes`` the sizes E, R, M and C (see step_kernel).
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, assignment, misc"
@@ -32,44 +31,38 @@ from marinenav_env.kernels.triton_math import (
     wrap_to_pi,
     wrap_to_two_pi,
 )
-from marinenav_env.kernels.triton_reward import role_terms, step_reward
-from marinenav_env.kernels.triton_weather import delayed, is_missed, miss_probability, weather_force
 
 _NAN = tl.constexpr(tl.PropagateNan.ALL)
 _PERCEPTION = tl.constexpr(1)
 """Philox stream of the perception noise, as raw 32-bit words: 4 * purpose (0) + kind (1); see philox.RandomSource."""
 
 
-# Motion -----------------------------------------------------------------------------------------
-
-
 @triton.jit
-def _thrust_rates(
-    inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS: tl.constexpr
-):
+def _thrust_rates(inputs, numbers, place, num_left, num_right, CONTINUOUS: tl.constexpr):
     """Return the left and right thrust rate (N/s), like thrust_rates_of_commands or thrust_rates_of_indices."""
+    _valid, _robot, _e, offset, stride = place
     if CONTINUOUS:
-        most = tl.load(numbers.max_thrust_rate + parameter)
+        most = tl.load(numbers.max_thrust_rate)
         left = tl.clamp(tl.load(inputs.action + offset), -1.0, 1.0, _NAN) * most
         right = tl.clamp(tl.load(inputs.action + offset + stride), -1.0, 1.0, _NAN) * most
     else:
         index = tl.load(inputs.action + offset).to(tl.int32)
         index = tl.minimum(tl.maximum(index, 0), num_left * num_right - 1)
-        left = tl.load(inputs.left_thrust_change + (index // num_right) * width + column)
-        right = tl.load(inputs.right_thrust_change + (index % num_right) * width + column)
+        left = tl.load(inputs.left_thrust_change + index // num_right)
+        right = tl.load(inputs.right_thrust_change + index % num_right)
     return left, right
 
 
 @triton.jit
-def _thruster_forces(left, right, inputs, numbers, offset, stride, parameter):
+def _thruster_forces(left, right, inputs, numbers, offset, stride):
     """Return surge force, sway force and yaw moment of the thrusters (N, N, N m), like dynamics.thruster_forces."""
     left_angle = tl.load(inputs.thruster_angle + offset)
     right_angle = tl.load(inputs.thruster_angle + offset + stride)
     left_along, right_along = left * tl.cos(left_angle), right * tl.cos(right_angle)
     surge = left_along + right_along
     sway = left * tl.sin(left_angle) + right * tl.sin(right_angle)
-    wide = 0.5 * tl.load(numbers.width + parameter) * (left_along - right_along)
-    return surge, sway, wide - 0.5 * tl.load(numbers.length + parameter) * sway
+    wide = 0.5 * tl.load(numbers.width) * (left_along - right_along)
+    return surge, sway, wide - 0.5 * tl.load(numbers.length) * sway
 
 
 @triton.jit
@@ -129,23 +122,20 @@ def _integrate(inputs, pose, water, tau, hull, radius, dt, substeps, e, E, C):
     return x, y, wrap_to_two_pi(theta), wx, wy, r, gx, gy, gr
 
 
-# Perception -------------------------------------------------------------------------------------
-
-
 @triton.jit
-def _load_object(number, inputs, numbers, result, e, E, R, M, column, width):
+def _load_object(number, inputs, numbers, result, e, sizes):
     """Return x, y, velocity, detected and collision radius, existence of an object, like perception._true_objects."""
+    E, R, M, _C = sizes
     is_robot = number < R
     robot = number * E + e
-    vessel = number * width + column
     obstacle = (number - R) * E + e
 
     x = tl.load(result.new_pose + robot, mask=is_robot, other=0.0)
     y = tl.load(result.new_pose + robot + R * E, mask=is_robot, other=0.0)
     vx = tl.load(result.new_velocity_ground + robot, mask=is_robot, other=0.0)
     vy = tl.load(result.new_velocity_ground + robot + R * E, mask=is_robot, other=0.0)
-    measured = tl.load(numbers.detect_radius + vessel, mask=is_robot, other=0.0)
-    touching = tl.load(numbers.radius + vessel, mask=is_robot, other=0.0)
+    measured = tl.where(is_robot, tl.load(numbers.detect_radius), 0.0)
+    touching = tl.where(is_robot, tl.load(numbers.radius), 0.0)
     exists = tl.load(inputs.active + robot, mask=is_robot, other=0)
 
     is_obstacle = number >= R
@@ -168,26 +158,26 @@ def _draw_noise(number, robot, inputs, e, R):
 
 
 @triton.jit
-def _look_up_quantile(quantiles, points, row, uniform):
-    """Read a quantile table by linear interpolation, like perception.look_up_quantile."""
+def _look_up_quantile(table, uniform):
+    """Read a table (pointer, number of points) by linear interpolation, like perception.look_up_quantile."""
+    quantiles, points = table
     position = uniform * (points - 1)
     lower = tl.minimum(position.to(tl.int32), points - 2)
-    place = quantiles + row.to(tl.int32) * points + lower
-    low, high = tl.load(place), tl.load(place + 1)
+    low, high = tl.load(quantiles + lower), tl.load(quantiles + lower + 1)
     return low + (position - lower) * (high - low)
 
 
 @triton.jit
-def _measure(seen, noise, x, y, cos, sin, numbers, quantiles, points, parameter):
-    """Return an object as a robot measures it, in the robot's body frame, like perception._measure."""
-    pos_std, vel_std = tl.load(numbers.pos_std + parameter), tl.load(numbers.vel_std + parameter)
+def _measure(seen, noise, place, numbers, table):
+    """Return an object as a robot at a place (x, y, cos, sin) measures it in its frame, like perception._measure."""
+    x, y, cos, sin = place
+    pos_std, vel_std = tl.load(numbers.pos_std), tl.load(numbers.vel_std)
     dx = seen[0] - x + pos_std * noise[0]
     dy = seen[1] - y + pos_std * noise[1]
     vx = seen[2] + vel_std * noise[2]
     vy = seen[3] + vel_std * noise[3]
-    row = tl.load(numbers.table_row + parameter)
-    turn = _look_up_quantile(quantiles, points, row, noise[4])
-    ratio = tl.load(numbers.r_mean_ratio + parameter)
+    turn = _look_up_quantile(table, noise[4])
+    ratio = tl.load(numbers.r_mean_ratio)
     dx, dy = to_body_frame(dx, dy, cos, sin)
     vx, vy = to_body_frame(vx, vy, cos, sin)
     return dx, dy, vx, vy, seen[4] * (ratio + (1.0 - ratio) * (turn / PI))
@@ -210,29 +200,13 @@ def _insert_nearest(gaps, nearest, gap, number, K: tl.constexpr):
     return new_gaps, new_nearest
 
 
-# Rules of the sea -------------------------------------------------------------------------------
-
-
 @triton.jit
 def _required_turn(seen, u, v, own_radius, zones):
     """Return whether a COLREGs rule applies to one object, and the turn angle (rad), like colregs.required_turn."""
     px, py, vx, vy, radius = seen
-    (
-        min_speed,
-        x_low,
-        x_high,
-        y_low,
-        y_high,
-        corner_y,
-        slope,
-        course_low,
-        course_high,
-        ahead_low,
-        ahead_high,
-        half_width,
-        reciprocal,
-        clearance,
-    ) = zones
+    min_speed, x_low, x_high, y_low, y_high = zones[:5]
+    corner_y, slope, course_low, course_high = zones[5:9]
+    ahead_low, ahead_high, half_width, reciprocal, clearance = zones[9:]
     own_speed, other_speed = length(u, v), length(vx, vy)
     fast = (own_speed >= min_speed) & (other_speed >= min_speed)
 
@@ -256,78 +230,32 @@ def _required_turn(seen, u, v, own_radius, zones):
     return fast & (crossing | head_on) & outside & (angle > 0.0), angle
 
 
-# The step ---------------------------------------------------------------------------------------
-
-
 @triton.jit
-def _locate_lane(E, R, width, envs, LANES: tl.constexpr):
-    """Return the robot of every lane and its memory offsets, as the tuple ``place``.
-
-    Its elements: whether the lane stores results, robot, environment, offset in [R, E], stride between
-    the components of a vector, offset of the parameters in [R, width], and column in [..., width].
-    """
+def _locate_lane(E, R, envs, LANES: tl.constexpr):
+    """Return whether a lane stores results, its robot and environment, offset and stride of vectors in [n, R, E]."""
     lane = tl.arange(0, LANES)
     environment = tl.program_id(0) * envs + lane % envs
     valid = (lane // envs < R) & (environment < E)
     # Lanes beyond the last robot or environment repeat another lane's robot and store nothing.
     robot, e = tl.minimum(lane // envs, R - 1), tl.minimum(environment, E - 1)
-    column = tl.minimum(e, width - 1)
-    return valid, robot, e, robot * E + e, R * E, robot * width + column, column
+    return valid, robot, e, robot * E + e, R * E
 
 
 @triton.jit
-def _move_robots(
-    inputs,
-    hull,
-    numbers,
-    result,
-    place,
-    sizes,
-    num_left,
-    num_right,
-    dt,
-    substeps,
-    active,
-    controlled,
-    CONTINUOUS: tl.constexpr,
-    SCRIPTED: tl.constexpr,
-    WEATHER: tl.constexpr,
-):
+def _move_robots(inputs, hull, numbers, result, place, sizes, commands, dt, substeps, active, CONTINUOUS: tl.constexpr):
     """Store and return pose, velocity over ground and thrust after the step, like dynamics.move_ideal_vessels."""
-    valid, _robot, e, offset, stride, parameter, column = place
-    E, _R, _M, C, width = sizes
-    rates = _thrust_rates(inputs, numbers, offset, stride, parameter, column, width, num_left, num_right, CONTINUOUS)
-    zero = tl.zeros_like(rates[0])
-    rates = where_vector(controlled, rates, (zero, zero))
-    if WEATHER:
-        rates = delayed(rates, inputs, result, place, width)
-    low, high = tl.load(numbers.min_thrust + parameter), tl.load(numbers.max_thrust + parameter)
+    valid, _robot, e, offset, stride = place
+    E, _R, _M, C = sizes
+    rates = _thrust_rates(inputs, numbers, place, commands[0], commands[1], CONTINUOUS)
+    low, high = tl.load(numbers.min_thrust), tl.load(numbers.max_thrust)
     old_thrust = load_vector(inputs.thrust, offset, stride, 2)
     left = tl.clamp(old_thrust[0] + dt * substeps * rates[0], low, high, _NAN)
     right = tl.clamp(old_thrust[1] + dt * substeps * rates[1], low, high, _NAN)
-    tau = _thruster_forces(left, right, inputs, numbers, offset, stride, parameter)
-    if WEATHER:
-        seconds = tl.load(inputs.steps + e).to(tl.float32) * (dt * substeps)
-        mass = tl.load(hull[0] + parameter)
-        force = weather_force(seconds, mass, inputs, numbers, place, width)
-        if SCRIPTED:
-            force = where_vector(controlled, force, (zero, zero, zero))
-        tau = tau[0] + force[0], tau[1] + force[1], tau[2] + force[2]
+    tau = _thruster_forces(left, right, inputs, numbers, offset, stride)
     pose = load_vector(inputs.pose, offset, stride, 3)
     water = load_vector(inputs.velocity_water, offset, stride, 3)
-    new = _integrate(
-        inputs,
-        pose,
-        water,
-        tau,
-        [tl.load(pointer + parameter) for pointer in hull],
-        tl.load(numbers.core_radius + parameter),
-        dt,
-        substeps,
-        e,
-        E,
-        C,
-    )
+    coefficients, radius = [tl.load(pointer) for pointer in hull], tl.load(numbers.core_radius)
+    new = _integrate(inputs, pose, water, tau, coefficients, radius, dt, substeps, e, E, C)
     pose = where_vector(active, new[0:3], pose)
     ground = where_vector(active, new[6:9], load_vector(inputs.velocity_ground, offset, stride, 3))
     thrust = where_vector(active, (left, right), old_thrust)
@@ -339,99 +267,58 @@ def _move_robots(
 
 
 @triton.jit
-def _perceive(
-    pose,
-    cos,
-    sin,
-    active,
-    inputs,
-    numbers,
-    quantiles,
-    points,
-    result,
-    place,
-    sizes,
-    LANES: tl.constexpr,
-    K: tl.constexpr,
-    WEATHER: tl.constexpr,
-):
+def _perceive(eye, active, inputs, numbers, table, result, place, sizes, LANES: tl.constexpr, K: tl.constexpr):
     """Return nearest objects, number of filled slots and contact, like perception.observe and contact.in_contact."""
-    _valid, robot, e, _offset, _stride, parameter, column = place
-    E, R, M, _C, width = sizes
-    x, y, _theta = pose
-    reach, view = tl.load(numbers.range + parameter), 0.5 * tl.load(numbers.angle + parameter)
-    radius = tl.load(numbers.radius + parameter)
+    _valid, robot, e, _offset, _stride = place
+    _E, R, M, _C = sizes
+    reach, view = tl.load(numbers.range), 0.5 * tl.load(numbers.angle)
+    radius = tl.load(numbers.radius)
     touching, count = active & ~active, tl.zeros_like(robot)
-    if WEATHER:
-        chance = miss_probability(inputs, column, width)
     gaps, nearest = (), ()
     for _ in tl.static_range(K):
         gaps = gaps + (tl.full([LANES], float("inf"), tl.float32),)
         nearest = nearest + (tl.zeros_like(robot),)
     for i in range(M):
         number = tl.zeros_like(robot) + i
-        other = _load_object(number, inputs, numbers, result, e, E, R, M, column, width)
+        other = _load_object(number, inputs, numbers, result, e, sizes)
         noise = _draw_noise(number, robot, inputs, e, R)
-        sx, sy, _svx, _svy, sr = _measure(other, noise, x, y, cos, sin, numbers, quantiles, points, parameter)
+        sx, sy, _svx, _svy, sr = _measure(other, noise, eye, numbers, table)
         exists = active & other[6] & (number != robot)
-        dx, dy, apart = other[0] - x, other[1] - y, other[5] + radius
+        dx, dy, apart = other[0] - eye[0], other[1] - eye[1], other[5] + radius
         touching = touching | (exists & (dx * dx + dy * dy <= apart * apart))
         distance = length(sx, sy)
         seen = exists & (distance <= reach + sr) & (tl.abs(atan2(sy, sx)) <= view)
-        if WEATHER:
-            seen = seen & ~is_missed(number, robot, chance, inputs, e, R, M)
         count += seen.to(tl.int32)
         gap = tl.where(seen, distance - sr, float("inf"))
         gaps, nearest = _insert_nearest(gaps, nearest, gap, number, K)
-    count = tl.minimum(count, tl.load(numbers.max_objects + parameter).to(tl.int32))
+    count = tl.minimum(count, tl.load(numbers.max_objects).to(tl.int32))
     return nearest, count, touching
 
 
 @triton.jit
 def _own_state(pose, cos, sin, ground, thrust, goal, active, result, place):
     """Store and return the own state of active robots, and zeros for the others, like perception.own_state."""
-    valid, _robot, _e, offset, stride, _parameter, _column = place
+    valid, _robot, _e, offset, stride = place
     goal_x, goal_y = to_body_frame(goal[0] - pose[0], goal[1] - pose[1], cos, sin)
     u, v = to_body_frame(ground[0], ground[1], cos, sin)
-    state = (goal_x, goal_y, u, v, ground[2], thrust[0], thrust[1])
-    zero = tl.zeros_like(u)
-    empty = (zero, zero, zero, zero, zero, zero, zero)
-    state = where_vector(active, state, empty)
+    state, zero = (goal_x, goal_y, u, v, ground[2], thrust[0], thrust[1]), tl.zeros_like(u)
+    state = where_vector(active, state, (zero, zero, zero, zero, zero, zero, zero))
     store_vector(result.self_state, offset, stride, valid, state)
     return state
 
 
 @triton.jit
-def _fill_slots(
-    nearest,
-    count,
-    pose,
-    cos,
-    sin,
-    u,
-    v,
-    zones,
-    inputs,
-    numbers,
-    quantiles,
-    points,
-    result,
-    place,
-    sizes,
-    K: tl.constexpr,
-):
+def _fill_slots(nearest, count, eye, u, v, zones, inputs, numbers, table, result, place, sizes, K: tl.constexpr):
     """Measure the nearest objects again, store them in slots, and return the turn (rad) of colregs.required_turn."""
-    valid, robot, e, offset, stride, parameter, column = place
-    E, R, M, _C, width = sizes
-    x, y, _theta = pose
-    radius, zero = tl.load(numbers.radius + parameter), tl.zeros_like(u)
+    valid, robot, e, offset, stride = place
+    radius, zero = tl.load(numbers.radius), tl.zeros_like(u)
     colregs, phi = count < 0, zero
     for slot in range(K):
         number = nearest[0]
         nearest = nearest[1:] + (number,)
-        other = _load_object(number, inputs, numbers, result, e, E, R, M, column, width)
-        noise = _draw_noise(number, robot, inputs, e, R)
-        seen = _measure(other, noise, x, y, cos, sin, numbers, quantiles, points, parameter)
+        other = _load_object(number, inputs, numbers, result, e, sizes)
+        noise = _draw_noise(number, robot, inputs, e, sizes[1])
+        seen = _measure(other, noise, eye, numbers, table)
         kept, start = slot < count, slot * stride + offset
         values = where_vector(kept, seen, (zero, zero, zero, zero, zero))
         store_vector(result.objects_state, start, K * stride, valid, values)
@@ -446,12 +333,21 @@ def _fill_slots(
 
 
 @triton.jit
-def _end_robots(collided, arrived, active, present, inputs, result, place):
+def _reward(before, after, phi, collided, arrived, numbers):
+    """Return the reward from distances to the goal before and after (m) and turn (rad), like reward.published_terms."""
+    event = tl.where(arrived, tl.load(numbers.goal_reward), 0.0)
+    event = tl.where(collided, tl.load(numbers.collision_penalty), event)
+    shaping = tl.load(numbers.timestep_penalty) + (before - after)
+    return shaping + tl.load(numbers.COLREGs_penalty) * phi + event
+
+
+@triton.jit
+def _end_robots(collided, arrived, active, inputs, result, place):
     """Store the endings of robots and return which robots are terminated, like endings.compute_endings."""
-    valid, _robot, _e, offset, _stride, _parameter, _column = place
+    valid, _robot, _e, offset, _stride = place
     has_collided = tl.load(inputs.collided + offset) | collided
     has_arrived = tl.load(inputs.arrived + offset) | arrived
-    terminated = has_collided | has_arrived | ~present
+    terminated = has_collided | has_arrived | ~tl.load(inputs.robot_mask + offset)
     tl.store(result.new_collided + offset, has_collided, mask=valid)
     tl.store(result.new_arrived + offset, has_arrived, mask=valid)
     tl.store(result.new_active + offset, active & ~collided & ~arrived, mask=valid)
@@ -462,8 +358,8 @@ def _end_robots(collided, arrived, active, present, inputs, result, place):
 @triton.jit
 def _end_episodes(terminated, max_steps, inputs, result, place, sizes, ENDS_AT_FIRST_COLLISION: tl.constexpr):
     """Store the endings of episodes and return which episodes are over, like endings.compute_endings."""
-    valid, robot, e, offset, _stride, _parameter, _column = place
-    E, R, _M, _C, _width = sizes
+    valid, robot, e, offset, _stride = place
+    E, R, _M, _C = sizes
     over, any_collided = robot >= 0, robot < 0
     for i in range(R):
         over = over & tl.load(result.terminated + i * E + e)
@@ -482,16 +378,16 @@ def _end_episodes(terminated, max_steps, inputs, result, place, sizes, ENDS_AT_F
 
 @triton.jit
 def _start_episodes(done, starts, place, sizes):
-    """Start new episodes where the old ones are over, like scenarios.reset.reset_environments.
+    """Start new episodes where the old ones are over and may be, like scenarios.reset.reset_environments.
 
     Tensors are [rows, E], in the pool [rows, entries]. Results of this step have a multiple of R
     rows, of which every R-th belongs to the same robot, or a single row, which the first robot's lane
     stores. Each lane therefore reads only what it has stored itself, and no barrier is needed.
     """
-    valid, robot, e, _offset, _stride, _parameter, _column = place
-    E, R, _M, _C, _width = sizes
-    following, latest, pool, rows, entries, index = starts
-    entry = tl.load(index + e).to(tl.int32)
+    valid, robot, e, _offset, _stride = place
+    E, R, _M, _C = sizes
+    following, latest, pool, rows, entries, index, allowed = starts
+    entry, done = tl.load(index + e).to(tl.int32), done & tl.load(allowed + e)
     for i in tl.static_range(len(following)):
         for start in range(0, rows[i], R):
             row = start + robot
@@ -503,148 +399,50 @@ def _start_episodes(done, starts, place, sizes):
 
 @triton.jit
 def step_kernel(
-    inputs,
-    hull,
-    numbers,
-    quantiles,
-    result,
-    zones,
-    penalties,
-    dt,
-    substeps,
-    max_steps,
-    E,
-    R,
-    M,
-    C,
-    width,
-    points,
-    num_left,
-    num_right,
-    envs,
-    starts,
-    LANES: tl.constexpr,
-    K: tl.constexpr,
-    CONTINUOUS: tl.constexpr,
-    SCRIPTED: tl.constexpr,
-    ENDS_AT_FIRST_COLLISION: tl.constexpr,
-    BY_ROLE: tl.constexpr,
-    WEATHER: tl.constexpr,
-    STARTS: tl.constexpr,
-):
+    inputs, hull, numbers, quantiles, result, zones, time, sizes, points, commands, envs, starts,
+    LANES: tl.constexpr, K: tl.constexpr,
+    CONTINUOUS: tl.constexpr, ENDS_AT_FIRST_COLLISION: tl.constexpr, STARTS: tl.constexpr,
+):  # fmt: skip
     """Compute a control step, like World.advance, and start new episodes if STARTS is true.
 
-    Tensors are in memory with their dimensions reversed, environments innermost; parameters are [R, width].
+    Tensors are in memory with their dimensions reversed, environments innermost.
 
-    The arguments are:
-
-    - inputs, numbers, result: named tuples of pointers: triton_operator._Inputs, _Parameters, StepResult.
-    - hull: pointers to the parameters triton_operator.HULL_FIELDS.
-    - quantiles, points: von Mises quantile table, and the number of points of its rows.
-    - zones, penalties: numbers of triton_world._zones and triton_world._penalties.
-    - dt, substeps, max_steps: length of a substep (s), substeps of a step, largest number of steps of an episode.
-    - E, R, M, C: numbers of environments, of robots, of robots and obstacles, and of vortex cores.
-    - width: number of environments with parameters of their own, E, or 1 if the parameters are shared.
-    - num_left, num_right: numbers of thrust rates of discrete actions.
-    - envs: number of environments per program.
-    - starts: tensors and sizes of the start of new episodes, triton_operator._EpisodeStarts.
-    - LANES, K: numbers of lanes of a program and of object slots.
-    - CONTINUOUS, SCRIPTED, ENDS_AT_FIRST_COLLISION, BY_ROLE, WEATHER: see triton_operator.FLAG_NAMES.
-    - STARTS: whether to start new episodes.
+    - inputs, numbers, result, hull: pointers, see triton_world; quantiles, points: quantile table of the radius noise.
+    - zones: numbers of triton_world._zones; commands: numbers of left and right thrust rates of discrete actions.
+    - time: length of a substep (s), substeps of a step, largest number of steps of an episode.
+    - sizes: numbers E of environments, R of robots, M of robots and obstacles, and C of vortex cores.
+    - envs, LANES, K: numbers of environments and of lanes of a program, and of object slots.
+    - starts: tensors and sizes of the start of new episodes, triton_world._EpisodeStarts.
     """
-    place, sizes = _locate_lane(E, R, width, envs, LANES), (E, R, M, C, width)
-    valid, _robot, _e, offset, stride, parameter, _column = place
+    dt, substeps, max_steps = time
+    place, table = _locate_lane(sizes[0], sizes[1], envs, LANES), (quantiles, points)
+    valid, _robot, _e, offset, stride = place
     active = tl.load(inputs.active + offset)
-    present, controlled = tl.load(inputs.robot_mask + offset), active
-    if SCRIPTED:
-        present = present & ~tl.load(inputs.scripted + offset)
-        controlled = active & present
     old_position, goal = load_vector(inputs.pose, offset, stride, 2), load_vector(inputs.goal, offset, stride, 2)
     before = length(goal[0] - old_position[0], goal[1] - old_position[1])
 
     pose, ground, thrust = _move_robots(
-        inputs,
-        hull,
-        numbers,
-        result,
-        place,
-        sizes,
-        num_left,
-        num_right,
-        dt,
-        substeps,
-        active,
-        controlled,
-        CONTINUOUS,
-        SCRIPTED,
-        WEATHER,
+        inputs, hull, numbers, result, place, sizes, commands, dt, substeps, active, CONTINUOUS
     )
     tl.debug_barrier()  # the poses and velocities of other lanes are read from here on
 
     cos, sin = tl.cos(pose[2]), tl.sin(pose[2])
-    nearest, count, touching = _perceive(
-        pose,
-        cos,
-        sin,
-        active,
-        inputs,
-        numbers,
-        quantiles,
-        points,
-        result,
-        place,
-        sizes,
-        LANES,
-        K,
-        WEATHER,
-    )
-    own_state = _own_state(pose, cos, sin, ground, thrust, goal, active, result, place)
-    phi = _fill_slots(
-        nearest,
-        count,
-        pose,
-        cos,
-        sin,
-        own_state[2],
-        own_state[3],
-        zones,
-        inputs,
-        numbers,
-        quantiles,
-        points,
-        result,
-        place,
-        sizes,
-        K,
-    )
+    eye = pose[0], pose[1], cos, sin
+    nearest, count, touching = _perceive(eye, active, inputs, numbers, table, result, place, sizes, LANES, K)
+    own = _own_state(pose, cos, sin, ground, thrust, goal, active, result, place)
+    phi = _fill_slots(nearest, count, eye, own[2], own[3], zones, inputs, numbers, table, result, place, sizes, K)
 
     after = length(goal[0] - pose[0], goal[1] - pose[1])
-    collided = touching & controlled
-    arrived = (after <= tl.load(numbers.goal_distance + parameter)) & active & ~collided
-    reward = step_reward(before, after, phi, collided, arrived, numbers, parameter)
-    if BY_ROLE:
-        reward += role_terms(
-            pose,
-            cos,
-            sin,
-            ground,
-            goal,
-            count,
-            active,
-            penalties,
-            inputs,
-            numbers,
-            result,
-            place,
-            sizes,
-        )
-    tl.store(result.reward + offset, tl.where(controlled, reward, 0.0), mask=valid)
+    collided = touching & active
+    arrived = (after <= tl.load(numbers.goal_distance)) & active & ~collided
+    reward = _reward(before, after, phi, collided, arrived, numbers)
+    tl.store(result.reward + offset, tl.where(active, reward, 0.0), mask=valid)
     tl.store(result.collided + offset, collided, mask=valid)
     tl.store(result.arrived + offset, arrived, mask=valid)
-    energy = tl.load(numbers.power_coefficient + parameter) * (tl.abs(thrust[0]) + tl.abs(thrust[1]))
+    energy = tl.load(numbers.power_coefficient) * (tl.abs(thrust[0]) + tl.abs(thrust[1]))
     tl.store(result.energy + offset, tl.where(active, energy * (dt * substeps), 0.0), mask=valid)
 
-    terminated = _end_robots(collided, arrived, active, present, inputs, result, place)
+    terminated = _end_robots(collided, arrived, active, inputs, result, place)
     tl.debug_barrier()  # the flags of other lanes are read from here on
     done = _end_episodes(terminated, max_steps, inputs, result, place, sizes, ENDS_AT_FIRST_COLLISION)
     if STARTS:

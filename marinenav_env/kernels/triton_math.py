@@ -97,13 +97,7 @@ def to_body_frame(x, y, cos, sin):
 
 @triton.jit
 def philox_words(source, number, use):
-    """Draw four words of 32 bits, like philox.RandomSource.words.
-
-    Args:
-        source: pointers to seed, environment and step of a RandomSource, and the lane's environment.
-        number: index of the Philox call, int32.
-        use: Philox stream of the numbers, 4 * purpose + kind.
-    """
+    """Draw four words of a stream, like philox.RandomSource.words; ``source`` ends with the lane's environment."""
     seed, environment, step, e = source
     return tl.philox_impl(
         number.to(tl.uint32),

@@ -1,11 +1,12 @@
-"""Step of the world by one Triton kernel, with the same random numbers as ``World`` and equal results up to rounding.
+"""The published world with a control step by one Triton kernel, as a ``World`` that MarineNavEnv is given.
 
-It runs in float32, on a GPU or in Triton's interpreter. It does not support sensors other than perception, rewards
-supplied by the user, a penalty for broken duties, actuators or hull terms, and vessels that misbehave.
+The custom operator ``world_step`` launches the kernel (kernels.triton_kernel), and can be part of compiled code.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,212 +15,233 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig, WorldConfig
-from marinenav_env.kernels.triton_operator import (
-    COMMAND_FIELDS,
-    HULL_FIELDS,
-    OBSERVATION_FIELDS,
-    OUTCOME_FIELDS,
-    REWARD_FIELDS,
-    SCENARIO_FIELDS,
-    SENSOR_FIELDS,
-    SOURCE_FIELDS,
-    STATE_FIELDS,
-    VESSEL_FIELDS,
-    StepResult,
-    world_step,
-)
-from marinenav_env.rules.episode_statistics import update_statistics
-from marinenav_env.rules.reward import (
-    RewardInputs,
-    goal_distance,
-    reward_and_terms,
-    role_term_names,
-)
+from marinenav_env.kernels.triton_kernel import step_kernel
+from marinenav_env.rules.reward import role_term_names
 from marinenav_env.runtime.layout import env_first, env_last, environments_innermost
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, select_environments
-from marinenav_env.sensing.observation import make_entry_sensors
+from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots
 from marinenav_env.state import (
+    Observation,
     Outcome,
     Parameters,
     ResetState,
+    RewardParameters,
     Scenario,
+    Sensor,
     State,
-    Weather,
+    Vessel,
     WorldState,
 )
+from marinenav_env.stepping.world import World
 from marinenav_env.support.validation import require
 
-_WEATHER = (
-    "hull_height",
-    "delay",
-    "missed",
-    "wave_direction",
-    "wind",
-    "wave_frequency",
-    "wave_amplitude",
-    "wave_phase",
+MIN_LANES = 32
+"""Smallest number of lanes (GPU threads) of a program; more, as a power of two, for more robots per environment."""
+_MAX_REGISTERS = 112
+"""Largest number of registers per lane; with fewer, ptxas of CUDA 12.8 spills two registers to memory."""
+STATE_FIELDS = ("pose", "velocity_water", "velocity_ground", "thrust", "active", "collided", "arrived", "steps")
+"""Fields of State that the kernel reads, and writes with the prefix ``new_``."""
+SCENARIO_FIELDS = (
+    *("goal", "thruster_angle", "robot_mask", "obstacle_position", "obstacle_radius", "obstacle_mask"),
+    *("core_position", "core_circulation"),
 )
-"""Fields of Weather, in the order of the rows that the kernel reads."""
+"""Fields of Scenario that the kernel reads."""
+COMMAND_FIELDS = ("left_thrust_change", "right_thrust_change")
+"""Fields of Vessel with the thrust rates of discrete actions."""
+HULL_FIELDS = (
+    *("m", "Izz", "xDotU", "yDotV", "yDotR", "nDotR", "nDotV", "xU", "xUU", "yV", "yVV", "yR", "yRV", "yVR", "yRR"),
+    *("nR", "nRR", "nV", "nVV", "nRV", "nVR"),
+)
+"""Fields of Vessel that the kernel reads in every substep."""
+VESSEL_FIELDS = tuple(name for name in Vessel.__annotations__ if name not in (*COMMAND_FIELDS, *HULL_FIELDS))
+"""Other fields of Vessel that the kernel reads."""
+OBSERVATION_FIELDS = tuple(Observation.__annotations__)
+OUTCOME_FIELDS = tuple(name for name in Outcome.__annotations__ if name != "statistics")
+"""Fields of Outcome that the kernel writes."""
+_named: Any = namedtuple  # typed as Any, because mypy cannot follow computed field names
+_Inputs = _named("_Inputs", (*STATE_FIELDS, *SCENARIO_FIELDS, *COMMAND_FIELDS, "action", "seed", "environment", "step"))
+"""Tensors that a step reads, besides the parameters of vessels and sensors: state, scenario, actions and noise."""
+_Numbers = _named("_Numbers", (*VESSEL_FIELDS, *Sensor.__annotations__, *RewardParameters.__annotations__))
+"""Parameters that the kernel reads, apart from HULL_FIELDS."""
+_Result = _named("_Result", (*(f"new_{name}" for name in STATE_FIELDS), *OBSERVATION_FIELDS, *OUTCOME_FIELDS))
+"""Outputs of a step, before new episodes start."""
+_EpisodeStarts = _named("_EpisodeStarts", ("following", "latest", "pool", "rows", "entries", "index", "allowed"))
+"""Tensors and sizes for the start of new episodes, see triton_kernel._start_episodes."""
+_PUBLISHED = (
+    "World unless it is the published world in float32 on a GPU, with one kind of vessel and sensor, without weather, "
+    "scripted vessels, actuators, hull terms, penalties by role, episode statistics, and rewards or sensors of your own"
+)
 
 
-class TritonWorld:
-    """Step kernel that computes ``World.advance`` by Triton instead of PyTorch's operators.
+class TritonWorld(World):
+    """World whose control step is one Triton kernel, with the same random numbers, and equal results up to rounding.
 
-    Args:
-        config: configuration of the world.
-        quantiles: von Mises quantile table of the radius noise, [rows, points].
-        continuous: True for continuous actions, False for indices of pairs of thrust changes.
-
-    Raises:
-        ConfigError: on a CPU without Triton's interpreter, or in another type than float32.
+    It is for the published world in float32, on a GPU or in Triton's interpreter, and refuses every other.
+    The arguments are those of World.
     """
 
-    def __init__(self, config: WorldConfig, quantiles: Tensor, continuous: bool) -> None:
-        runs = quantiles.is_cuda or triton.knobs.runtime.interpret
-        require(runs, "execution.kernel", "triton", "compiled where there is no GPU")
-        require(quantiles.dtype == torch.float32, "execution.kernel", "triton", "compiled in float64")
-        self._config, self._quantiles, self._continuous = config, quantiles, continuous
-        self._zones, self._penalties = _zones(config.colregs), _penalties(config)
-        self._sizes = [config.substeps, config.max_steps, config.sensor.slots]
+    def __init__(self, config: WorldConfig, quantiles: Tensor, *args: Any, **kwargs: Any) -> None:
+        super().__init__(config, quantiles, *args, **kwargs)
+        runs = quantiles.dtype == torch.float32 and (quantiles.is_cuda or triton.knobs.runtime.interpret)
+        others = self.sensors or self.custom_reward or role_term_names(config) or self.statistics
+        _require_published(runs and not others and len(quantiles) == 1)
+        self._zones = _zones(config.colregs)
 
-    @staticmethod
-    def unsupported(config: WorldConfig) -> str:
-        """Return a description of what a configuration requires but the kernel lacks; empty if it lacks nothing."""
-        if config.reward.function or make_entry_sensors(config):
-            return "further observation entries or a reward of your own"
-        if config.reward.broken_duty_penalty:
-            return "a penalty for broken duties"
-        return (
-            "actuators or hull terms other than the published ones" if config.vessel.needs_actuator_parameters else ""
-        )
+    def initial_reset_state(self, scenario: Scenario, parameters: Parameters, *args: Any) -> ResetState:
+        """Return the initial state of episodes, like World, of worlds that the kernel supports."""
+        _require_supported(scenario, parameters)
+        return super().initial_reset_state(scenario, parameters, *args)
 
     def advance(
-        self,
-        now: ResetState,
-        parameters: Parameters,
-        action: Tensor,
-        noise: RandomSource,
-        pool: ResetState | None = None,
-        others: Parameters | None = None,
-        entry: Any = None,
-        allowed: Tensor | None = None,
+        self, now: ResetState, parameters: Parameters, action: Tensor, noise: RandomSource, *episodes: Any
     ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:
-        """Compute a step like World.advance; the parameters of new episodes are selected outside the kernel."""
-        needed = "compiled with vessels that misbehave"
-        require(now.scenario.behaviour is None, "execution.kernel", "triton", needed)
-        assert allowed is None  # the kernel starts an episode wherever one has ended
-        batch, entries = now.batch_size, None
-        if pool is not None:
-            entries = NewEpisodes(WorldState(pool, parameters), entry).entries()
-        result = self._run_kernel(now.state, now.scenario, parameters, action, noise, pool, entries)
-        state, seen, outcome = _step(result, now.state)
-        outcome.statistics = self._update_statistics(now, parameters, state, seen, outcome)
-        observation = TensorDict(seen, batch)
-        after = ResetState(
-            scenario=now.scenario,
-            state=state,
-            observation=observation,
-            statistics=outcome.statistics,
-            batch_size=batch,
-        )
-        if pool is None:
-            return after, None, observation, controlled_robots(after), outcome
-        following = _unflatten(pool, result[len(StepResult._fields) :], batch)
-        if outcome.statistics is not None:
-            over = outcome.episode_done[:, None]
-            following.statistics = torch.where(over, 0.0, outcome.statistics)
-        next_parameters = (
-            None if others is None else select_environments(outcome.episode_done, others[entries], parameters)
-        )
-        return following, next_parameters, observation, controlled_robots(after), outcome
-
-    def _update_statistics(
-        self, before: ResetState, parameters: Parameters, after: State, entries: dict[str, Tensor], outcome: Outcome
-    ) -> Tensor | None:
-        """Return the statistics [E, S] after a step, which the kernel does not compute; None if not requested.
-
-        Args:
-            before: scenario, state and statistics before the step, batch [E].
-            parameters: parameters, batch [E or 1].
-            after: state after the step, batch [E].
-            entries: entries of the observation after the step by name.
-            outcome: outcome of the step.
-        """
-        if before.statistics is None:
-            return None
-        scenario, active = before.scenario, before.state.active
-        step = RewardInputs(
-            goal_distance(before.state, scenario) - goal_distance(after, scenario),
-            outcome.phi,
-            outcome.collided,
-            outcome.arrived,
-            active,
-            before.state,
-            after,
-            scenario,
-            parameters,
-            entries,
-            self._config,
-        )
-        _, terms = reward_and_terms(None, step)
-        present = scenario.robot_mask if scenario.scripted is None else scenario.robot_mask & ~scenario.scripted
-        return update_statistics(before.statistics, outcome.reward, terms, active & present, present, after)
-
-    def _run_kernel(
-        self,
-        state: State,
-        scenario: Scenario,
-        parameters: Parameters,
-        action: Tensor,
-        noise: RandomSource,
-        pool: ResetState | None = None,
-        index: Tensor | None = None,
-    ) -> list[Tensor]:
-        """Convert the arguments of ``advance`` to those of ``world_step``, and return its outputs."""
-        scripted, weather = scenario.scripted is not None, parameters.weather
-        noise = noise._replace(step=noise.step.expand_as(noise.environment))
-        dtype = self._quantiles.dtype
-        inputs = [
-            *(state.get(name) for name in STATE_FIELDS),
-            *(scenario.get(name) for name in SCENARIO_FIELDS),
-            *(parameters.vessel.get(name) for name in COMMAND_FIELDS),
-            scenario.scripted if scripted else state.active,
-            state.active if weather is None else state.pending,
-            state.active if weather is None else _rows(weather),
-            # Actions come from the policy in another memory layout, which compiled code can change here.
-            environments_innermost(action.to(dtype) if self._continuous else action),
-            *(getattr(noise, name) for name in SOURCE_FIELDS),
-        ]
-        flags = [
-            self._continuous,
-            scripted,
-            self._config.ends_at_first_collision,
-            bool(role_term_names(self._config)),
-            weather is not None,
-        ]
-        scenario_leaves: list[Tensor] = []
+        """Compute a step like World.advance."""
+        pool, others, entry, allowed = episodes or (None, None, None, None)
+        _require_supported(now.scenario, parameters if others is None else others)
+        index = None
         starts: list[Tensor] = []
+        leaves: list[Tensor] = []
         if pool is not None:
-            scenario_leaves += _leaves(scenario).values()
-            starts += [tensor for part in _parts(pool) for tensor in part.values()]
-        result: list[Tensor] = world_step(
-            inputs,
-            _stack_parameters(parameters, state.active.shape[1], dtype),
-            self._quantiles,
-            self._zones,
-            self._penalties,
-            self._config.dt,
-            self._sizes,
-            flags,
-            scenario_leaves,
-            starts,
-            index,
+            index = NewEpisodes(WorldState(pool, parameters), entry).entries()
+            starts = [tensor for part in _parts(pool) for tensor in part.values()]
+            leaves = [*_leaves(now.scenario).values()]
+            allowed = torch.ones_like(now.state.steps, dtype=torch.bool) if allowed is None else allowed
+        noise = noise._replace(step=noise.step.expand_as(noise.environment))
+        inputs = [
+            *(now.state.get(name) for name in STATE_FIELDS),
+            *(now.scenario.get(name) for name in SCENARIO_FIELDS),
+            *(parameters.vessel.get(name).flatten() for name in COMMAND_FIELDS),
+            # Actions come from the policy in another memory layout, which compiled code can change here.
+            environments_innermost(action.to(self.quantiles.dtype) if self.continuous else action),
+            *noise[:3],
+        ]
+        config, flags = self.config, [self.continuous, self.config.ends_at_first_collision]
+        settings = [config.substeps, config.max_steps, config.sensor.slots, *map(int, flags)]
+        numbers = torch.cat([value.view(-1).to(self.quantiles.dtype) for value in _numbers(parameters)])
+        tensors = world_step(
+            inputs, numbers, self.quantiles, self._zones, config.dt, settings, leaves, starts, index, allowed
         )
-        return result
+        result, batch = _Result(*tensors[: len(_Result._fields)]), now.batch_size
+        state = State(**{name: getattr(result, f"new_{name}") for name in STATE_FIELDS}, batch_size=batch)
+        outcome = Outcome(**{name: getattr(result, name) for name in OUTCOME_FIELDS}, batch_size=batch)
+        observation = TensorDict({name: getattr(result, name) for name in OBSERVATION_FIELDS}, batch)
+        after = ResetState(scenario=now.scenario, state=state, observation=observation, batch_size=batch)
+        following = after
+        if pool is not None:
+            remaining = iter(tensors[len(_Result._fields) :])
+            parts = [{name: next(remaining) for name in part} for part in _parts(pool)]
+            following = ResetState(
+                scenario=Scenario(**parts[0], batch_size=batch),
+                state=State(**parts[1], batch_size=batch),
+                observation=TensorDict(parts[2], batch),
+                batch_size=batch,
+            )
+        return following, None, observation, controlled_robots(after), outcome
 
 
-# Conversion of tensor classes to lists and back -------------------------------------------------
+@torch.library.custom_op("marinenav::world_step", mutates_args=())
+def world_step(
+    inputs: list[Tensor],
+    numbers: Tensor,
+    quantiles: Tensor,
+    zones: list[float],
+    dt: float,
+    settings: list[int],
+    scenario: list[Tensor],
+    pool: list[Tensor],
+    index: Tensor | None,
+    allowed: Tensor | None,
+) -> list[Tensor]:
+    """Compute a control step of the world and, with a pool, start new episodes where one has ended.
+
+    Arguments are the fields of _Inputs; the parameters [N] of HULL_FIELDS and _Numbers; the quantile table of the
+    radius noise [1, points]; _zones; the length of a substep (s); and, as settings, substeps, largest number of steps,
+    object slots, and whether actions are continuous and an episode ends at the first collision (0 or 1). For new
+    episodes also the tensors [E, ...] of the scenarios, those of the scenarios, states and observations [P, ...] to
+    start from, and for each environment an index [E] of these and whether it may start an episode [E].
+
+    Returns the fields of _Result, followed by scenarios, states and observations that the next step starts from.
+    """
+    substeps, max_steps, slots, continuous, ends_at_first_collision = settings
+    memory = _Inputs(*map(_to_reversed_layout, inputs))
+    result, following = _allocate(inputs, numbers, slots, pool)
+    robots, envs = memory.active.shape
+    lanes = triton.next_power_of_2(max(MIN_LANES, robots))
+    share, rows = lanes // robots, numbers.unbind()
+    starts = _EpisodeStarts((), (), (), (), 0, memory.steps, memory.steps)
+    if index is not None:
+        latest = (
+            *map(_to_reversed_layout, scenario),
+            *result[: len(STATE_FIELDS)],
+            *(getattr(result, name) for name in OBSERVATION_FIELDS),
+        )
+        counts = tuple(tensor.numel() // envs for tensor in following)
+        # Otherwise a lane would read what another lane stores, see _start_episodes.
+        assert all(count == 1 or count % robots == 0 for count in counts[len(scenario) :])
+        entries = tuple(map(_to_reversed_layout, pool))
+        starts = _EpisodeStarts(tuple(following), latest, entries, counts, len(pool[0]), index, allowed)
+    most = 2**31 - 1  # the kernel computes memory offsets in 32 bits
+    largest = max(tensor.numel() for tensor in (*memory, *result, *following, *starts.pool))
+    require(largest <= most, "num_envs", envs, "less with a TritonWorld")
+    with torch.cuda.device_of(numbers):
+        step_kernel[(triton.cdiv(envs, share),)](
+            memory,
+            tuple(rows[: len(HULL_FIELDS)]),
+            _Numbers(*rows[len(HULL_FIELDS) :]),
+            quantiles,
+            result,
+            tuple(zones),
+            (dt, substeps, max_steps),
+            (envs, robots, robots + memory.obstacle_mask.shape[0], memory.core_circulation.shape[0]),
+            quantiles.shape[-1],
+            (len(memory.left_thrust_change), len(memory.right_thrust_change)),
+            share,
+            starts,
+            LANES=lanes,
+            K=slots,
+            CONTINUOUS=bool(continuous),
+            ENDS_AT_FIRST_COLLISION=bool(ends_at_first_collision),
+            STARTS=index is not None,
+            num_warps=lanes // 32,
+            enable_fp_fusion=True,
+            maxnreg=min(_MAX_REGISTERS, 65_536 // lanes),
+        )
+    return [*result, *following]
+
+
+@world_step.register_fake
+def _(*arguments: Any) -> list[Tensor]:
+    inputs, numbers, _, _, _, settings, _, pool = arguments[:8]
+    result, following = _allocate(inputs, numbers, settings[2], pool)
+    return [*result, *following]
+
+
+def _to_reversed_layout(tensor: Tensor) -> Tensor:
+    """Return a contiguous tensor with the dimensions of a tensor [E, ...] in reverse order."""
+    return env_last(tensor).contiguous()
+
+
+def _allocate(inputs: list[Tensor], numbers: Tensor, slots: int, pool: list[Tensor]) -> tuple[Any, list[Tensor]]:
+    """Return uninitialised tensors [E, ...] for a _Result and for the start of the next step, environments innermost.
+
+    The tensors ``pool`` [P, ...] have the shapes of the latter.
+    """
+    active = inputs[_Inputs._fields.index("active")]
+    envs, robots = active.shape
+
+    def empty(dtype: torch.dtype, *shape: int) -> Tensor:
+        return env_first(torch.empty(*shape, envs, dtype=dtype, device=active.device))
+
+    real, flags = partial(empty, numbers.dtype), partial(empty, torch.bool)
+    vectors: dict[str, tuple[int, ...]] = dict.fromkeys(("new_pose", "new_velocity_water", "new_velocity_ground"), (3,))
+    vectors |= {"new_thrust": (2,), "self_state": (7,), "objects_state": (5, slots)}
+    vectors |= dict.fromkeys(("reward", "phi", "energy"), ())
+    tensors = {name: real(*shape, robots) for name, shape in vectors.items()}
+    tensors |= {"objects_mask": flags(slots, robots), "new_steps": empty(torch.int64)}
+    tensors |= {"episode_terminated": flags(), "episode_done": flags()}
+    tensors |= {name: flags(robots) for name in _Result._fields if name not in tensors}
+    following = [empty(tensor.dtype, *env_last(tensor).shape[:-1]) for tensor in pool]
+    return _Result(**tensors), following
 
 
 def _leaves(part: Scenario | State) -> dict[str, Tensor]:
@@ -234,79 +256,26 @@ def _parts(now: ResetState) -> tuple[dict[str, Tensor], ...]:
     return _leaves(now.scenario), _leaves(now.state), observation
 
 
-def _unflatten(pool: ResetState, leaves: list[Tensor], batch: torch.Size) -> ResetState:
-    """Return scenario, state and observation from a list of their tensors, in the order in which the pool has them."""
-    remaining = iter(leaves)
-    scenario, state, observation = ({name: next(remaining) for name in part} for part in _parts(pool))
-    return ResetState(
-        scenario=Scenario(**scenario, batch_size=batch),
-        state=State(**state, batch_size=batch),
-        observation=TensorDict(observation, batch),
-        batch_size=batch,
-    )
+def _numbers(parameters: Parameters) -> list[Tensor]:
+    """Return the parameters that the kernel reads, in the order of ``world_step``."""
+    vessel = (parameters.vessel.get(name) for name in (*HULL_FIELDS, *VESSEL_FIELDS))
+    others = (part.get(name) for part in (parameters.sensor, parameters.rules) for name in type(part).__annotations__)
+    return [*vessel, *others]
 
 
-def _step(tensors: list[Tensor], state: State) -> tuple[State, dict[str, Tensor], Outcome]:
-    """Return state, observation and outcome of a step from the outputs of ``world_step`` and the state before it."""
-    result, batch = StepResult(*tensors[: len(StepResult._fields)]), state.batch_size
-    new = {name: getattr(result, f"new_{name}") for name in _leaves(state)}
-    entries = {name: getattr(result, name) for name in OBSERVATION_FIELDS}
-    outcome = {name: getattr(result, name) for name in OUTCOME_FIELDS}
-    return State(**new, batch_size=batch), entries, Outcome(**outcome, batch_size=batch)
+def _require_supported(scenario: Scenario, parameters: Parameters) -> None:
+    """Raise ConfigError for scenarios and parameters that the kernel does not support."""
+    varies = any(value.numel() > 1 for value in _numbers(parameters))
+    _require_published(scenario.scripted is None and parameters.weather is parameters.extras is None and not varies)
 
 
-def _stack_parameters(parameters: Parameters, robots: int, dtype: torch.dtype) -> Tensor:
-    """Return the parameters that the kernel reads as one tensor [N, R, E or 1], in the order of ``world_step``."""
-    parts = (
-        (parameters.vessel, (*HULL_FIELDS, *VESSEL_FIELDS)),
-        (parameters.sensor, SENSOR_FIELDS),
-        (parameters.rules, REWARD_FIELDS),
-    )
-    envs = parameters.batch_size[0]
-    values = [part.get(name).view(envs, -1) for part, names in parts for name in names]
-    return torch.stack([value.expand(envs, robots).T.to(dtype) for value in values])
-
-
-def _rows(weather: Weather) -> Tensor:
-    """Return the weather as one tensor [E or 1, N], in the order of the rows in triton_weather."""
-    envs, dtype = weather.batch_size[0], weather.wind.dtype
-    rows = [env_last(weather.get(name).view(envs, -1)).to(dtype) for name in _WEATHER]
-    return env_first(torch.cat(rows))
-
-
-# Settings ---------------------------------------------------------------------------------------
+def _require_published(is_published: bool) -> None:
+    """Raise ConfigError unless a world is the published one."""
+    require(is_published, "world", "TritonWorld", _PUBLISHED)
 
 
 def _zones(rules: ColregsConfig) -> list[float]:
     """Return the zones of the COLREGs term as a list of numbers, in the order of triton_kernel._required_turn."""
-    return [
-        rules.min_speed,
-        *rules.crossing_x,
-        *rules.crossing_y,
-        rules.crossing_corner_y,
-        rules.crossing_corner_slope,
-        *rules.crossing_heading,
-        *rules.head_on_x,
-        rules.head_on_half_width,
-        rules.head_on_heading,
-        rules.clearance,
-    ]
-
-
-def _penalties(config: WorldConfig) -> list[float]:
-    """Return the settings of the penalties by role as a list of numbers, in the order of triton_reward.role_terms."""
-    weights, rules = config.reward, config.colregs
-    passing = weights.passing_distance or rules.domain
-    return [
-        weights.give_way_penalty,
-        weights.stand_on_penalty,
-        weights.port_turn_penalty,
-        weights.slowing_penalty,
-        weights.astern_penalty,
-        weights.off_course_penalty,
-        weights.steerage_speed,
-        passing,
-        min(weights.passing_margin, passing) / passing,
-        rules.horizon,
-        rules.stand_on_until,
-    ]
+    crossing = *rules.crossing_x, *rules.crossing_y, rules.crossing_corner_y, rules.crossing_corner_slope
+    head_on = *rules.head_on_x, rules.head_on_half_width, rules.head_on_heading
+    return [rules.min_speed, *crossing, *rules.crossing_heading, *head_on, rules.clearance]

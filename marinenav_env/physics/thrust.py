@@ -70,7 +70,7 @@ class ThrustController:
         is_shared = not isinstance(spacing, tuple)
         require(is_shared, "world.vessel.actuators.spacing", spacing, "one number for all robots of a baseline")
         vessel = replace(world.vessel, width=spacing) if spacing else world.vessel
-        return cls(vessel, world.dt * world.substeps, time_scale=world.scenario.time_scale)
+        return cls(vessel, world.control_step, time_scale=world.scenario.time_scale)
 
     @classmethod
     def from_parameters(cls, parameters: Parameters, seconds: float, time_scale: float) -> ThrustController:

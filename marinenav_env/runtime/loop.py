@@ -18,7 +18,7 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
-from weakref import WeakSet, ref
+from weakref import WeakSet
 
 import torch
 from tensordict import is_tensor_collection
@@ -131,10 +131,6 @@ def copy_tensors(tree: Any) -> Any:
     return new
 
 
-def _return_none() -> None:
-    """Return None, as a weak reference to a deleted object does; stands for the missing reference of an input."""
-
-
 def as_stateless_step(function: Callable[..., Any]) -> Callable[..., tuple[tuple[()], Any]]:
     """Return ``function`` as a step for Loop: it takes a state before its inputs, and returns (state, outputs)."""
     return lambda state, *inputs: (state, function(*inputs))
@@ -165,6 +161,9 @@ class Loop:
         compile: whether the whole step is compiled where host reads are not free; where they are free,
             the step may compile parts of itself.
         capture: whether to capture a CUDA graph where this is possible.
+        static_inputs: whether inputs are in the same tensors in every call, such as the outputs of another captured
+            loop, so that a graph works on them without copies. Where they are replaced, another graph is captured, and
+            where they are replaced again and again, they are copied.
         name: name of the step, for messages.
         log: function that logs a failed capture.
         recorder: recorder of graphs; by default a CudaRecorder on a CUDA device.
@@ -183,6 +182,7 @@ class Loop:
         generators: Sequence[torch.Generator] = (),
         compile: bool = False,
         capture: bool = True,
+        static_inputs: bool = False,
         name: str = "a step",
         log: Callable[[str], None] = print,
         recorder: CudaRecorder | None = None,
@@ -191,7 +191,7 @@ class Loop:
         self._name, self._log = name, log
         if recorder is None and capture and device.type == "cuda":
             recorder = CudaRecorder(device)
-        self._recorder = recorder
+        self._recorder, self._has_static_inputs, self._replacements = recorder, static_inputs, 0
         compile = compile and not host_reads_are_free(device)
         self._step = compile_function(step, device) if compile else step
         # The state is written by a separate function, because torch 2.11 generates wrong code for a function
@@ -230,26 +230,11 @@ class Loop:
         self._replay: Callable[[], Any] | None = None
         self._input_structure: Any = None
         """Tree structure of the inputs, and a list of their (shape, dtype); None before the first call."""
-        self._latest_inputs: list[Any] = []
-        """Weak references to the inputs of the latest call."""
-        self._unchanged_inputs: list[bool] = []
-        """For each input of the latest call, whether it was the same tensor as in the previous call."""
-        self._shared_inputs: list[bool] = []
-        """For each input, whether the graph uses it without a copy, because it was the same tensor as before in
-        both of the last two calls up to the capture."""
-        self._mismatches = 0
-        """Number of successive calls in which ``_unchanged_inputs`` differed from ``_shared_inputs``."""
         self._graph_inputs: list[Any] = []
-        """Inputs of the graph: the tensors used without a copy, and copies of the others."""
+        """Inputs of the graph: the static tensors, or copies."""
 
     def __call__(self, *inputs: Any) -> Any:
         """Run a step and return its outputs.
-
-        Args:
-            inputs: arguments of the step. A graph works on copies of them, except for tensors that are
-                the same objects in every call, such as the outputs of another loop. When such an input is
-                replaced, or further inputs stay the same for some calls, the graph is discarded as by
-                ``reset``.
 
         Returns:
             The outputs of the step.
@@ -262,7 +247,7 @@ class Loop:
             self._state, outputs = self._step(self._state, *inputs, *self._draw_inputs())
             return outputs
         leaves, tree = tree_flatten(inputs)
-        self._compare_inputs(leaves, tree)
+        self._check_inputs(leaves, tree)
         if self._warmup_calls_left:
             self._warmup_calls_left -= 1
             with self._recorder.on_side_stream():
@@ -271,22 +256,13 @@ class Loop:
             self._capture(self._recorder, leaves, tree)
         if self._replay is None:
             return self(*inputs)
-        pairs = zip(self._graph_inputs, leaves, self._shared_inputs, strict=True)
-        copies = [(old, new) for old, new, kept in pairs if not kept and new is not None]
-        copy_all([old for old, _ in copies], [new for _, new in copies])
+        if not self._has_static_inputs:
+            copies = [(old, new) for old, new in zip(self._graph_inputs, leaves, strict=True) if new is not None]
+            copy_all([old for old, _ in copies], [new for _, new in copies])
         return self._replay()
 
-    def _compare_inputs(self, leaves: list[Any], tree: Any) -> None:
-        """Record which inputs are the same tensors as in the last call, and discard a graph that does not fit them.
-
-        Args:
-            leaves: inputs of the current call as a flat list.
-            tree: tree structure of the inputs.
-
-        Raises:
-            TypeError: when an input is not a tensor.
-            ValueError: when the shapes or types of inputs differ from those of the last call.
-        """
+    def _check_inputs(self, leaves: list[Any], tree: Any) -> None:
+        """Refuse inputs that would freeze or do not fit, and discard a graph of another structure or static tensors."""
         for leaf in leaves:
             if leaf is not None and not isinstance(leaf, Tensor):
                 raise TypeError(f"{self._name}: would freeze {leaf!r}; give a tensor")
@@ -295,18 +271,13 @@ class Loop:
             self._discard_graph()
         if self._input_structure is not None and shapes != self._input_structure[1]:
             raise ValueError(f"{self._name}: inputs must keep their shapes, {self._input_structure[1]}")
-        before = self._latest_inputs or [_return_none] * len(leaves)
-        same = [leaf is None or leaf is old() for leaf, old in zip(leaves, before, strict=True)]
-        if self._replay is not None:
-            self._mismatches = self._mismatches + 1 if same != self._shared_inputs else 0
-            lost = any(kept and not is_same for kept, is_same in zip(self._shared_inputs, same, strict=True))
-            if lost or self._mismatches > WARMUP_CALLS:
-                self._discard_graph()
-        if self._replay is None:
-            earlier = self._unchanged_inputs or same
-            self._shared_inputs = [now and then for now, then in zip(same, earlier, strict=True)]
-        self._latest_inputs = [_return_none if leaf is None else ref(leaf) for leaf in leaves]
-        self._input_structure, self._unchanged_inputs = (tree, shapes), same
+        self._input_structure = tree, shapes
+        pairs = zip(self._graph_inputs, leaves, strict=True) if self._has_static_inputs and self._replay else ()
+        if any(old is not new for old, new in pairs):
+            self._replacements += 1
+            self._has_static_inputs = self._replacements <= WARMUP_CALLS
+            self._discard_graph()
+            self._input_structure = tree, shapes
 
     def _step_in_place(self, *inputs: Any) -> Any:
         """Run a step, write the next state into the tensors of the old one, return the outputs; this is captured."""
@@ -324,8 +295,7 @@ class Loop:
             tree: tree structure of the inputs.
         """
         self._graph_inputs = [
-            leaf if kept or leaf is None else leaf.detach().clone()
-            for leaf, kept in zip(leaves, self._shared_inputs, strict=True)
+            leaf if self._has_static_inputs or leaf is None else leaf.detach().clone() for leaf in leaves
         ]
         inputs = tree_unflatten(self._graph_inputs, tree)
         try:

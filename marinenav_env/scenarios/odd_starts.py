@@ -65,7 +65,7 @@ def count_implausible_starts(episode: Episode) -> Counter[str]:
 def count_unreachable_goals(episode: Episode) -> int:
     """Return how many robots need more than ``world.max_steps`` control steps to their goal even at their top speed."""
     world = episode.world
-    seconds = world.max_steps * world.substeps * world.dt
+    seconds = world.max_steps * world.control_step
     ways = map(math.dist, episode.start, episode.goal)
     return sum(way > seconds * top_speed(world.vessel, robot) for robot, way in enumerate(ways))
 

@@ -238,7 +238,7 @@ def similarity_factors(situation: Situation, world: WorldConfig) -> tuple[float,
     earliest, latest = (limit * world.scenario.time_scale for limit in (EARLIEST_APPROACH, LATEST_APPROACH))
     lengths = max(min(apart, latest * speeds / max(times)), earliest * speeds / min(times), clear)
     # Midway between two control steps, so that no two vessels are at one point when collisions are detected.
-    step = world.dt * world.substeps
+    step = world.control_step
     first = step * (math.ceil(min(times) * lengths / speeds / step - 1e-6) + 0.5)
     return first * speeds / min(times), speeds
 

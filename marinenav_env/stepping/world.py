@@ -13,7 +13,6 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from marinenav_env.config import MAX_DELAY, WorldConfig
-from marinenav_env.kernels import KernelFactory
 from marinenav_env.physics.actuators import move_vessels, propulsive_thrust, steady_actuator_state, steady_setpoint
 from marinenav_env.physics.contact import in_contact
 from marinenav_env.physics.current import current_velocity
@@ -89,13 +88,13 @@ def _move_robots(state: State, scenario: Scenario, parameters: Parameters, rates
     weather, pending, force = parameters.weather, state.pending, None
     if weather is not None and pending is not None:
         rates, pending = delay_commands(rates, pending, weather.delay)
-        force = weather_force(state, parameters.vessel, weather, config.dt * config.substeps)
+        force = weather_force(state, parameters.vessel, weather, config.control_step)
         if scenario.scripted is not None:
             kept = ~scenario.scripted
             force = kept * force[0], kept * force[1], kept * force[2]
     if scenario.scripted is not None and scenario.behaviour is not None:
         # Behaviours are not delayed, because they follow from the state.
-        scale, seconds = config.scenario, config.dt * config.substeps
+        scale, seconds = config.scenario, config.control_step
         behaving = behaviour_rates(state, scenario, parameters, seconds, scale.time_scale, scale.speed_scale)
         rates = torch.where(scenario.scripted[..., None], behaving, rates)
     new = move_vessels(state, rates, scenario, parameters, config.dt, config.substeps, force)
@@ -152,10 +151,9 @@ class World:
         continuous: True for continuous actions, False for indices of pairs of thrust changes.
         compile_step: whether ``advance``, the computation of ``step``, is compiled (fullgraph).
         statistics: whether statistics of episodes are accumulated.
-        kernel: factory of a kernel that replaces ``advance``; None: PyTorch's operators.
 
     Raises:
-        ConfigError: when a sensor, reward or kernel that the configuration names cannot be used.
+        ConfigError: when a sensor or reward that the configuration names cannot be used.
     """
 
     def __init__(
@@ -165,7 +163,6 @@ class World:
         continuous: bool = True,
         compile_step: bool = False,
         statistics: bool = False,
-        kernel: KernelFactory | None = None,
     ) -> None:
         self.config, self.quantiles, self.continuous = config, quantiles, continuous
         self.statistics = statistic_names(config) if statistics else ()
@@ -174,8 +171,6 @@ class World:
         self.entries = describe_entries(config, self.sensors)
         self.custom_reward = custom_reward_function(config)
         self._advance: Any = self.advance
-        if kernel is not None:
-            self._advance = kernel(config, quantiles, continuous).advance
         if compile_step:
             self._advance = compile_function(self._advance, quantiles.device, keep_all_guards=False)
 
@@ -229,7 +224,7 @@ class World:
         entry: Any = None,
         allowed: Tensor | None = None,
     ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:
-        """Compute the tensors of ``step``; this is the function that is compiled or replaced by a kernel.
+        """Compute the tensors of ``step``; this is the function that is compiled.
 
         Args:
             now: scenario, state and observation before the step, batch [E].
@@ -304,24 +299,22 @@ class World:
             moved.duties = update_duties(state.duties, moved, active, parameters, config.colregs)
         collided = in_contact(moved, scenario, vessel) & controlled
         arrived = (distance <= vessel.goal_distance) & active & ~collided
-        reward, terms = reward_and_terms(
-            self.custom_reward,
-            RewardInputs(
-                goal_distance(state, scenario) - distance,
-                phi,
-                collided,
-                arrived,
-                active,
-                state,
-                moved,
-                scenario,
-                parameters,
-                entries,
-                config,
-            ),
+        step = RewardInputs(
+            progress=goal_distance(state, scenario) - distance,
+            phi=phi,
+            collided=collided,
+            arrived=arrived,
+            active=active,
+            before=state,
+            after=moved,
+            scenario=scenario,
+            parameters=parameters,
+            observation=entries,
+            config=config,
         )
+        reward, terms = reward_and_terms(self.custom_reward, step)
         spent = propulsive_thrust(moved.thrust, parameters.extras).abs().sum(-1)
-        energy = vessel.power_coefficient * spent * (config.dt * config.substeps)
+        energy = vessel.power_coefficient * spent * config.control_step
         moved.collided = state.collided | collided
         moved.arrived = state.arrived | arrived
         moved.active = active & ~collided & ~arrived

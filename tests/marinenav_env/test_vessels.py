@@ -157,7 +157,7 @@ def test_lengths_speeds_and_times_are_scaled():
     assert world.colregs.crossing_x == (-3.6, 4.8) and world.scenario.obs_r_range == (0.4, 0.4)
     assert world.colregs.min_speed == pytest.approx(0.5 * scale.speed, rel=0.01)
     assert world.dt == pytest.approx(0.05 * scale.time, rel=0.05)
-    crossing = world.scenario.width / top_speed(world.vessel) / (world.dt * world.substeps)
+    crossing = world.scenario.width / top_speed(world.vessel) / world.control_step
     usual = 55.0 / top_speed(VesselConfig()) / 0.5
     assert crossing == pytest.approx(usual, rel=0.05)
     # A step costs as much of the way as the published one; what does not follow from the boat stays.

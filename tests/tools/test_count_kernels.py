@@ -46,7 +46,7 @@ def test_kernels_of_ac_iqn_stay_few():
     found, compiler = count_parts("AC-IQN", ["trainer.batch_size=256"], ["vector step", "update"])
     assert found["vector step"].total() <= 45
     assert found["update"].total() <= 110
-    half, _ = count_parts("AC-IQN", ["trainer.batch_size=256", "execution.precision=bf16"], ["update"])
+    half, _ = count_parts("AC-IQN", ["trainer.batch_size=256", "trainer.precision=bf16"], ["update"])
     # Before that option, inductor combined at most 8 parts.
     combined = hasattr(torch._inductor.config, "combo_kernel_max_num_nodes")
     assert half["update"].total() <= found["update"].total() + (5 if combined else 7)

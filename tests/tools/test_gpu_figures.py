@@ -27,14 +27,14 @@ def test_steps_are_one_process_each(tmp_path):
         "world captured",
         "collect captured",
         "update captured",
-        "update captured execution.precision=bf16",
+        "update captured trainer.precision=bf16",
         "loop captured",
     ]
     assert names[-2:] == ["update compiled eager", "training"]
     assert "tests/train_RL_agents/collecting/test_graphs.py" in names
     assert found["world captured"].command[-4:] == ["--envs", "16384", "--modes", "captured"]
-    half = found["update captured execution.precision=bf16"]
-    assert half.command[-1] == "execution.precision=bf16"
+    half = found["update captured trainer.precision=bf16"]
+    assert half.command[-1] == "trainer.precision=bf16"
     assert all(step.time_limit <= 8 * 60 for name, step in found.items() if name != "training")
 
 
@@ -59,7 +59,7 @@ def test_code_is_generated_for_all_parts_at_once(tmp_path, monkeypatch):
     assert all(str(tmp_path / "out" / "cache") in each[each.index("--json") + 1] for each in begun)
 
 
-NAME = "update captured execution.precision=bf16"
+NAME = "update captured trainer.precision=bf16"
 
 
 @pytest.mark.slow

@@ -30,8 +30,9 @@ def learner_of(name="DQN", seed=0, num_actions=25, device=CPU, acting=None, agen
     """A learner; ``acting`` says how it computes, ``settings`` what, ``agent`` of which agent."""
     agent = agent_of(name, seed, num_actions, **(agent or {})).to(device)
     generator = torch.Generator(device).manual_seed(seed)
-    trainer = TRAINER_CONFIGS[agent.algorithm](**settings)
     acting = dict(acting or {})
+    settings |= {name: acting.pop(name) for name in ("precision", "tf32", "fused_optimizer") if name in acting}
+    trainer = TRAINER_CONFIGS[agent.algorithm](**settings)
     own = {name: acting.pop(name) for name in ("log", "ranks", "tau") if name in acting}
     if agent.algorithm == "off-policy" and trainer.target_update_interval == 0:
         own.setdefault("tau", trainer.tau)

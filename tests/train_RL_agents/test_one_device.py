@@ -26,7 +26,7 @@ VARIANTS = [
     *((name, CAPTURED) for name in AGENTS if (name, CAPTURED) not in KINDS),
     ("PPO", PLAIN),
     ("DQN", "trainer.train_freq=4", "trainer.steps_per_batch=2", CAPTURED),
-    ("AC-IQN", "execution.precision=bf16", CAPTURED),
+    ("AC-IQN", "trainer.precision=bf16", CAPTURED),
     ("Rainbow", "trainer.prioritized=true", "trainer.n_steps=3", CAPTURED),
     ("SAC", "trainer.exploration=uniform", "trainer.steps_per_batch=2", PLAIN),
     ("IQN", "agent.random_fractions=true", PLAIN),

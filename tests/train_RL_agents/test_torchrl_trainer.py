@@ -279,9 +279,9 @@ def test_it_sets_up_its_process(tmp_path, monkeypatch):
     called = []
     name = "train_RL_agents.torchrl_trainer.set_up_process"
     monkeypatch.setattr(name, lambda *given: called.append(given))
-    words = "execution.threads=1", "execution.precision=fp32"
+    words = "execution.threads=1", "trainer.precision=fp32"
     trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
-    assert called == [(trainer.device, 1, "fp32", trainer.config.execution.tf32)]
+    assert called == [(trainer.device, 1, "fp32", trainer.config.trainer.tf32)]
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,15 @@ class TrainerConfig:
     """Learning rate at the start of the run."""
     learning_rate_final: NonNegativeFloat = 5e-5
     """Learning rate at the end of the run; it changes along a cosine in between."""
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "fp32"
+    """Precision of matrix products in the losses: float32, or bfloat16 or float16 with means, targets
+    and weights in float32; auto: fp32 on a CPU, bf16 on a GPU, fp16 on a GPU without bf16. Policies act
+    in float32."""
+    tf32: bool = False
+    """Round the factors of float32 matrix products to 10 bits of mantissa (TF32), on GPUs from Ampere on."""
+    fused_optimizer: bool = True
+    """Compute Adam's step for all weights by one fused kernel instead of several. Without effect on
+    compiled updates."""
     max_grad_norm: PositiveFloat = 10.0
     """Largest norm of the gradient of all parameters together; larger gradients are clipped to it."""
     gamma: Fraction = 0.99

@@ -65,7 +65,7 @@ class MPPI(Baseline):
 
     def __init__(self, world: WorldConfig) -> None:
         super().__init__(world)
-        self.step = world.dt * world.substeps
+        self.step = world.control_step
         for name in HYDRODYNAMIC_COEFFICIENTS:
             value = getattr(world.vessel, name)
             is_shared = not isinstance(value, tuple)

@@ -46,7 +46,7 @@ class ORCA(Baseline):
 
     def __init__(self, world: WorldConfig) -> None:
         super().__init__(world)
-        self.step = world.dt * world.substeps
+        self.step = world.control_step
 
     def desired_velocity(self, observation: Observation) -> Tensor:
         """Return the allowed velocity closest to the one straight to the goal, [E, R, 2] in the body frame (m/s)."""

@@ -37,7 +37,7 @@ class SettingsSection(NamedTuple):
 def field_docstrings(config_type: type[Any]) -> dict[str, str]:
     """Return the docstrings of a configuration's fields by name, including inherited fields."""
     texts: dict[str, str] = {}
-    for base in reversed(config_type.__mro__):
+    for base in reversed(getattr(config_type, "described_by", config_type).__mro__):
         if not is_dataclass(base):
             continue
         definition = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]

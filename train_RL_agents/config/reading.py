@@ -45,6 +45,9 @@ PLUGIN_GROUPS = {
 _IGNORED_KEYS = {"training_time"}
 """Keys that are ignored in configuration files, because other programs record them there; they are no settings."""
 
+_OLD_SETTINGS = {f"execution.{name}": f"trainer.{name}" for name in ("precision", "tf32", "fused_optimizer")}
+"""New keys of settings that saved configurations of version 0.2 have under other keys."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -168,7 +171,9 @@ def restore_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
     """
     if "execution" not in values:
         raise ConfigError(f"{source}: has settings of a version before 0.2, which this one does not read")
-    return from_dict(values, is_complete=True)
+    settings = {_OLD_SETTINGS.get(key, key): value for key, value in flatten(values).items()}
+    settings.pop("execution.kernel", None)  # of version 0.2; it changed no result
+    return from_dict(settings, is_complete=True)
 
 
 def to_dict(config: Any) -> dict[str, Any]:

@@ -5,20 +5,14 @@ The defaults train AC-IQN on the six published levels, on a CPU with two cores.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, make_dataclass, replace
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
+from marinenav_env.config import RewardConfig
 from marinenav_env.runtime.execution import Execution
 from marinenav_env.support import plugins
-from marinenav_env.support.validation import (
-    NonNegativeFloat,
-    PositiveInt,
-    at_least,
-    at_most,
-    check_fields,
-    require,
-)
+from marinenav_env.support.validation import PositiveInt, at_least, at_most, check_fields, field_types, require
 from train_RL_agents.agents import AgentConfig, agent_class
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS, OffPolicyConfig, TrainerConfig
 from train_RL_agents.config.environment import EnvConfig
@@ -29,52 +23,40 @@ LOGGER_NAMES = ("tensorboard", "csv", "wandb", "mlflow")
 """Names of the built-in loggers."""
 MAX_SEED = 2**32 - 1
 """Largest seed of a run, an evaluation set or a search."""
-Penalty = Annotated[float, at_most(0.0)]
-"""Type of a reward term that is 0 or negative."""
+TRAINING_REWARD_NAMES = tuple(
+    name
+    for name in field_types(RewardConfig)
+    if name not in ("timestep_penalty", "COLREGs_penalty", "goal_reward", "function")
+)
+"""Names of the settings of world.reward that training.reward can override."""
 
 
-@dataclass(frozen=True)
-class TrainingReward:
-    """Settings of world.reward during training only; null: as in world.reward."""
+def _make_training_reward() -> Any:
+    """Return the dataclass of the settings of RewardConfig that training may override, each null by default."""
+    kinds = field_types(RewardConfig) | {"collision_penalty": Annotated[float, at_most(0.0)]}
+    members = {
+        "__doc__": """Settings of world.reward during training only; null: as in world.reward or a scenario file.
 
-    collision_penalty: Penalty | None = -50.0
-    """Reward of a collision; null: the value that world.reward or a scenario file states. The default
-    applies only if neither of them states a value."""
-    give_way_penalty: Penalty | None = None
-    """Penalty on vessels that must give way and do not keep clear."""
-    stand_on_penalty: Penalty | None = None
-    """Penalty on vessels that must keep course and speed and do not."""
-    port_turn_penalty: Penalty | None = None
-    """Penalty on vessels that turn to port before the other vessel has passed."""
-    slowing_penalty: Penalty | None = None
-    """Penalty on vessels that meet head-on and slow down."""
-    steerage_speed: NonNegativeFloat | None = None
-    """Lowest speed ahead that the penalties assume of vessels that meet head-on (m/s)."""
-    astern_penalty: Penalty | None = None
-    """Penalty on vessels that go astern."""
-    broken_duty_penalty: Penalty | None = None
-    """Reward of a step in which a vessel breaks a duty of an encounter, by nearly the criteria of evaluations."""
-    off_course_penalty: Penalty | None = None
-    """Penalty on vessels that detect nothing and leave the line to the goal."""
-    passing_distance: NonNegativeFloat | None = None
-    """Passing distance that the penalties require (m)."""
-    passing_margin: NonNegativeFloat | None = None
-    """Distance inside the passing distance over which half of the give-way penalty rises (m)."""
+    The default of collision_penalty applies only if neither of these states a value.
+    """,
+        "__module__": __name__,
+        "__post_init__": lambda self: check_fields(self, "training.reward"),
+        "described_by": RewardConfig,
+    }
+    settings = [(name, kinds[name] | None, None) for name in TRAINING_REWARD_NAMES if name != "collision_penalty"]
+    first = ("collision_penalty", kinds["collision_penalty"] | None, -50.0)
+    return make_dataclass("TrainingReward", [first, *settings], frozen=True, namespace=members)
 
-    def __post_init__(self) -> None:
-        check_fields(self, "training.reward")
+
+TrainingReward = _make_training_reward()
 
 
 @dataclass(frozen=True)
 class Training:
     """Settings that apply during training, but not in evaluations."""
 
-    reward: TrainingReward = field(default_factory=TrainingReward)
+    reward: Any = field(default_factory=TrainingReward)
     """Rewards during training."""
-
-
-TRAINING_REWARD_NAMES = tuple(item.name for item in fields(TrainingReward))
-"""Names of the settings of world.reward that training.reward can override."""
 
 
 @dataclass(frozen=True)
@@ -256,8 +238,6 @@ class TrainConfig(Generic[AgentConfigType]):
             value = getattr(self, section)
             require(value == type(value)(), section, "...", allowed)
         require(self.eval_schedule.levels == EvalSchedule.levels, "eval_schedule.levels", "...", allowed)
-        kernel = self.execution.kernel
-        require(kernel == "compiled", "execution.kernel", kernel, f"compiled with {self.env.name}")
 
 
 def replace_execution(config: TrainConfig[Any], **changes: Any) -> TrainConfig[Any]:

@@ -96,7 +96,6 @@ class BuiltInEnvironment:
             episode_statistics=True,
             # Only with workers; without them, the graph collector captures more than the step.
             capture_step=config.execution.capture and config.trainer.collector != "local",
-            kernel=config.execution.kernel,
             check_actions=False,  # see Algorithm.check_sums
         )
         for name, entry in self.spec.entries.items():
@@ -138,7 +137,6 @@ class BuiltInEnvironment:
                 total_envs=self._total_envs,
                 continuous=agent.continuous,
                 compile_step=config.execution.compile,
-                kernel=config.execution.kernel,
                 check_actions=False,  # see Algorithm.check_sums
                 episode_statistics=True,
             )
@@ -158,8 +156,7 @@ class BuiltInEnvironment:
         def probe(agent: Agent[Any], levels: Tensor, draws: bool) -> EvaluationProbe:
             return EvaluationProbe(agent, levels, device, draws and config.draw_evaluations)
 
-        own_code = config.execution.compile and config.execution.kernel == "compiled"
-        return History(run, device, probe, env if own_code else None)
+        return History(run, device, probe, env if config.execution.compile else None)
 
     def action_table(self) -> Tensor:
         """Return the continuous equivalents [A, D] of the discrete actions; None in an external environment."""

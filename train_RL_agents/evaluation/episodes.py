@@ -82,7 +82,6 @@ def evaluate(
     device: torch.device,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
-    kernel: str = "compiled",
     drop_ended: bool = True,
     on_step: StepCallback | None = None,
     progress: ProgressCallback | None = None,
@@ -100,7 +99,6 @@ def evaluate(
         device: device of the world.
         seed: seed of the measurement noise.
         dtype: floating-point type of the world.
-        kernel: kernel of the step, see MarineNavEnv.
         drop_ended: whether the batch may shrink; false for policies that draw random numbers.
         on_step: callback after every step.
         progress: callback with the number of ended episodes and the number of all episodes.
@@ -111,7 +109,7 @@ def evaluate(
     Raises:
         ConfigError: when a scenario has no robot, or an action is not finite or not a valid index.
     """
-    options = {"continuous": continuous, "device": device, "dtype": dtype, "seed": seed, "kernel": kernel}
+    options = {"continuous": continuous, "device": device, "dtype": dtype, "seed": seed}
     env = make_evaluation_env(scenarios, world, **options)
     if not can_shrink_batch(env):
         return RepeatedEvaluation(policy, env, seed).run(on_step, progress)

@@ -116,7 +116,6 @@ class History:
             "continuous": agent.continuous,
             "device": self._device,
             "seed": seed,
-            "kernel": config.execution.kernel,
         }
         evaluation_env = make_evaluation_env(scenarios, config.world, dtype=torch.float32, **options)
         if not can_shrink_batch(evaluation_env):

@@ -267,7 +267,7 @@ class Recorder:
             **(stacked | constants),
             steps=steps,
             map_size=to_host(map_size),
-            dt=env.config.dt * env.config.substeps,
+            dt=env.config.control_step,
             policy=policy,
             groups=tuple(groups),
             rules=env.config.colregs,

@@ -61,7 +61,7 @@ class Shield:
         for steering in {world.vessel.actuators.steering for world in worlds}:
             kinds = {steering} if isinstance(steering, str) else {*steering}
             require(kinds == {"thrusters"}, "world.vessel.actuators.steering", steering, "thrusters for --shield")
-        self._radius, self._seconds = world.vessel.radius, first.dt * first.substeps
+        self._radius, self._seconds = world.vessel.radius, first.control_step
         self._constants = cache(self._build)
 
     def __call__(self, step: Any) -> Any:

@@ -96,7 +96,7 @@ class Tally:
     def __init__(self, env: MarineNavEnv) -> None:
         self._robots = env.state.pose[:1, :, 0]
         self.sums = self.initial_sums(env.num_envs)
-        self.seconds = env.config.dt * env.config.substeps
+        self.seconds = env.config.control_step
         self._pairs = None if env.continuous else env.num_discrete_actions
 
     def initial_sums(self, count: int) -> dict[str, Tensor]:

@@ -72,12 +72,12 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
 
     def attempt(compiled: bool) -> RunResult:
         compiled = able and compiled
-        if not compiled:  # a Triton kernel is generated code, too
-            folder.config = replace_execution(folder.config, kernel="compiled", compile=False)
+        if not compiled:
+            folder.config = replace_execution(folder.config, compile=False)
         trainer = _make_trainer(run)
         if not compiled:
             # The next resume may have a compiler.
-            folder.config = replace_execution(folder.config, kernel=execution.kernel, compile=execution.compile)
+            folder.config = replace_execution(folder.config, compile=execution.compile)
             with ranks.barrier():
                 if ranks.is_main:
                     folder.write_config()

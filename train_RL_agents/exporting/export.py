@@ -480,7 +480,7 @@ def _describe_vessel_action(agent: Agent[Any], world: WorldConfig) -> dict[str, 
         angle = {"angle_limit": {"value": vessel.actuators.angle_limit, "unit": "rad", "meaning": meaning}}
     common = {
         "rule": agent.selection_rule,
-        "control_step": {"value": world.dt * world.substeps, "unit": "s"},
+        "control_step": {"value": world.control_step, "unit": "s"},
         "effect": "each side's thrust changes at the commanded rate for one control step, and is "
         "kept within the limits",
         "thrust_limits": {"value": [vessel.min_thrust, vessel.max_thrust], "unit": "N"},

@@ -20,7 +20,7 @@ GradientFunction = Callable[[Any, Any, Tensor], tuple[Tensor, Losses]]
 in the layout of FlatWeights, and to all losses, without gradients."""
 
 HALF_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-"""Dtype of matrix products for each value of ``execution.precision`` that is half precision."""
+"""Dtype of matrix products for each value of ``trainer.precision`` that is half precision."""
 
 
 def in_half_precision(losses: LossFunction, device: torch.device, dtype: torch.dtype) -> LossFunction:

@@ -15,7 +15,7 @@ from torch.optim.rmsprop import rmsprop
 
 from marinenav_env.runtime.compiling import compile_function
 from marinenav_env.runtime.loop import Loop, as_stateless_step
-from marinenav_env.stepping.reset_pool import restore_tensors
+from marinenav_env.support.tensors import restore_tensors
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
@@ -122,7 +122,7 @@ class Learner:
         # The learning rate is a tensor, because compiled code treats numbers as constants.
         self._rate = torch.tensor(self.learning_rate, device=generator.device)
         device, losses = generator.device, losses or agent.loss
-        self._precision = precision = resolve_precision(device, config.execution.precision)
+        self._precision = precision = resolve_precision(device, config.trainer.precision)
         if precision in HALF_DTYPES:
             losses = in_half_precision(losses, device, HALF_DTYPES[precision])
         self._scale = LossScale(device) if precision == "fp16" else None
@@ -199,12 +199,13 @@ class Learner:
 
     def describe(self) -> str:
         """Return a text that says how updates are computed: precision, compilation, capture and micro-batches."""
-        config, on_gpu = self._config.execution, self._generator.device.type == "cuda"
+        config, settings = self._config.execution, self._settings
+        on_gpu = self._generator.device.type == "cuda"
         shared = on_gpu and config.capture and self._ranks is not None
         features = {
             self._precision: True,
-            "TF32": config.tf32 and on_gpu,
-            "fused optimiser": config.fused_optimizer and not config.compile and self._settings.optimizer == "adam",
+            "TF32": settings.tf32 and on_gpu,
+            "fused optimiser": settings.fused_optimizer and not config.compile and settings.optimizer == "adam",
             "compiled": config.compile,
             "captured as a CUDA graph": self.captures,
             "not captured, since processes exchange gradients": shared,
@@ -241,7 +242,7 @@ class Learner:
         norm = torch.linalg.vector_norm(gradient)
         # As in torch.nn.utils.clip_grad_norm_.
         gradient.mul_((self._settings.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
-        fused = self._config.execution.fused_optimizer and not self._is_compiled
+        fused = self._settings.fused_optimizer and not self._is_compiled
         step_optimizer(self._settings.optimizer, self._weights, gradient, state, rate, fused, self._is_traced)
         if self._tau:
             self.update_targets(self._tau)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from marinenav_env.stepping.reset_pool import restore_tensors
+from marinenav_env.support.tensors import restore_tensors
 
 _MAX_FACTOR = 2.0**24
 """Upper bound of the factor that losses are multiplied by, up to which float32 can represent the gradients."""

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env.specs import GROUP, STATISTICS
-from marinenav_env.stepping.reset_pool import restore_tensors
+from marinenav_env.support.tensors import restore_tensors
 from marinenav_env.support.validation import is_nonnegative_int
 
 _LOG_NAMES = {

@@ -48,7 +48,13 @@ class OffPolicy(Algorithm):
         self.replay = make_replay(self.example_transition, settings, context.generators["replay"], device)
         # On a CPU the loop is not compiled, because compiled code transposes more slowly than torch itself.
         self._store = config.execution.make_loop(
-            self._store_transitions, self.multi_step.closed_windows(), device, name="storing", log=context.log
+            self._store_transitions,
+            self.multi_step.closed_windows(),
+            device,
+            # Those that a GraphCollector captures, see there.
+            static_inputs=config.env.is_built_in and settings.collector == "local" and settings.vector_steps == 1,
+            name="storing",
+            log=context.log,
         )
         if config.execution.compile and device.type == "cuda":
             context.clock.mark_compiling("insert")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.stepping.reset_pool import restore_tensors
+from marinenav_env.support.tensors import restore_tensors
 from train_RL_agents.networks.normalization import RunningNorm
 
 

@@ -19,7 +19,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from marinenav_env.stepping.reset_pool import restore_tensors
+from marinenav_env.support.tensors import restore_tensors
 from marinenav_env.support.validation import require
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.memory.column_layout import STORED_MASK, PackedTransitions

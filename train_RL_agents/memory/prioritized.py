@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.stepping.reset_pool import restore_tensors
+from marinenav_env.support.tensors import restore_tensors
 
 _BLOCK_SIZE = 32
 """Number of priorities per block: sampling sums over one block per slot, and over the sums of all blocks once per

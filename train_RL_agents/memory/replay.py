@@ -15,7 +15,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env.stepping.reset_pool import restore_tensors
+from marinenav_env.support.tensors import restore_tensors
 from marinenav_env.support.validation import require
 from train_RL_agents.memory.column_layout import ColumnLayout, PackedTransitions
 from train_RL_agents.memory.prioritized import SPARE_SLOTS, BlockSums, PrioritizedSampler

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 from marinenav_env import GROUP
 from marinenav_env.runtime.host_reads import true_indices
-from marinenav_env.stepping.reset_pool import restore_tensors
+from marinenav_env.support.tensors import restore_tensors
 from train_RL_agents.agents.base import Batch
 from train_RL_agents.memory.column_layout import STORED_MASK, ColumnLayout, PackedTensors, PackedTransitions, dtype_name
 from train_RL_agents.memory.replay import WEIGHTS_KEY

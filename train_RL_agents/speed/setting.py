@@ -23,7 +23,7 @@ _INSTRUCTION_FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile
 """Names of the vector and matrix instructions that torch's CPU kernels use."""
 _RUN_SETTINGS = {
     "agent": "agent_type",
-    "updates in": "execution.precision",
+    "updates in": "trainer.precision",
     "robots": "num_robots",
     "vortex cores": "num_cores",
     "obstacles": "num_obstacles",

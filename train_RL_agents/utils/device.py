@@ -127,7 +127,7 @@ def set_up_process(device: torch.device, threads: int, precision: str, tf32: boo
     if device.type != "cuda":
         return
     is_supported = precision != "bf16" or _supports_bfloat16(device)
-    require(is_supported, "execution.precision", precision, f"auto, fp32 or fp16 on {device}")
+    require(is_supported, "trainer.precision", precision, f"auto, fp32 or fp16 on {device}")
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     # Inductor advises to use TF32 wherever it is off, although a setting turns it off here.
     warnings.filterwarnings("ignore", "TensorFloat32 tensor cores", UserWarning)

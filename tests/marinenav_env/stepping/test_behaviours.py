@@ -181,13 +181,6 @@ def test_keeping_on_is_what_scripted_vessels_did_before_there_were_behaviours() 
     assert parameters is not None
 
 
-def test_another_kernel_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("marinenav_env.env.find_kernel", lambda name, config: None)
-    message = r"^execution\.kernel='triton': must be compiled with vessels that misbehave$"
-    with pytest.raises(ConfigError, match=message):
-        of_level(UNRULY, kernel="triton")
-
-
 def test_vessels_without_two_thrusters_cannot_misbehave() -> None:
     """But may keep course and speed."""
     rudder = WorldConfig(vessel=VesselConfig(actuators=ActuatorConfig(steering="rudder", rudder_lift=50.0)))

@@ -281,7 +281,7 @@ def test_wind_and_waves_push_who_is_steered_and_nobody_who_keeps_course_and_spee
     env = MarineNavEnv(config, 4, scenarios=curriculum, dtype=torch.float64, seed=0)
     td, before = env.reset(), env.state.clone()
     vessel, weather = env.constants.vessel, env.constants.weather
-    force = weather_force(before, vessel, weather, config.dt * config.substeps)
+    force = weather_force(before, vessel, weather, config.control_step)
     assert all(each.abs().min() > 0.0 for each in force)
     expected = [
         move_ideal_vessels(

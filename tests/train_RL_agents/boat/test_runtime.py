@@ -123,7 +123,7 @@ def decisions(policy, pilots, steps=12):
         for (e, r), command in commands.items():
             assert not command.stop_reason
             yield {"thrust": setpoints_of(command, world.vessel)}, {"thrust": env.state.thrust[e, r].numpy()}
-        now += world.dt * world.substeps
+        now += world.control_step
 
 
 @pytest.mark.heavy

@@ -142,7 +142,7 @@ def test_a_pilot_has_limits_and_commands_of_each_side(tmp_path, max_thrust_rate)
     contract["action"]["rates"]["value"] = pairs.tolist()
     pilot = Pilot(contract, lambda inputs: np.array([3]), replace(PATIENT, shield=True))
     board = BoatShield.from_contract(
-        asdict(vessel), (UNEVEN.min_thrust, UNEVEN.max_thrust, np.inf), config.dt * config.substeps, pairs
+        asdict(vessel), (UNEVEN.min_thrust, UNEVEN.max_thrust, np.inf), config.control_step, pairs
     )
     inputs = pilot.inputs(OWN, AHEAD, GOAL)
     rates, is_other = board(pairs[3], inputs["self_state"], inputs["objects_state"], inputs["objects_mask"])

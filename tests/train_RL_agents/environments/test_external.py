@@ -165,7 +165,6 @@ def test_an_environment_that_raises_ends_the_run_with_a_sentence_and_keeps_the_l
         ("DQN", ["training.reward.collision_penalty=-9"], "training"),
         ("DQN", ['training_schedule.levels=[{"num_robots": 2}]'], "training_schedule"),
         ("DQN", ['eval_schedule.levels=[{"num_robots": 2}]'], "eval_schedule.levels"),
-        ("DQN", ["execution.kernel=triton"], "execution.kernel"),
         ("DQN", ["agent.goal_reach=40"], "agent.goal_reach"),
         ("DQN", ["agent.features=raw"], "agent.features"),
         ("DQN", ["draw_evaluations=true"], "draw_evaluations"),

@@ -231,7 +231,7 @@ def test_boats_with_actuators_move_as_in_python(boat):
     expected = [row(0.0)]
     for action in actions:
         env.step(TensorDict({"robots": {"action": action[None]}}, [1]))
-        expected.append(row(config.dt * config.substeps))
+        expected.append(row(config.control_step))
     rates = (actions.clamp(-1.0, 1.0) * config.vessel.max_thrust_rate).tolist()
     given = {"config": asdict(config), "episode": asdict(episode), "rates": rates}
     driven = np.array(in_node("driven", given))

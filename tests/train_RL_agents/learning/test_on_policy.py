@@ -303,7 +303,7 @@ def test_without_host_reads_batches_are_full_and_of_active_rows(tmp_path, on_dev
 
 
 def test_without_host_reads_a_turn_has_none(tmp_path, on_device):
-    words = "agent.normalize_observations=true", "execution.fused_optimizer=false"
+    words = "agent.normalize_observations=true", "trainer.fused_optimizer=false"
     trainer = trainer_of(tmp_path, *LONG, "trainer.scale_returns=true", *words)
     steps = rollout_of(trainer)
     algorithm = trainer.algorithm

@@ -231,7 +231,7 @@ def test_a_policy_acts_as_it_did(tmp_path, agent_type):
 
 def test_a_policy_does_not_ask_for_a_gpu(tmp_path):
     path = tmp_path / "policy.pt"
-    write_policy(path, **{"execution.kernel": "triton", "execution.device": "cuda"})
+    write_policy(path, **{"execution.device": "cuda"})
     assert load(path).evaluate(levels=[1], episodes=1).overall["episodes"] == 1
 
 

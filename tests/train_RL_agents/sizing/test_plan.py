@@ -91,12 +91,6 @@ def test_exact_items_of_on_policy_runs_are_what_is_allocated(tmp_path, tiny, wor
     assert size_of(found, "optimiser") == pytest.approx(held_by_optimizer(learner), rel=0.1)
 
 
-def test_a_kernel_for_gpus_is_planned_for():
-    words = ["agent_type=DQN", "execution.kernel=triton"]
-    own, usual = (plan_memory(from_dict({}, each), CPU) for each in (words, words[:1]))
-    assert own.entries == usual.entries
-
-
 def test_a_rollout_has_room_for_all_its_steps():
     """It is there as collected, as stored, as rows, and permuted; the steps of it as collected."""
     plans = {}

@@ -67,7 +67,7 @@ def test_precision_is_set_on_gpus_only(monkeypatch):
     with warnings.catch_warnings(record=True) as shown:
         warnings.warn("TensorFloat32 tensor cores for float32 matrix multiplication available", stacklevel=1)
     assert shown == []  # advice that the setting answers
-    refused = r"execution\.precision='bf16': must be auto, fp32 or fp16 on cuda:0"
+    refused = r"trainer\.precision='bf16': must be auto, fp32 or fp16 on cuda:0"
     with pytest.raises(ConfigError, match=refused):
         set_precision(gpu, precision="bf16", tf32=False)
     assert resolve_precision(gpu, "auto") == "fp16"
