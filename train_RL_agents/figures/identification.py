@@ -56,7 +56,7 @@ def make_page(result: Identification, name: str) -> str:
         GROWTH=_error_growth_svg(result),
         COEFFICIENTS=coefficient_table(fitted).html("Coefficients"),
         UNTOLD=sentences,
-        FACTS=Table.from_rows([{"": key, "value": value} for key, value in facts]).html("The log"),
+        FACTS=Table.from_rows([{"about": key, "value": value} for key, value in facts]).html("The log"),
     )
 
 
