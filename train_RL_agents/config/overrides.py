@@ -28,9 +28,9 @@ class CommandLineValue(str):
     def parse(self, annotation: Any) -> Any:
         """Return the text parsed as a value for a setting.
 
-        A setting of type str takes the text as it is. For others, the text is JSON, a JSON list without its brackets,
-        or a number or boolean in Python's notation; a setting of type tuple[str, ...] takes other text as a list with
-        commas. Text that cannot be parsed is returned as it is.
+        A setting of type str takes a quoted text or null as JSON, and other text as it is. For others, the text is
+        JSON, a JSON list without its brackets, or a number or boolean in Python's notation; a setting of type
+        tuple[str, ...] takes other text as a list with commas. Text that cannot be parsed is returned as it is.
 
         Args:
             annotation: declared type of the setting.
@@ -38,7 +38,9 @@ class CommandLineValue(str):
         text, kind = str(self), strip_annotated(annotation)
         readers: list[Callable[[str], Any]] = [json.loads, lambda text: json.loads(f"[{text}]")]
         readers += [_parse_texts] if kind == tuple[str, ...] else [_PYTHON_BOOLEANS.__getitem__, int, float]
-        for read in () if kind is str else readers:
+        if kind is str:
+            readers = [json.loads] if text == "null" or text.startswith('"') else []
+        for read in readers:
             with contextlib.suppress(ValueError, KeyError, RecursionError):
                 return read(text)
         return text

@@ -31,7 +31,7 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.networks.encoders import is_scale_buffer
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.results.table import Table
-from train_RL_agents.run.finding import POLICY_PATTERN, resolve_path, single_run
+from train_RL_agents.run.finding import MANIFEST_FILE, POLICY_PATTERN, resolve_path, single_run
 from train_RL_agents.run.published import import_policy, is_torchscript
 from train_RL_agents.utils.arrays import MAX_FILE_SIZE, may_call_builtins, stores_all_elements
 from train_RL_agents.utils.files import parse_json, path_inside, read_json, write_atomically
@@ -51,8 +51,6 @@ _MAX_PICKLE_SIZE = {POLICY_FORMAT: 8 * 2**20, TRAINING_FORMAT: 32 * 2**20}
 """Largest size (bytes) of a checkpoint without its tensors; every evaluation adds 2 kB to the training state."""
 CHECKPOINTS_FOLDER = "checkpoints"
 """Name of the folder of checkpoints in a run folder."""
-MANIFEST_FILE = "manifest.json"
-"""Name of the file in the folder of checkpoints that lists the policies with their metrics."""
 STATE_FILE = "training_state.pt"
 """Name of the file in the folder of checkpoints with the training state of the first rank."""
 TEACHER_FILE = "teacher.pt"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.closest import did_you_mean
+from train_RL_agents.utils.files import read_json
 from train_RL_agents.utils.shipped import find_shipped, shipped_paths
 
 CONFIG_FILE = "trial_config.json"
 """Name of the configuration file, which every run folder has."""
+MANIFEST_FILE, VERSIONS_FILE = "manifest.json", "versions.json"
+"""Names of the list of policies in a run's checkpoints, and of the file with versions; both have a ``time``."""
 LATEST = "latest"
 """Name that stands for the newest run of a folder, as in ``runs/latest``; without a folder, of ``save_dir``."""
 _MAX_LISTED = 4
@@ -95,15 +99,18 @@ def similar_paths_hint(path: Path) -> str:
 def find_runs_below(folder: Path) -> list[Path]:
     """Return the run folders in a training folder, or in a folder of training folders; the newest first.
 
-    The age of a run is that of its last checkpoint, or of its configuration if it has none.
+    The age of a run is that of its last policy, or of its start if it has none.
     """
     runs = [file.parent for pattern in ("seed_*", "*/seed_*") for file in folder.glob(f"{pattern}/{CONFIG_FILE}")]
+    return sorted(runs, key=lambda run: (_time_of(run), str(run)), reverse=True)
 
-    def modified(run: Path) -> tuple[float, str]:
-        written = (run / CONFIG_FILE, run / "checkpoints")
-        return max(path.stat().st_mtime for path in written if path.exists()), str(run)
 
-    return sorted(runs, key=modified, reverse=True)
+def _time_of(run: Path) -> float:
+    """Return the time that a run's files record (s since 1970), as copies of files have other times."""
+    for name in (f"checkpoints/{MANIFEST_FILE}", VERSIONS_FILE):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # missing, damaged, or of an earlier version
+            return float(read_json(run / name)["time"])
+    return (run / CONFIG_FILE).stat().st_mtime
 
 
 def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:

@@ -30,7 +30,6 @@ from train_RL_agents.results.table import Table
 from train_RL_agents.run import lock
 from train_RL_agents.run.checkpoint import (
     CHECKPOINTS_FOLDER,
-    MANIFEST_FILE,
     NOT_EVALUATED_NOTE,
     STATE_FILE,
     STOPPED_POLICY_FILE,
@@ -40,7 +39,7 @@ from train_RL_agents.run.checkpoint import (
     read_manifest,
     save_policy,
 )
-from train_RL_agents.run.finding import CONFIG_FILE
+from train_RL_agents.run.finding import CONFIG_FILE, MANIFEST_FILE, VERSIONS_FILE
 from train_RL_agents.run.loggers import check_loggers, open_loggers
 from train_RL_agents.run.run_log import RunLog
 from train_RL_agents.run.tags import result_scalars
@@ -147,7 +146,7 @@ class RunFolder:
             run._write(TEACHER_FILE, teacher)
         run.write_config()
         commit, patch = git_revision()
-        run._write_json("versions.json", software_versions() | {"git revision": commit})
+        run._write_json(VERSIONS_FILE, software_versions() | {"git revision": commit, "time": time.time()})
         run._write("git_diff.patch", patch)
         run._write("command.txt", shlex.join(argv or sys.argv) + "\n")
         return run
@@ -322,7 +321,7 @@ class RunFolder:
             old for old in manifest["policies"] if old["env_steps"] < env_steps and old["file"] != STOPPED_POLICY_FILE
         ]
         best = best_policy([*kept, entry])
-        content = {"latest": name, "best": best["file"], "policies": [*kept, entry]}
+        content = {"time": time.time(), "latest": name, "best": best["file"], "policies": [*kept, entry]}
         self._write_json(f"{self.checkpoints.name}/{MANIFEST_FILE}", content)
         if name != STOPPED_POLICY_FILE:
             (self.checkpoints / STOPPED_POLICY_FILE).unlink(missing_ok=True)

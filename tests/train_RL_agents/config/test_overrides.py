@@ -17,6 +17,8 @@ def test_a_word_has_a_key_and_a_value():
     ("text", "kind", "value"),
     [
         ("5", str, "5"),
+        ('"my runs"', str, "my runs"),
+        ("null", str, None),
         ("5", int, 5),
         ("1,2", tuple[int, ...], [1, 2]),
         ("True", bool, True),

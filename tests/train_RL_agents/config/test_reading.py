@@ -78,6 +78,11 @@ def test_shipped_files_load_and_make_the_round_trip(path):
     assert from_dict(json.loads(json.dumps(to_dict(config)))) == config
 
 
+def test_a_tilde_is_the_home_folder(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert from_dict({"save_dir": "~/runs"}).save_dir == from_dict({}, ["save_dir=~/runs"]).save_dir == "/home/ada/runs"
+
+
 def test_a_file_adds_to_the_one_that_it_extends(tmp_path):
     """It may lie next to the file or be shipped."""
     (tmp_path / "base.json").write_text('{"extends": "ppo.json", "trainer": {"epochs": 3, "batch_size": 512}}')

@@ -1,6 +1,6 @@
 """Runs by what a user calls them."""
 
-import os
+import shutil
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -30,10 +30,8 @@ def made(tmp_path, monkeypatch):
         agent = make_agent(config, 25, "cpu")
         save_policy(run.checkpoints / "policy_1.pt", agent, config, 10 + age, {})
         run.add_policy("policy_1.pt", 10 + age, {"success_rate": 0.5})
-        for written in (run.path / "trial_config.json", run.path / CHECKPOINTS_FOLDER):
-            os.utime(written, (age, age))
     # An older run that was gone on with.
-    os.utime(Path("runs/b/seed_0") / CHECKPOINTS_FOLDER, (9, 9))
+    RunFolder.open("runs/b/seed_0").add_policy("policy_1.pt", 11, {"success_rate": 0.5})
     return Path("runs")
 
 
@@ -50,6 +48,12 @@ def test_runs_are_found_in_folders_of_training_folders(made):
         single_run(made)
     with pytest.raises(ConfigError, match=r"one of \['seed_0', 'seed_1'\] in it, or runs/a/latest"):
         load("runs/a")
+
+
+def test_a_copied_run_is_as_old_as_it_says(made):
+    """Copies have the time at which they were copied."""
+    shutil.copytree("runs/a/seed_0", "runs/c/seed_0", copy_function=shutil.copyfile)
+    assert resolve_path(Path("latest")) == Path("runs/b/seed_0")
 
 
 def test_a_folder_with_one_run_is_looked_into(made):

@@ -137,7 +137,7 @@ def test_a_damaged_configuration_is_refused(tmp_path):
 
 def test_versions_of_what_a_run_depends_on(finished):
     found = strict(finished.path / "versions.json")
-    assert found == software_versions() | {"git revision": found["git revision"]}
+    assert found == software_versions() | {name: found[name] for name in ("git revision", "time")}
     for name in ("python", "platform", "torch", "torchrl", "tensordict", "numpy", "tensorboard"):
         assert found[name] not in ("", "not installed")
     assert found["git revision"]
