@@ -1,13 +1,12 @@
 """The marker ``fast``: tests that start no process, compile nothing and train nothing.
 
 All have it but those that are ``slow``, ``gpu`` or ``heavy``, those in HEAVY, and those that ask for a run of the
-session. A test that has it and does one of these things, or computes for LONGEST, fails and says so.
+session. A test that has it and does one of these things fails and says so.
 """
 
 import platform
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -102,8 +101,6 @@ HEAVY = (
 HEAVY_PATHS = {ROOT / name for name in HEAVY}
 RUNS = {"finished", "trained", "uninterrupted"}
 """Fixtures that train."""
-LONGEST = 2.0
-"""Processor time after which a fast test fails, of its own thread and without fixtures (s)."""
 
 
 platform.platform()  # starts `uname -p` the first time, which no fast test is then caught at
@@ -160,15 +157,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
                 trainer = sys.modules["train_RL_agents.torchrl_trainer"].TorchRLTrainer
                 patch.setattr(trainer, "train", refused("train"))
         return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Refuse a fast test that takes many times what it may, on a slow machine and with first imports too."""
-    began = time.thread_time()
-    yield
-    if item.get_closest_marker("fast") and time.thread_time() - began > LONGEST:
-        refused(f"take more than {LONGEST:g} s of processor time")()
 
 
 @pytest.fixture

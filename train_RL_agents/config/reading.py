@@ -8,7 +8,6 @@ declares, and check it.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -248,7 +247,8 @@ def _parse_values(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[s
     for key, value in layer.items():
         if key in settings:
             value = value.parse(settings[key].annotation) if isinstance(value, CommandLineValue) else value
-            values[key] = os.path.expanduser(value) if isinstance(value, str) else value  # shells leave key=~/... alone
+            is_home = isinstance(value, str) and value.startswith("~")  # shells leave key=~/... alone
+            values[key] = str(Path(value).expanduser()) if is_home else value
         elif value != {} or not any(name.startswith(f"{key}.") for name in settings):  # {}: a section without settings
             raise ConfigError(unknown_setting_message(key, value, list(settings)))
     return values

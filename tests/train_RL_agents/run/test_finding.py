@@ -14,7 +14,7 @@ from train_RL_agents.cli import main
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.experiments.seeds import sized_config
-from train_RL_agents.run.checkpoint import CHECKPOINTS_FOLDER, save_policy
+from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.finding import find_runs_below, resolve_path, similar_paths_hint, single_run
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.shipped import shipped_paths
