@@ -1,6 +1,5 @@
 """Commands in README and docs can be parsed, tables agree with the code, and examples run."""
 
-import hashlib
 import json
 import re
 import shlex
@@ -9,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from marinenav_env import LEVELS, WorldConfig, observation_entries, read_scenarios
+from tools import write_tables
 from train_RL_agents.cli import parse
-from train_RL_agents.evaluation.entry import BENCHMARK_VERSION, read_entry
-from train_RL_agents.evaluation.ranking import markdown_page
+from train_RL_agents.evaluation.figures import read_figures
+from train_RL_agents.evaluation.frozen import FROZEN_SUITES
+from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.shipped import shipped_paths
 
 ROOT = Path(__file__).parents[1]
@@ -37,16 +38,20 @@ def test_commands_are_ones_that_there_are(path):
         parse(words)
 
 
-@pytest.mark.heavy
-def test_the_table_of_the_benchmark_is_made_of_the_entries():
-    folder = ROOT / "docs/results/entries"
-    entries = {path.stem: read_entry(path) for path in sorted(folder.glob("*.json"))}
-    assert (ROOT / "docs/benchmark.md").read_text() == markdown_page(entries, f"Benchmark {BENCHMARK_VERSION}")
-    policies = {name: entry for name, entry in entries.items() if entry.policy["sha256"]}
-    assert policies.keys() == shipped_paths("pretrained").keys()
-    for name, entry in policies.items():
-        policy = (ROOT / "pretrained" / name / "policy.pt").read_bytes()
-        assert entry.policy["sha256"] == hashlib.sha256(policy).hexdigest()
+@pytest.mark.parametrize("name", shipped_paths("pretrained"))
+def test_the_figures_of_a_policy_are_of_its_file_and_the_frozen_suites(name):
+    path = ROOT / f"pretrained/{name}/figures.json"
+    (policy,) = read_figures(path)["policies"].values()
+    assert path.stat().st_size < 60_000
+    assert policy["sha256"] == sha256_of(path.with_name("policy.pt"))
+    assert {suite: figures["scenarios"] for suite, figures in policy["suites"].items()} == {
+        suite: frozen.scenarios for suite, frozen in FROZEN_SUITES.items()
+    }
+
+
+def test_tables_are_those_of_the_figures():
+    for path, text in write_tables.pages().items():
+        assert path.read_text() == text, f"{path}: run python -m tools.write_tables"
 
 
 def test_the_levels_of_the_world_page_are_the_published_ones():

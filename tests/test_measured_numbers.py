@@ -2,24 +2,15 @@
 
 import csv
 import json
-import math
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tools.make_entries import shares_text
-from train_RL_agents.evaluation.entry import read_entry
+from tools.write_tables import share, suites_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs/results"
-
-
-@cache
-def suites_of(name):
-    """The results of an entry by suite; several tests ask for the same."""
-    return read_entry(RESULTS / f"entries/{name}.json").suites
 
 
 def rows_of(page, header):
@@ -42,65 +33,27 @@ def minutes(name, success=None):
     return float(rows[-1]["train_time"]) / 60.0
 
 
-@pytest.mark.heavy
-def test_the_table_of_the_readme_is_made_of_the_entries():
+def test_the_text_around_the_table_of_agents_has_its_numbers():
+    """The table itself is written by tools/write_tables.py."""
     rows = rows_of("README.md", "agent | published levels (3,000)")
     assert len(rows) == 8
     for agent, *cells in rows:
         name = agent.lower().replace("-", "_")
-        suites = suites_of(name)
-        success = {
-            suite: {group: row["success_rate"] for group, row in suites[suite].table.items()} for suite in suites
-        }
-        crowd = [success["crowd"][f"{robots} robots"] for robots in (10, 20, 50)]
-        compliance = suites["imazu"].compliance["overall"]["rules_kept"]
-        assert cells[:6] == [
-            f"{success['fresh']['overall']:.3f}",
-            f"{suites['fresh'].table['overall']['avg_time']:.1f} s",
-            f"{success['currents']['overall']:.3f}",
-            " / ".join(f"{share:.2f}" for share in crowd),
-            f"{success['vessels']['overall']:.3f}",
-            f"{compliance:.2f}",
-        ], agent
         # The run of PPO's policy is in no file.
         for file in RESULTS.glob(f"{name}_sea_seed?.csv"):
             assert cells[6] == f"{minutes(file.stem):.0f} min", agent
-        kept = {group: row["compliance"] for group, row in suites["rules"].compliance.items()}
-        assert kept == dict.fromkeys(kept, 1.0), "all 400 encounters"
+        *kinds, _ = suites_of(name)["rules"]["groups"].values()
+        assert all(kind["compliance"] == 1.0 for kind in kinds), "all 400 encounters"
     shares = {agent: float(cells[5]) for agent, *cells in rows}
     text = (ROOT / "README.md").read_text().replace("\n", " ")
     others = [share for agent, share in shares.items() if agent != "PPO"]
     assert f"{shares['PPO']:.0%} of PPO's vessels" in text
     assert f"{100 * min(others):.0f} to {max(others):.0%} of the other seven agents'" in text
-
-
-@pytest.mark.heavy
-def test_the_first_table_of_the_readme_is_made_of_the_entries():
-    rows = rows_of("README.md", "policy | hours per collision | per broken rule")
-    assert len(rows) >= 3
-    for policy, *cells in rows:
-        suites = suites_of(policy.split("`")[1])
-        rate = suites["fresh"].table["overall"]
-        ends = f"{rate['hours_per_collision_low']:.0f} to {rate['hours_per_collision_high'] or math.inf:.0f}"
-        hours_per_collision = (
-            f"{rate['hours_per_collision']:.0f} ({ends})"
-            if rate["collisions"]
-            else f"> {rate['hours_per_collision_low']:.0f}"
-        )
-        dnv, ntnu = (
-            "{} of {}; {:.2f}".format(*suites[name].clear_situations, suites[name].compliance["overall"]["rules_kept"])
-            for name in ("dnv_own", "imazu_ntnu_own")
-        )
-        kinds = suites["encounters_own"].table
-        assert cells == [
-            hours_per_collision,
-            f"{suites['dnv_own'].compliance['overall']['hours_per_broken_rule']:.3f}",
-            dnv,
-            ntnu,
-            f"{min(1.0 - kinds[kind]['collision_rate'] for kind in kinds if kind != 'overall'):.2f}",
-            f"{suites['unruly'].compliance['overall']['avoided']:.2f}",
-            f"{suites['crowd'].table['overall']['success_rate']:.2f}",
-        ], policy
+    defensive = [
+        suites_of(path.parent.name)["imazu"]["groups"]["overall"]["rules_kept"][0]
+        for path in (ROOT / "pretrained").glob("*_defensive/figures.json")
+    ]
+    assert f"{100 * min(defensive):.0f} to {max(defensive):.0%} of those of `*_defensive`" in text
 
 
 MEASURED = {
@@ -226,27 +179,11 @@ def test_the_tables_of_the_published_weights_are_those_of_the_file():
     assert {agent: error for agent, _, error in rows_of(page, "agent | outputs")} == errors
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("card", sorted((ROOT / "pretrained").glob("*/README.md")), ids=lambda path: path.parent.name)
-def test_the_card_of_a_policy_has_the_metrics_of_its_entry(card):
-    rows = rows_of(card.relative_to(ROOT), "suite | episodes | success")
-    suites = suites_of(card.parent.name)
-    assert [name.strip("`") for name, *_ in rows] == list(suites)
-    for (name, *cells), result in zip(rows, suites.values(), strict=True):
-        row, kept = result.table["overall"], result.compliance.get("overall", {}).get("rules_kept")
-        kinds = {kind: group["compliance"] for kind, group in result.compliance.items() if "compliance" in group}
-        assert cells == [
-            f"{row['episodes']:,}",
-            f"{row['success_rate']:.3f} ({row['success_low']:.3f} to {row['success_high']:.3f})",
-            f"{row['robot_success_rate']:.3f}",
-            f"{row['avg_time']:.1f}",
-            f"{result.astern:.3f}",
-            shares_text(kinds) if kinds else "-" if kept is None else f"{kept:.2f}",
-        ], name
-    crowd = suites["crowd"].table.values()
-    text = card.read_text().replace("\n", " ")
-    for row in list(crowd)[:-1]:
-        assert f"{row['success_rate']:.2f} / {row['robot_success_rate']:.3f}" in text
+def test_the_text_of_a_card_has_the_shares_of_crowds(card):
+    crowd = suites_of(card.parent.name)["crowd"]
+    for group, row in list(crowd["groups"].items())[:-1]:
+        assert f"{share(crowd, group):.2f} / {row['vessels']:.3f}" in card.read_text().replace("\n", " ")
 
 
 def test_the_table_of_the_second_world_is_that_of_the_file():

@@ -26,7 +26,7 @@ from tests.train_RL_agents.tiny_runs import begin_in_graphs, new_run, small_pool
 from tools.hashing import iterate_tensors, rounded_bytes, tensor_bytes, unordered_hash
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.frozen import BENCHMARK_SEED, FROZEN_SUITES, scenario_hash
+from train_RL_agents.evaluation.frozen import FROZEN_SEED, FROZEN_SUITES, scenario_hash
 from train_RL_agents.evaluation.suites import Part, make_scenario_set
 from train_RL_agents.run.checkpoint import load_policy
 
@@ -158,7 +158,7 @@ def _representatives(agents: Sequence[str]) -> list[str]:
 def suite_lines(_: Sequence[str]) -> Iterator[Line]:
     """Draw the suites of the benchmark, and yield their published hashes and hashes of their values."""
     for name, frozen in FROZEN_SUITES.items():
-        suite = make_scenario_set(name, WorldConfig(), frozen.episodes, BENCHMARK_SEED)
+        suite = make_scenario_set(name, WorldConfig(), frozen.episodes, FROZEN_SEED)
         values = [tensor for part in suite.parts for tensor in scenario_tensors(part) if tensor.any()]
         yield (
             f"suite {name}",

@@ -24,7 +24,6 @@ from tests.train_RL_agents.damage import (
     damaged_bytes,
     damaged_trees,
 )
-from tests.train_RL_agents.entries import entry
 from tests.train_RL_agents.published_modules import program_of
 from tests.train_RL_agents.tiny_runs import (
     CPU,
@@ -42,7 +41,6 @@ from train_RL_agents.boat.runtime import Tracks
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict, iterate_settings, restore_config, to_dict
 from train_RL_agents.evaluation import recording
-from train_RL_agents.evaluation.entry import read_entry
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.experiments.search import STORAGE_NAME, Search
 from train_RL_agents.experiments.space import read_space
@@ -50,7 +48,6 @@ from train_RL_agents.experiments.study import last_evaluation, read_study
 from train_RL_agents.exporting import allowlist
 from train_RL_agents.exporting.checking import check_file
 from train_RL_agents.exporting.export import CONTRACT_VERSION, FORMATS, DeployedAgent
-from train_RL_agents.figures.certificate import make_page as write_certificate
 from train_RL_agents.figures.curves import curve_table, read_runs
 from train_RL_agents.figures.episode_view import view_episode
 from train_RL_agents.figures.replay_page import make_page
@@ -135,16 +132,6 @@ def test_settings(data):
 def test_scenario_files(folder, data):
     tree = data.draw(damaged_trees(tree_of(folder / "scenarios.json"), SCALARS))
     answers(lambda: parse_scenarios(tree))
-
-
-@QUICK
-@given(st.data())
-def test_entries_of_the_benchmark(folder, data):
-    tree = data.draw(damaged_trees(json.loads(entry().to_json()), SCALARS))
-    path = folder / "entry.json"
-    path.write_text(json.dumps(tree))
-    if answers(lambda: read_entry(path)):
-        write_certificate(read_entry(path))
 
 
 @QUICK

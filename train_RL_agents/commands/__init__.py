@@ -19,7 +19,6 @@ from train_RL_agents.commands import (
     play,
     plot,
     study,
-    submit,
     train,
     tune,
 )
@@ -36,7 +35,6 @@ COMMANDS: dict[str, ModuleType] = {
     "plot": plot,
     "tune": tune,
     "study": study,
-    "submit": submit,
     "falsify": falsify,
     "bench": bench,
     "doctor": doctor,

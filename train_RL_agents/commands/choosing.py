@@ -22,7 +22,7 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="paper, fresh, currents, crowd, noise, "
         "vessels, weather, faults, rules, imazu, encounters, dnv, imazu_ntnu or unruly (or imazu_own, "
-        "encounters_own, dnv_own, imazu_ntnu_own), instead of levels",
+        "encounters_own, dnv_own, imazu_ntnu_own), instead of levels; evaluate also takes all",
     )
     source.add_argument(
         "--scenarios",

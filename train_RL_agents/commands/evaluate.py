@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_scenario_options
+from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path, reject_excluded
 
 if TYPE_CHECKING:
+    from train_RL_agents.evaluation.contenders import Contender
     from train_RL_agents.evaluation.tables import Evaluation
 
-_OUTPUT_OPTIONS = ("json", "csv", "markdown", "record")
+ALL_SUITES = "all"
+"""Value of ``--suite`` for all frozen suites."""
+_OUTPUT_OPTIONS = ("report", "json", "csv", "markdown", "record")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +71,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace commands after which no escape manoeuvre would be left, and report in how many steps",
     )
+    add(
+        "--report",
+        metavar="OUT",
+        type=parse_html_path,
+        help="write a page with tables and failed episodes there (.html)",
+    )
     add("--json", metavar="OUT", type=Path, help="write setting and figures there")
     add("--csv", metavar="OUT", type=Path, help="write the figures there")
     add("--markdown", metavar="OUT", type=Path, help="write the tables there")
@@ -99,11 +108,15 @@ def run(arguments: argparse.Namespace) -> int:
         error("a POLICY is given twice")
     if "record" in given and len(names) > 1:
         error("argument --record: takes one policy")
+    if given.get("suite") == ALL_SUITES:
+        reject_excluded(arguments.parser, given, "suite all", ("seed", "fresh", "record"))
     from marinenav_env.support.files import require_writable_outputs
     from marinenav_env.vessels import describe_vessel
     from train_RL_agents.environments.scoring import evaluate_all
     from train_RL_agents.evaluation.contenders import require_which
-    from train_RL_agents.evaluation.recording import save
+    from train_RL_agents.evaluation.scoring import evaluate_frozen_suites
+    from train_RL_agents.evaluation.summary import show_all
+    from train_RL_agents.evaluation.tables import Result
     from train_RL_agents.exporting.exported import find_contender
     from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
@@ -122,15 +135,22 @@ def run(arguments: argparse.Namespace) -> int:
     for line in describe_vessel(trained.config.world, trained.config.eval_schedule.levels) if trained else ():
         print(line)
     require_writable_outputs(*(given[name] for name in _OUTPUT_OPTIONS if name in given))
+    evaluations = []
     with _progress_bars() as progress:
-        evaluation = evaluate_all(contenders, given, device, progress)
+        if given.get("suite") == ALL_SUITES:
+            for evaluation in evaluate_frozen_suites(contenders, given, device, progress):
+                print(
+                    f"{evaluation.setting['suite']}: {'; '.join(map(Result.short_text, evaluation.results))}",
+                    flush=True,
+                )
+                evaluations.append(evaluation)
+        else:
+            evaluations.append(evaluate_all(contenders, given, device, progress))
     try:
-        _write_all(given, evaluation)
-        if evaluation.recording is not None:
-            save(evaluation.recording, given["record"])
+        _write_all(given, evaluations, contenders)
     finally:
         # Shown last, because a reader such as `head` may close the output; but also shown if a disk is full.
-        evaluation.show()
+        show_all(evaluations)
     return 0
 
 
@@ -156,15 +176,25 @@ def _progress_bars() -> Iterator[Callable[[str, int, int], None]]:
         yield show
 
 
-def _write_all(given: dict[str, Any], evaluation: Evaluation) -> None:
-    """Write an evaluation to the files that the parsed options ``json``, ``csv`` and ``markdown`` name, if given."""
+def _write_all(given: dict[str, Any], evaluations: Sequence[Evaluation], contenders: Mapping[str, Contender]) -> None:
+    """Write evaluations to the files that the parsed options name."""
+    from train_RL_agents.evaluation.figures import figures_text
+    from train_RL_agents.evaluation.recording import save
+    from train_RL_agents.figures.evaluation_page import make_page
     from train_RL_agents.results.table import Table
     from train_RL_agents.utils.files import write_atomically
 
-    if "json" in given:
-        content = json.dumps(evaluation.content(), indent=2, allow_nan=False)
-        write_atomically(given["json"], content + "\n")
+    (first, *others) = evaluations
+    if "json" in given and others:
+        write_atomically(given["json"], figures_text(evaluations, contenders))
+    elif "json" in given:
+        write_atomically(given["json"], json.dumps(first.content(), indent=2, allow_nan=False) + "\n")
     if "csv" in given:
-        write_atomically(given["csv"], Table.from_rows(evaluation.rows).csv())
+        rows = [({"suite": each.setting["suite"]} if others else {}) | row for each in evaluations for row in each.rows]
+        write_atomically(given["csv"], Table.from_rows(rows).csv())
     if "markdown" in given:
-        write_atomically(given["markdown"], evaluation.markdown())
+        write_atomically(given["markdown"], "\n".join(each.markdown() for each in evaluations))
+    if "report" in given:
+        write_atomically(given["report"], make_page(evaluations, contenders))
+    if first.recording is not None:
+        save(first.recording, given["record"])

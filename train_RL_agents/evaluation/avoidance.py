@@ -211,7 +211,7 @@ def find_unavoidable_in_set(
 
 
 def safety_metrics(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
-    """Return the metrics of UNRULY_COLUMNS by name, the first two with Wilson intervals (``_low`` and ``_high``).
+    """Return the metrics of MISBEHAVIOUR_COLUMNS by name, the first two with Wilson intervals (``_low`` and ``_high``).
 
     A metric is None if no episode counts.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,6 +17,8 @@ from marinenav_env.support.validation import require
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.evaluation import avoidance
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect, run_set
+from train_RL_agents.evaluation.failures import EpisodeWatch
+from train_RL_agents.evaluation.frozen import FROZEN_SEED, FROZEN_SUITES, frozen_world, scenario_hash
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, compliance_metrics, encounter_outcomes
 from train_RL_agents.evaluation.seamanship import (
@@ -26,13 +28,21 @@ from train_RL_agents.evaluation.seamanship import (
     steps_and_paths_alone,
 )
 from train_RL_agents.evaluation.selection import choose_scenarios, default_schedule_and_world
-from train_RL_agents.evaluation.suites import ENCOUNTER_SUITES, RULES_SUITE, UNRULY_SUITE, ScenarioSet
+from train_RL_agents.evaluation.suites import (
+    ENCOUNTER_SUITES,
+    RULES_SUITE,
+    UNRULY_SUITE,
+    ScenarioSet,
+    make_scenario_set,
+)
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback, StepShare
 from train_RL_agents.results.rows import Episodes, count_clear_situations, group_masks, paired_differences
 from train_RL_agents.results.statistics import hours_per
 from train_RL_agents.utils.provenance import software_versions
 
+PolicyProgress = Callable[[str, int, int], None]
+"""Callback with the name of the policy that runs, and the numbers of its ended and of all episodes."""
 MetricsByGroup = dict[str, dict[str, Any]]
 """Metrics of compliance with the rules of the sea, or of safety, by name of the group and of the metric."""
 
@@ -41,7 +51,7 @@ def evaluate_built_in(
     contenders: Mapping[str, Contender],
     options: dict[str, Any],
     device: torch.device,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: PolicyProgress | None = None,
 ) -> Evaluation:
     """Evaluate every policy on the same scenarios of the built-in environment.
 
@@ -49,7 +59,7 @@ def evaluate_built_in(
         contenders: trained policies and baselines, by the name they are reported under.
         options: options of choose_set and of ActingOptions by name; ``record`` records the last policy.
         device: device of the world.
-        progress: callback with the name of the policy that runs, and the numbers of its ended and of all episodes.
+        progress: callback, see PolicyProgress.
 
     Raises:
         ConfigError: when an option cannot be used, or the policies cannot be compared.
@@ -57,6 +67,57 @@ def evaluate_built_in(
     require_effect(contenders, options.get("risk"), "stochastic" in options)
     schedule, world = default_schedule_and_world(list(contenders.values()))
     chosen, levels = choose_scenarios(world, schedule, options)
+    return evaluate_set(contenders, chosen, world, options, device, progress, levels)
+
+
+def evaluate_frozen_suites(
+    contenders: Mapping[str, Contender],
+    options: dict[str, Any],
+    device: torch.device,
+    progress: PolicyProgress | None = None,
+) -> Iterator[Evaluation]:
+    """Evaluate every policy on each of the frozen suites, and yield an evaluation for each.
+
+    Args:
+        contenders: trained policies and baselines, by the name they are reported under.
+        options: options of ActingOptions by name; ``episodes`` is the number per level or group for a quick look.
+        device: device of the world.
+        progress: as in ``evaluate_built_in``.
+
+    Raises:
+        ConfigError: when an option cannot be used, or the policies cannot be compared.
+    """
+    require_effect(contenders, options.get("risk"), "stochastic" in options)
+    default_schedule_and_world(list(contenders.values()))
+    trained = (contender for contender in contenders.values() if contender.trained is not None)
+    world = frozen_world(next(trained, next(iter(contenders.values()))))
+    for name, frozen in FROZEN_SUITES.items():
+        chosen = make_scenario_set(name, world, options.get("episodes", frozen.episodes), FROZEN_SEED)
+        own = {key: value for key, value in options.items() if key != "others" or chosen.parts[0].only_own}
+        evaluation = evaluate_set(contenders, chosen, world, own | {"suite": name, "report": True}, device, progress)
+        yield replace(evaluation, scenario_hash=scenario_hash(chosen))
+
+
+def evaluate_set(
+    contenders: Mapping[str, Contender],
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    options: dict[str, Any],
+    device: torch.device,
+    progress: PolicyProgress | None = None,
+    levels: dict[str, Any] | None = None,
+) -> Evaluation:
+    """Evaluate every policy on a set of scenarios.
+
+    Args:
+        contenders: trained policies and baselines, by the name they are reported under.
+        chosen: set of scenarios.
+        world: world that the set was made from.
+        options: as in ``evaluate_built_in``; with ``report`` results have ``failures`` and ``astern``.
+        device: device of the world.
+        progress: as in ``evaluate_built_in``.
+        levels: settings of the levels by name, for the description of the evaluation.
+    """
     others = options.get("others")
     is_alone = others is None or all(part.only_own for part in chosen.parts)
     require(is_alone, "--others", "...", "left out but for suites in which the policy controls one vessel (*_own)")
@@ -64,7 +125,27 @@ def evaluate_built_in(
     acting = ActingOptions(
         options.get("risk"), "stochastic" in options, chosen.seed + 1, "record" in options, others, shield
     )
-    results, recording = _evaluate_contenders(contenders, chosen, world, acting, device, progress)
+    results: list[Result] = []
+    first: Episodes | None = None
+    recording = None
+    for name, contender in contenders.items():
+        shown = None if progress is None else partial(progress, name)
+        acting, watch = _with_new_counter(acting), EpisodeWatch() if "report" in options else None
+        episodes, recording, compliance = run_and_score(contender, chosen, world, acting, device, name, watch, shown)
+        first = first or episodes
+        results.append(
+            Result(
+                name,
+                contender.about(),
+                episodes.metrics(chosen.groups),
+                paired_differences(first, episodes, chosen.groups) if results else None,
+                compliance,
+                count_clear(chosen, episodes) if chosen.name in ENCOUNTER_SUITES else None,
+                None if acting.shield is None else acting.shield.value,
+                None if watch is None else watch.value,
+                () if watch is None else watch.failures(episodes, chosen),
+            )
+        )
     setting = {
         **(results[0].about if len(results) == 1 else {}),
         "suite": options.get("suite"),
@@ -80,32 +161,7 @@ def evaluate_built_in(
         "world": to_dict(world),
         "versions": software_versions(),
     }
-    return Evaluation(results, setting, recording)
-
-
-def _evaluate_contenders(
-    contenders: Mapping[str, Contender],
-    chosen: ScenarioSet,
-    world: WorldConfig,
-    acting: ActingOptions,
-    device: torch.device,
-    progress: Callable[[str, int, int], None] | None,
-) -> tuple[list[Result], Recording | None]:
-    """Return the result of every policy, and the recording of the last one (None unless estimates are recorded)."""
-    results: list[Result] = []
-    first: Episodes | None = None
-    recording = None
-    for name, contender in contenders.items():
-        report = None if progress is None else partial(progress, name)
-        acting = _with_new_counter(acting)
-        episodes, recording, compliance = run_and_score(contender, chosen, world, acting, device, name, progress=report)
-        first = first or episodes
-        metrics = episodes.metrics(chosen.groups)
-        compared = paired_differences(first, episodes, chosen.groups) if results else None
-        clear = count_clear(chosen, episodes) if chosen.name in ENCOUNTER_SUITES else None
-        shielded = None if acting.shield is None else acting.shield.value
-        results.append(Result(name, contender.about(), metrics, compared, compliance, clear, shielded))
-    return results, recording if acting.estimates else None
+    return Evaluation(results, setting, recording if acting.estimates else None)
 
 
 def _with_new_counter(acting: ActingOptions) -> ActingOptions:
@@ -140,7 +196,7 @@ def run_and_score(
         The episodes; the recording, None if not made; compliance or safety by group, None if the suite is not scored.
     """
     if chosen.name in ENCOUNTER_SUITES:
-        return run_and_score_encounters(contender, chosen, world, acting, device, name, progress)
+        return run_and_score_encounters(contender, chosen, world, acting, device, name, on_step, progress)
     # Compliance is computed from the recording.
     recorded_as = name if acting.estimates or chosen.name in (RULES_SUITE, UNRULY_SUITE) else None
     episodes, recording = run_set(contender, chosen, world, acting, device, recorded_as, on_step, progress)
@@ -168,6 +224,7 @@ def run_and_score_encounters(
     acting: ActingOptions,
     device: torch.device,
     name: str,
+    on_step: StepCallback | None = None,
     progress: ProgressCallback | None = None,
 ) -> tuple[Episodes, Recording, MetricsByGroup]:
     """Run and score a set of encounters, for which every vessel also runs alone; see ``run_set`` for the arguments.
@@ -176,7 +233,7 @@ def run_and_score_encounters(
         The episodes, the recording, and compliance by group and overall.
     """
     named: dict[str, Any] = {"name": name, "progress": progress}
-    episodes, recording = run_set(contender, chosen, world, acting, device, **named)
+    episodes, recording = run_set(contender, chosen, world, acting, device, on_step=on_step, **named)
     assert recording is not None
     only_own = chosen.parts[0].only_own
     robots = recording.robot_mask.shape[-1]

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from marinenav_env.rules.roles import ROLES
+from train_RL_agents.evaluation.failures import Failure
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
 from train_RL_agents.results.statistics import SIGNIFICANCE_LEVEL, sign_test, smallest_detectable_difference
@@ -74,24 +75,12 @@ def metric_columns(results: Sequence[Result]) -> tuple[Column, ...]:
     return tuple(column for column in EXTERNAL_METRIC_COLUMNS if column.name in row)
 
 
-def difference_column(header: str, meaning: str) -> Column:
-    """Return the column of differences of success rates.
-
-    Args:
-        header: title of the column.
-        meaning: meaning of the difference, to which the kind of interval is added.
-    """
-    return Column(
-        "difference",
-        header,
-        "+.3f",
-        ("difference_low", "difference_high"),
-        meaning=f"{meaning}, with the 95% paired bootstrap interval",
-    )
-
-
-DIFFERENCE_COLUMN = difference_column(
-    "than the first", "success rate less that of the first policy on the same episodes"
+DIFFERENCE_COLUMN = Column(
+    "difference",
+    "than the first",
+    "+.3f",
+    ("difference_low", "difference_high"),
+    meaning="success rate less that of the first policy on the same episodes, with the 95% paired bootstrap interval",
 )
 COMPARISON_COLUMN_MEANINGS = COLUMN_MEANINGS | {DIFFERENCE_COLUMN.title: DIFFERENCE_COLUMN.meaning}
 """Meaning of each column by title in the table of a comparison."""
@@ -143,7 +132,7 @@ def compliance_format(name: str) -> str:
     return ".3f" if name in RATE_COLUMNS else ".2f"
 
 
-UNRULY_COLUMNS = {
+MISBEHAVIOUR_COLUMNS = {
     "no_collision": "encounters without a collision of the own vessel, with the 95% Wilson interval",
     "avoided": "the same of those whose collision was not unavoidable",
     "unavoidable": "encounters with a collision that none of 324 open-loop manoeuvres of the own vessel avoids, from "
@@ -174,6 +163,10 @@ class Result:
     other suites than those of encounters."""
     shielded: float | None = None
     """Share of the control steps in which the safety shield replaced the command; None without a shield."""
+    astern: float | None = None
+    """Share of the control steps astern; None unless a report was requested."""
+    failures: tuple[Failure, ...] = ()
+    """Some failed episodes; empty unless a report was requested."""
 
     def __repr__(self) -> str:
         return f"<Result of {self.short_text()}>"
@@ -192,7 +185,7 @@ class Result:
         rows = (self.compliance or {}).values()
         for columns, name in (
             (ENCOUNTER_COLUMNS, "safety"),
-            (UNRULY_COLUMNS, "avoided"),
+            (MISBEHAVIOUR_COLUMNS, "avoided"),
             (RULES_COLUMNS, "compliance"),
         ):
             if any(name in row for row in rows):
@@ -234,6 +227,8 @@ class Evaluation:
     """Settings that the metrics depend on; with several policies, only those that they have in common."""
     recording: Recording | None = None
     """Recording of the last policy's episodes; None if it was not requested."""
+    scenario_hash: str | None = None
+    """Hash of the scenarios of a frozen suite; None for others."""
 
     @property
     def heading(self) -> str:
@@ -270,7 +265,10 @@ class Evaluation:
             content["figures"] = first.metrics
         else:
             names = {"compliance": "conduct", "metrics": "figures"}
-            content["policies"] = [{names.get(key, key): value for key, value in vars(r).items()} for r in self.results]
+            content["policies"] = [
+                {names.get(key, key): value for key, value in vars(result).items() if key not in ("astern", "failures")}
+                for result in self.results
+            ]
         if first.compliance is not None:
             content |= {"conduct": first.compliance, "conduct_columns": first.compliance_columns}
         if alone and first.situations is not None:
@@ -385,13 +383,6 @@ def smallest_difference_text(episodes: int, discordant: int) -> str:
     can_show = sign_test(episodes, 0) < SIGNIFICANCE_LEVEL
     smallest = f"{smallest_detectable_difference(episodes, discordant):.4f}" if can_show else "none"
     return f"smallest difference of success rates that {episodes:,} episodes show: {smallest}"
-
-
-TIE_MEANING = (
-    "policies are tied where the exact sign test of the episodes in which only one of the two succeeds does not "
-    "separate them (p >= 0.05); the smallest difference is that which the test shows with a probability of 0.8"
-)
-"""Explanation of ties and of the smallest difference in the tables."""
 
 
 def _tables(results: Sequence[Result]) -> list[Table]:

@@ -12,7 +12,8 @@ from train_RL_agents.commands import COMMANDS
 
 FEW = ("--levels", "1", "--episodes", "1")
 WRITERS = {
-    "evaluate": [("evaluate", "iqn", *FEW, f"--{name}") for name in ("json", "csv", "markdown", "record")],
+    "evaluate": [("evaluate", "iqn", *FEW, f"--{name}") for name in ("json", "csv", "markdown", "record")]
+    + [("evaluate", "iqn", *FEW, "--report")],
     "play": [
         ("play", "iqn", *FEW, "--html"),
         ("play", "iqn", *FEW, "--overview"),
@@ -26,7 +27,6 @@ WRITERS = {
     "plot": [("plot", "runs", "--out")],
     "tune": [("tune", "--space", "space.json", "--study")],
     "study": [("study", "study.json", "--out")],
-    "submit": [("submit", "iqn", "--out"), ("submit", "iqn", "--certificate")],
     "falsify": [("falsify", "iqn", "--out")],
     "bench": [("bench", "--json"), ("bench", "--plot")],
     "train": [("train",)],
@@ -37,7 +37,6 @@ _WORK = (
     "train_RL_agents.figures.curves.read_runs",
     "train_RL_agents.run.checkpoint.torch.load",
     "train_RL_agents.experiments.runner.Runner.run",
-    "train_RL_agents.evaluation.frozen.run_suite",
     "train_RL_agents.speed.run.describe_machine",
     "train_RL_agents.torchrl_trainer.TorchRLTrainer",
 )
@@ -50,11 +49,11 @@ def test_no_work_is_done_for_what_cannot_be_written(line, where, tmp_path, monke
     Path("file").touch()
     Path("space.json").write_text(json.dumps({"trainer.gamma": [0.9, 0.99]}))
     Path("study.json").write_text(json.dumps({"agents": ["dqn"]}))
-    loads = line[0] in ("evaluate", "submit")  # what was read is not written over
+    loads = line[0] == "evaluate"  # what was read is not written over
     for work in _WORK:
         if not (loads and work.endswith("torch.load")):
             monkeypatch.setattr(work, lambda *_, work=work, **__: pytest.fail(work))
-    ending = ".png" if {"--overview", "--plot"} & {*line} else ""
+    ending = ".png" if {"--overview", "--plot"} & {*line} else ".html" if "--report" in line else ""
     path = f"{where}{ending}"
     words = [f"save_dir={path}", "--quiet"] if line == ("train",) else [path]
     assert path in refused(capsys, *line, *words)
@@ -69,7 +68,7 @@ def test_every_command_that_writes_is_tried():
         "--record",
         "--html",
         "--overview",
-        "--certificate",
+        "--report",
         "--plot",
         "--study",
     }
@@ -97,8 +96,6 @@ def test_two_outputs_are_two_files(capsys, tmp_path):
         ("play iqn --overview a --vessel 3", "argument --vessel: not allowed with --overview"),
         ("play iqn --frames 0 --speed 3", "argument --speed: not allowed with --frames"),
         ("play --recording a --which best", "argument --which: not allowed with --recording"),
-        ("submit --table x --episodes 3", "argument --episodes: not allowed with --table"),
-        ("submit e.json --certificate x -D cpu", "argument --device: not allowed with an entry"),
         ("bench --schedule --robots 3", "argument --robots: not allowed with --schedule"),
         ("train -C dqn --config ppo", "argument -C/--config: given 2 times"),
         ("evaluate iqn --levels 1 --levels 2", "argument --levels: given 2 times"),

@@ -24,7 +24,7 @@ from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_
 from train_RL_agents.evaluation.rules_suite import moving_vessels
 from train_RL_agents.evaluation.scoring import evaluate_built_in, run_and_score
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.evaluation.tables import UNRULY_COLUMNS
+from train_RL_agents.evaluation.tables import MISBEHAVIOUR_COLUMNS
 from train_RL_agents.results.rows import group_masks
 
 CPU, ACTING, STRAIGHT = torch.device("cpu"), ActingOptions(), Contender("straight")
@@ -152,14 +152,14 @@ def test_metrics_count_unavoidable_collisions_apart():
     assert metrics["a"]["no_collision"] == 0.0 and metrics["a"]["avoided"] is None
     assert metrics["a"]["avoided_low"] is None
     for row in metrics.values():
-        assert row.keys() >= UNRULY_COLUMNS.keys()
+        assert row.keys() >= MISBEHAVIOUR_COLUMNS.keys()
 
 
 @pytest.mark.heavy
 def test_the_suite_is_scored_by_behaviour():
     evaluation = evaluate_built_in({"straight": STRAIGHT}, {"suite": "unruly", "episodes": 2}, CPU)
     first = evaluation.results[0]
-    assert first.compliance_columns == UNRULY_COLUMNS and set(first.compliance) == set(first.metrics)
+    assert first.compliance_columns == MISBEHAVIOUR_COLUMNS and set(first.compliance) == set(first.metrics)
     for group, row in first.compliance.items():
         assert row["no_collision"] == pytest.approx(1.0 - first.metrics[group]["collision_rate"])
     assert "| stops | straight |" in evaluation.markdown()

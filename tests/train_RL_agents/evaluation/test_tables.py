@@ -7,8 +7,8 @@ from train_RL_agents.evaluation.tables import (
     DIFFERENCE_COLUMN,
     ENCOUNTER_COLUMNS,
     METRIC_COLUMNS,
+    MISBEHAVIOUR_COLUMNS,
     RULES_COLUMNS,
-    UNRULY_COLUMNS,
     Evaluation,
     Result,
     compliance_table,
@@ -133,7 +133,7 @@ def test_compliance_follows_the_metrics_where_there_is_some(capsys):
     assert "nobody gave way: likewise neither" in shown
     evaluated(ruled()[:1]).show()
     assert "compliance: encounters without a collision" in capsys.readouterr().out
-    safety = Result("a", ABOUT, {"stops": ROW}, compliance={"stops": dict.fromkeys(UNRULY_COLUMNS, 0.5)})
+    safety = Result("a", ABOUT, {"stops": ROW}, compliance={"stops": dict.fromkeys(MISBEHAVIOUR_COLUMNS, 0.5)})
     evaluated([safety]).show()
     assert "\n\nSafety\n" in capsys.readouterr().out
     text = evaluated(ruled()).markdown()

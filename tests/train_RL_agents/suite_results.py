@@ -1,0 +1,46 @@
+"""Small evaluations in suites, made by hand."""
+
+from dataclasses import replace
+
+import torch
+
+from train_RL_agents.evaluation.failures import Failure
+from train_RL_agents.evaluation.frozen import FROZEN_SEED
+from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, Evaluation, Result
+from train_RL_agents.results.rows import Episodes
+
+RULE_RATE = {"hours_per_broken_rule": 0.125, "hours_per_broken_rule_low": 0.1, "hours_per_broken_rule_high": 0.25}
+BY_ROLE = dict.fromkeys(ENCOUNTER_COLUMNS, 0.75) | {"rules_kept_low": 0.5, "rules_kept_high": 0.9} | RULE_RATE
+
+
+def episodes(outcome, groups=1):
+    """Episodes of two vessels, of which one arrives in failures, in groups in turn."""
+    count = len(outcome)
+    success = torch.tensor([each == "s" for each in outcome])
+    return Episodes(
+        level=torch.arange(count) % groups,
+        success=success,
+        collision=torch.tensor([each == "c" for each in outcome]),
+        robots=torch.full((count,), 2),
+        robots_arrived=torch.where(success, 2, 1),
+        **{name: torch.full((count,), 20.25, dtype=torch.float64) for name in ("time", "energy", "returns")},
+    )
+
+
+def evaluation(suite, outcome, groups=("all",), names=("mine",), **other):
+    about = {"checkpoint": None, "agent_type": "DQN", "env_steps": None}
+    metrics = episodes(outcome, len(groups)).metrics(groups)
+    results = [Result(name, about, metrics, astern=0.25, **other) for name in names]
+    setting = {"suite": suite, "scenarios": None, "seed": FROZEN_SEED, "episodes": len(outcome)}
+    return Evaluation(results, setting, scenario_hash="0123456789abcdef" * 2)
+
+
+def two_suites(name="mine"):
+    """Evaluations in a suite without compliance, and in one of two problems with a failure."""
+    track = torch.stack((torch.arange(21.0), torch.zeros(21)), -1)
+    failure = Failure("case 2", 1, True, (track, track + 5.0))
+    kept = {"overall": BY_ROLE, "case 1": BY_ROLE, "case 2": BY_ROLE}
+    clear = {"without_collision": 1, "all": 2}
+    cases = evaluation("imazu", "sc" * 10, ("case 1", "case 2"), (name,), compliance=kept, situations=clear)
+    cases = replace(cases, results=[replace(cases.results[0], failures=(failure,))])
+    return [evaluation("currents", "s" * 15 + "ct" * 2 + "c", names=(name,)), cases]

@@ -1,0 +1,185 @@
+"""Report of an evaluation: one self-contained HTML page with tables of all suites, worst first, and failed episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from html import escape
+
+import torch
+from torch import Tensor
+
+from train_RL_agents.evaluation.contenders import Contender
+from train_RL_agents.evaluation.failures import Failure
+from train_RL_agents.evaluation.suites import SUITES
+from train_RL_agents.evaluation.summary import summary_table, worst_groups
+from train_RL_agents.evaluation.tables import Evaluation, compliance_table, metric_table
+from train_RL_agents.figures.page import assemble_page
+from train_RL_agents.results.statistics import Estimate
+from train_RL_agents.results.table import Column, Markup, Table
+from train_RL_agents.utils.files import sha256_of
+from train_RL_agents.utils.provenance import software_versions
+
+FEWEST_EPISODES = 10
+"""Number of episodes of a group below which a report is called a quick look."""
+_NUM_WORST_GROUPS = 15
+"""Number of groups in the table of the worst."""
+_DOT_INTERVAL = 10
+"""Number of points of a track, which are a second apart, between two dots."""
+_LEFT_OUT = ("energy", "return", "robot success")
+"""Titles of columns of metrics that a page leaves out."""
+_WITH_INTERVALS = ("rules kept", "all kept", "avoided", "hours per broken rule")
+"""Titles of columns of compliance and safety that a page shows with their intervals."""
+
+
+def make_page(evaluations: Sequence[Evaluation], contenders: Mapping[str, Contender]) -> str:
+    """Return the report of evaluations of the same policies as HTML.
+
+    Args:
+        evaluations: an evaluation for each suite.
+        contenders: the policies and baselines by name.
+    """
+    results = evaluations[0].results
+    fewest = min(row["episodes"] for each in evaluations for row in each.results[0].metrics.values())
+    note = (
+        f"some groups have fewer than {FEWEST_EPISODES} episodes ({fewest} at the least), so that intervals are wide."
+    )
+    acting = "".join(f", {name} {value}" for name, value in evaluations[0].acting.items())
+    return assemble_page(
+        "evaluation",
+        NAME=escape(", ".join(contenders)),
+        WHOM="".join(f"<p>{escape(result.policy_text() + acting)}</p>" for result in results),
+        NOTE=f'<section class="card"><p><b>A quick look:</b> {note}</p></section>\n'
+        if fewest < FEWEST_EPISODES
+        else "",
+        SUMMARY=summary_table(evaluations).html("All suites"),
+        WORST=_worst_html(evaluations),
+        SUITES="".join(map(_suite_html, evaluations)),
+        SOURCES=_sources_html(evaluations, contenders),
+    )
+
+
+def _worst_html(evaluations: Sequence[Evaluation]) -> str:
+    """Return the table of the groups with the least success."""
+    columns = [
+        Column("suite"),
+        Column("group"),
+        *([Column("policy")] if len(evaluations[0].results) > 1 else []),
+        Column("of", "successful"),
+        Column("success_rate", "success", ".3f", ("success_low", "success_high")),
+        Column("line", "0 to 1"),
+        Column("collision_rate", "collision", ".3f"),
+        Column("timeout_rate", "time-out", ".3f"),
+    ]
+    rows = []
+    for row in worst_groups(evaluations, _NUM_WORST_GROUPS):
+        share, total = row["success_rate"], row["episodes"]
+        line = _interval_svg(Estimate(share, row["success_low"], row["success_high"]))
+        rows.append(row | {"of": f"{round(share * total)} of {total:,}", "line": line})
+    return Table(columns, rows).html("Groups with the least success") or "<p>Every episode succeeded.</p>\n"
+
+
+def _interval_svg(value: Estimate) -> Markup:
+    """Return an SVG of a share with its interval on a line from 0 to 1."""
+    middle, low, high = (100.0 * number for number in value)
+    return Markup(
+        '<svg class="range" viewBox="-3 0 106 12" aria-hidden="true"><line x1="0" x2="100" y1="6" y2="6"/>'
+        f'<line class="interval" x1="{low:.1f}" x2="{high:.1f}" y1="6" y2="6"/>'
+        f'<circle cx="{middle:.1f}" cy="6" r="2.6"/></svg>'
+    )
+
+
+def _suite_html(evaluation: Evaluation) -> str:
+    """Return the HTML section of a suite: tables, pictures of failed episodes, and the meanings of the columns."""
+    name = str(evaluation.setting["suite"] or "scenarios")
+    about = SUITES[name].about if name in SUITES else str(evaluation.setting["scenarios"] or "levels")
+    metrics = metric_table(evaluation.results)
+    columns = [column for column in metrics.columns if column.title not in _LEFT_OUT]
+    tables = [Table(columns, metrics.rows, metrics.keys)]
+    if evaluation.results[0].compliance is not None:
+        tables.append(_narrow_compliance_table(evaluation))
+    meanings = {column.title: column.meaning for table in tables for column in table.columns if column.meaning}
+    items = "".join(f"<dt>{escape(title)}</dt><dd>{escape(text)}</dd>" for title, text in meanings.items())
+    pictures = [
+        _failure_html(result.name if len(evaluation.results) > 1 else "", failure)
+        for result in evaluation.results
+        for failure in result.failures
+    ]
+    sheet = "<p>Failed episodes, north up; vessel 1 is the thick line, dots are 10 s apart.</p>\n"
+    sheet += f'<div class="sheet">{"".join(pictures)}</div>\n'
+    return (
+        f'<section class="card">\n<h2>{escape(name)}</h2>\n<p>{escape(about[:1].upper() + about[1:])}; '
+        f"{evaluation.setting['episodes']:,} episodes.</p>\n"
+        f"{''.join(table.html(f'Results of {name}') for table in tables)}{sheet if pictures else ''}"
+        f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>\n</section>\n"
+    )
+
+
+def _narrow_compliance_table(evaluation: Evaluation) -> Table:
+    """Return the table of compliance or safety, in which only the most important metrics have intervals."""
+    wide = compliance_table(evaluation.results)
+    keys = wide.columns[: 1 if len(evaluation.results) == 1 else 2]
+    columns = [
+        column if column.title in _WITH_INTERVALS else replace(column, ends=None)
+        for column in wide.columns[2:]
+        if not column.title.startswith("hours per broken") or column.title == "hours per broken rule"
+    ]
+    return Table([*keys, *columns], wide.rows, len(keys))
+
+
+# Tracks -----------------------------------------------------------------------------------------
+
+
+def _failure_html(policy: str, failure: Failure) -> str:
+    """Return the picture of a failed episode with its caption, which begins with the policy if one is given."""
+    end = "collision" if failure.has_collision else "time-out"
+    label = f"{policy}{': ' * bool(policy)}{failure.group}, episode {failure.number}: {end}"
+    return f"<figure>{_tracks_svg(failure.tracks, label)}<figcaption>{escape(label)}</figcaption></figure>"
+
+
+def _tracks_svg(tracks: Sequence[Tensor], label: str) -> str:
+    """Return an SVG of the tracks [T, 2] of each vessel, north up; ``label`` describes the picture."""
+    points = [track[:, [1, 0]] * torch.tensor([1.0, -1.0]) for track in tracks]
+    every = torch.cat(points)
+    low, high = every.amin(0), every.amax(0)
+    middle, side = (low + high) / 2, 1.12 * max(float((high - low).max()), 1.0)
+    parts = []
+    for number, path in enumerate(points):
+        places = (100.0 * ((path - middle) / side + 0.5)).tolist()
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        (x, y), dots = places[0], places[_DOT_INTERVAL::_DOT_INTERVAL]
+        parts.append(
+            f'<g class="{"other" if number else "own"}"><polyline points="{line}"/>'
+            f'<rect x="{x - 2:.1f}" y="{y - 2:.1f}" width="4" height="4"/>'
+            + "".join(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="1.7"/>' for a, b in dots)
+            + "</g>"
+        )
+    return (
+        f'<svg class="tracks hit" viewBox="0 0 100 100" role="img" aria-label="{escape(label)}">'
+        f"{''.join(reversed(parts))}</svg>"
+    )
+
+
+def _sources_html(evaluations: Sequence[Evaluation], contenders: Mapping[str, Contender]) -> str:
+    """Return HTML tables of the scenarios (seeds, hashes), the policies and the program (versions)."""
+    suites = [
+        {
+            "suite": each.setting["suite"] or each.setting["scenarios"] or "levels",
+            "episodes": f"{each.setting['episodes']:,}",
+            "seed": str(each.setting["seed"]),
+            "hash of the scenarios": each.scenario_hash or "-",
+        }
+        for each in evaluations
+    ]
+    policies = [
+        {
+            "policy": name,
+            "agent": contender.name,
+            "env-steps": "-" if contender.trained is None else f"{contender.trained.env_steps:,}",
+            "SHA-256 of the file": "-" if contender.trained is None else sha256_of(contender.trained.path),
+        }
+        for name, contender in contenders.items()
+    ]
+    versions = [{"name": name, "version": text} for name, text in software_versions().items()]
+    tables = {"Scenarios": suites, "Policies": policies, "Program": versions}
+    return "".join(Table.from_rows(rows).html(title) for title, rows in tables.items())
