@@ -17,10 +17,10 @@ from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation import episodes as evaluation
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, combine_with_others, steering_contender
+from train_RL_agents.evaluation.misbehaving_suite import INSTANT_BEHAVIOURS
 from train_RL_agents.evaluation.others import ACTION_KEY
 from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.evaluation.unruly_suite import INSTANT_BEHAVIOURS
 from train_RL_agents.results.statistics import wilson_interval
 
 COMMAND_CHOICES = (-1.0, 0.0, 1.0)

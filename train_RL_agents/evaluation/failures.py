@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
-from train_RL_agents.evaluation.seamanship import AsternShare
+from train_RL_agents.evaluation.seamanship import ASTERN_SPEED
 from train_RL_agents.evaluation.suites import ScenarioSet
-from train_RL_agents.evaluation.tally import Transition
+from train_RL_agents.evaluation.tally import StepShare, Transition
 from train_RL_agents.results.rows import Episodes
 
 MAX_FAILURES = 6
@@ -33,7 +33,7 @@ class Failure(NamedTuple):
     """Positions [T, 2] (m) of each vessel, one per second while it acts."""
 
 
-class EpisodeWatch(AsternShare):
+class EpisodeWatch(StepShare):
     """Callback that keeps the positions of all vessels, and counts the steps in which they go astern."""
 
     def __init__(self) -> None:
@@ -45,12 +45,13 @@ class EpisodeWatch(AsternShare):
 
     def __call__(self, transition: Transition, env: MarineNavEnv) -> None:
         """Keep the positions of a control step; see StepCallback."""
-        super().__call__(transition, env)
         if env is not self._env:
             self._env = env
             self._parts.append([])
             self._interval = max(1, round(TRACK_INTERVAL / (env.config.dt * env.config.substeps)))
-        before = transition.before.now.state
+        before, after = transition.before.now.state, transition.after.now.state
+        heading, (vx, vy) = after.pose[..., 2], after.velocity_ground[..., :2].unbind(-1)
+        self.add(heading.cos() * vx + heading.sin() * vy < ASTERN_SPEED, before.active)
         place = torch.where(before.active[..., None], before.pose[..., :2], torch.nan)
         self._parts[-1].append((transition.rows.cpu(), place.float().cpu()))
 

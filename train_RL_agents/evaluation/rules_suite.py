@@ -152,11 +152,7 @@ class EncounterOutcomes:
 
 
 def encounter_outcomes(recording: Recording) -> EncounterOutcomes:
-    """Return turns, slowing, crossings, gaps and collisions of the two vessels of each encounter.
-
-    Args:
-        recording: recording of N episodes with two robots.
-    """
+    """Return turns, slowing, crossings, gaps and collisions in N recorded episodes of two robots."""
     pose, both = recording.poses, present_robots(recording).all(-1)
     position, heading = pose[..., :2], pose[..., 2]
     distance = torch.linalg.vector_norm(position[..., 0, :] - position[..., 1, :], dim=-1)
@@ -199,10 +195,6 @@ def complies(encounter: Encounter, result: EncounterOutcomes) -> Tensor:
 
     Head-on: both turned to starboard. Otherwise: the give-way vessel gave way and, if crossing, did not pass ahead of
     the other. In both cases, there was no collision.
-
-    Args:
-        encounter: geometry of the encounters.
-        result: outcomes of N encounters.
     """
     obliged = torch.tensor(encounter.gives_way)
     if obliged.all():

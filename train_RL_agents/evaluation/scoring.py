@@ -30,8 +30,8 @@ from train_RL_agents.evaluation.seamanship import (
 from train_RL_agents.evaluation.selection import choose_scenarios, default_schedule_and_world
 from train_RL_agents.evaluation.suites import (
     ENCOUNTER_SUITES,
+    MISBEHAVING_SUITE,
     RULES_SUITE,
-    UNRULY_SUITE,
     ScenarioSet,
     make_scenario_set,
 )
@@ -198,9 +198,9 @@ def run_and_score(
     if chosen.name in ENCOUNTER_SUITES:
         return run_and_score_encounters(contender, chosen, world, acting, device, name, on_step, progress)
     # Compliance is computed from the recording.
-    recorded_as = name if acting.estimates or chosen.name in (RULES_SUITE, UNRULY_SUITE) else None
+    recorded_as = name if acting.estimates or chosen.name in (RULES_SUITE, MISBEHAVING_SUITE) else None
     episodes, recording = run_set(contender, chosen, world, acting, device, recorded_as, on_step, progress)
-    if recording is not None and chosen.name == UNRULY_SUITE:
+    if recording is not None and chosen.name == MISBEHAVING_SUITE:
         found = avoidance.collision_masks(chosen, recording, world, acting, device)
         masks = group_masks(recording.groups)
         return episodes, recording, {name: avoidance.safety_metrics(found, mask) for name, mask in masks.items()}

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marinenav_env import MarineNavEnv
 from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.rules.duties import SUBSTANTIAL_SLOWING, SUBSTANTIAL_TURN
 from marinenav_env.rules.roles import (
@@ -30,20 +29,11 @@ from marinenav_env.rules.roles import (
     roles,
 )
 from train_RL_agents.evaluation.recording import Recording, present_robots
-from train_RL_agents.evaluation.tally import StepShare, Transition
 from train_RL_agents.results.statistics import Estimate, hours_per, ratio_estimate, wilson_interval
 
 ASTERN_SPEED = -0.05
 """Speed ahead below which a vessel counts as going astern (m/s)."""
-SHARE_METRICS = (
-    "all_kept",
-    "rules_kept",
-    "substantial",
-    "early",
-    "right_side",
-    "not_ahead",
-    "stood_on",
-)
+SHARE_METRICS = ("all_kept", "rules_kept", "substantial", "early", "right_side", "not_ahead", "stood_on")
 """Names of the metrics of compliance that are 0 or 1 for a vessel, so that their means are shares."""
 
 
@@ -176,24 +166,8 @@ def steps_and_paths_alone(recording: Recording) -> tuple[Tensor, Tensor]:
     return torch.where(arrived, steps.sum(-1), torch.nan), torch.where(arrived, path.sum(-1), torch.nan)
 
 
-@dataclass(frozen=True)
-class Compliance:
-    """Metrics of compliance of every vessel, [E, R] each; nan where a metric does not apply."""
-
-    safety: Tensor
-    rules_kept: Tensor
-    substantial: Tensor
-    early: Tensor
-    right_side: Tensor
-    not_ahead: Tensor
-    stood_on: Tensor
-    delay: Tensor
-    detour: Tensor
-    astern: Tensor
-
-
-def measure_compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor) -> Compliance:
-    """Measure the compliance of every vessel of a recording with the rules of the sea.
+def measure_compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor) -> dict[str, Tensor]:
+    """Return metrics of compliance of every vessel by name, [E, R] each; nan where a metric does not apply.
 
     Args:
         recording: recording of E encounters.
@@ -213,33 +187,19 @@ def measure_compliance(recording: Recording, alone: tuple[Tensor, Tensor], score
         return torch.where(asked.any(-1), kept, torch.nan)
 
     kept = share(~did.broken, clear | did.stands_on)
-    metrics = Compliance(
-        safety=safety_scores(recording),
-        rules_kept=torch.where(recording.collided.any(0), 0.0 * kept, kept),
-        substantial=share(did.acted_substantially, clear),
-        early=share(did.acted_early, clear),
-        right_side=share(did.turned_right_side, sided),
-        not_ahead=share(~did.crossed_ahead, crossing),
-        stood_on=share(did.stood_on, did.stands_on),
-        delay=torch.where(arrived, (steps - alone[0]) * recording.dt, torch.nan),
-        detour=torch.where(arrived, path / alone[1] - 1.0, torch.nan),
-        astern=astern / steps.clamp_min(1),
-    )
-    masked = {name: torch.where(scored, metric.double(), torch.nan) for name, metric in vars(metrics).items()}
-    return Compliance(**masked)
-
-
-def count_duties_by_role(recording: Recording, vessels: int) -> dict[str, tuple[int, int]]:
-    """Return the numbers of kept and of all duties by role; a vessel has one duty towards every other vessel.
-
-    Args:
-        recording: recording of encounters.
-        vessels: number of vessels that count, from the first slot on.
-    """
-    scored = recording.robot_mask & (torch.arange(recording.robot_mask.shape[-1]) < vessels)
-    kept, asked = count_duties(recording, scored)
-    pairs = zip(kept.sum(0).tolist(), asked.sum(0).tolist(), strict=True)
-    return dict(zip(ROLES[1:], pairs, strict=True))
+    metrics = {
+        "safety": safety_scores(recording),
+        "rules_kept": torch.where(recording.collided.any(0), 0.0 * kept, kept),
+        "substantial": share(did.acted_substantially, clear),
+        "early": share(did.acted_early, clear),
+        "right_side": share(did.turned_right_side, sided),
+        "not_ahead": share(~did.crossed_ahead, crossing),
+        "stood_on": share(did.stood_on, did.stands_on),
+        "delay": torch.where(arrived, (steps - alone[0]) * recording.dt, torch.nan),
+        "detour": torch.where(arrived, path / alone[1] - 1.0, torch.nan),
+        "astern": astern / steps.clamp_min(1),
+    }
+    return {name: torch.where(scored, metric.double(), torch.nan) for name, metric in metrics.items()}
 
 
 def count_duties(recording: Recording, scored: Tensor) -> tuple[Tensor, Tensor]:
@@ -285,17 +245,7 @@ def broken_duty_rates(recording: Recording, scored: Tensor, rows: Sequence[Tenso
     return rates
 
 
-class AsternShare(StepShare):
-    """Callback that computes the share of the steps in which vessels go astern."""
-
-    def __call__(self, transition: Transition, env: MarineNavEnv) -> None:
-        """Count a control step; see StepCallback."""
-        state, active = transition.after.now.state, transition.before.now.state.active
-        heading, (vx, vy) = state.pose[..., 2], state.velocity_ground[..., :2].unbind(-1)
-        self.add(heading.cos() * vx + heading.sin() * vy < ASTERN_SPEED, active)
-
-
-def compliance_summary(measured: Compliance, rows: Tensor) -> dict[str, float | None]:
+def compliance_summary(measured: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
     """Return the mean of every metric with its 95% interval, by name; None if it applies to no vessel.
 
     Intervals of shares are Wilson's, the others normal; the ends of a mean of one vessel are None.
@@ -303,10 +253,10 @@ def compliance_summary(measured: Compliance, rows: Tensor) -> dict[str, float | 
     ``all_kept`` is the share of encounters in which every vessel that has a duty kept the rules.
 
     Args:
-        measured: metrics of compliance, [E, R] each.
+        measured: metrics of compliance by name, [E, R] each.
         rows: [E] bool mask of the encounters that count.
     """
-    values = {name: metric[rows] for name, metric in vars(measured).items()}
+    values = {name: metric[rows] for name, metric in measured.items()}
     kept = values["rules_kept"]
     everyone = torch.where(kept.isnan().all(-1), torch.nan, (kept != 0.0).all(-1).double())
     result: dict[str, float | None] = {}

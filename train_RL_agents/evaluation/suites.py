@@ -15,7 +15,10 @@ import torch
 
 from marinenav_env import LEVELS, Episode, Level, WorldConfig
 from marinenav_env.config import MODERATE_WEATHER, PerRobot
+from marinenav_env.scenarios.dnv import ENCOUNTER_ABBREVIATIONS
+from marinenav_env.scenarios.reading import packaged_situations
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.scenarios.situations import scaled_episode
 from marinenav_env.scenarios.varying import MAX_WAVE_DEVIATION
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
@@ -29,9 +32,8 @@ from train_RL_agents.evaluation.encounter_suites import (
     with_group,
 )
 from train_RL_agents.evaluation.episodes import draw_scenarios
-from train_RL_agents.evaluation.packaged_suites import packaged_suite
+from train_RL_agents.evaluation.misbehaving_suite import GROUP_NAMES, misbehaving_scenarios
 from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios, with_slow_vessel
-from train_RL_agents.evaluation.unruly_suite import GROUP_NAMES, unruly_scenarios
 from train_RL_agents.utils.closest import did_you_mean
 
 
@@ -234,12 +236,6 @@ def _make_faults(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts
     return ("late and missed",), (Part(replace(world, weather=calm), with_group(drawn, 0)),)
 
 
-def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
-    """Return the value of every robot, multiplied by the factor of that robot."""
-    values = value if isinstance(value, tuple) else (value,) * len(factors)
-    return tuple(number * factor for number, factor in zip(values, factors, strict=False))
-
-
 def _make_rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return encounters of two vessels, a group for each of ENCOUNTERS."""
     parts = []
@@ -253,7 +249,7 @@ def _make_rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     return tuple(ENCOUNTERS), tuple(parts)
 
 
-GHOST_RADIUS = 0.01
+POINT_RADIUS = 0.01
 """Collision radius of vessels that are not controlled (m), so that they do not collide with each other; that of the
 own vessel is enlarged by the difference."""
 
@@ -264,7 +260,7 @@ def _make_imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = F
         replace(_make_part(*drawn, only_own), situations=tuple(drawn[1].level.tolist()))
         for drawn in imazu_scenarios(world, episodes)
     )
-    return tuple(f"case {number}" for number in range(1, len(IMAZU_COURSES) + 1)), parts
+    return _problem_names(len(IMAZU_COURSES)), parts
 
 
 def _make_encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
@@ -273,11 +269,11 @@ def _make_encounters(world: WorldConfig, episodes: int, seed: int, only_own: boo
     return (*COURSES_BY_KIND, *(f"{robots} vessels" for robots in LARGER_SIZES)), parts
 
 
-def _make_unruly(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+def _make_misbehaving(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return encounters with vessels that misbehave or are steered by other policies."""
     parts = (
         replace(_make_part(drawn.world, drawn.scenarios, bool(drawn.other_policy)), others=drawn.other_policy)
-        for drawn in unruly_scenarios(world, episodes, seed)
+        for drawn in misbehaving_scenarios(world, episodes, seed)
     )
     return GROUP_NAMES, tuple(parts)
 
@@ -285,44 +281,63 @@ def _make_unruly(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts
 def _make_part(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
     """Return scenarios as a Part; with ``only_own``, the policy controls vessel 0, and others collide only with it."""
     if only_own:
-        world = _with_ghosts(world, scenarios.robot_mask.shape[-1])
+        world = _with_points(world, scenarios.robot_mask.shape[-1])
     return Part(world, scenarios, only_own)
 
 
-def _with_ghosts(world: WorldConfig, robots: int) -> WorldConfig:
+def _with_points(world: WorldConfig, robots: int) -> WorldConfig:
     """Return a world of ``robots`` vessels in which all but the first collide only with the first."""
     base = world.vessel.radius
     contact = 2.0 * (base[0] if isinstance(base, tuple) else base)
-    radius = (contact - GHOST_RADIUS, *[GHOST_RADIUS] * (robots - 1))
+    radius = (contact - POINT_RADIUS, *[POINT_RADIUS] * (robots - 1))
     return replace(world, vessel=replace(world.vessel, radius=radius))
 
 
+LARGER_GROUPS = ("2 others", "3 others")
+"""Names of the groups of DNV's situations with more than one other ship."""
+
+
 def _make_packaged(name: str, world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
-    """Return the external situations of the package, each repeated; the seed is only that of the measurement noise."""
-    groups, levels, scaled = packaged_suite(name, world)
+    """Return situations that DNV or NTNU wrote, each repeated; the seed is only that of the measurement noise.
+
+    The groups of ``dnv`` are the kinds of encounter with one other ship, and the numbers of other ships if there
+    are several; each of Imazu's problems is a group.
+    """
+    situations = packaged_situations(name)
+    scaled = [scaled_episode(situation, world) for situation in situations]
     if only_own:
-        scaled = [replace(episode, world=_with_ghosts(episode.world, len(episode.start))) for episode in scaled]
-    numbers = [number for number in range(len(scaled)) for _ in range(episodes)]
-    part = Part(
-        world,
-        [scaled[number] for number in numbers],
-        only_own,
-        levels=tuple(levels[number] for number in numbers),
-        situations=tuple(numbers),
-    )
-    return groups, (part,)
+        scaled = [replace(episode, world=_with_points(episode.world, len(episode.start))) for episode in scaled]
+    if name == "dnv":
+        kinds = [*ENCOUNTER_ABBREVIATIONS.values()]
+        groups = (*(kind.replace("-", " ") for kind in ENCOUNTER_ABBREVIATIONS), *LARGER_GROUPS)
+        others = [len(situation.ships) - 1 for situation in situations]
+        pairs = zip(others, situations, strict=True)
+        levels = [kinds.index(each.name) if count == 1 else len(kinds) + count - 2 for count, each in pairs]
+    else:
+        groups, levels = _problem_names(len(scaled)), [*range(len(scaled))]
+    numbers = tuple(number for number in range(len(scaled)) for _ in range(episodes))
+    drawn = [scaled[number] for number in numbers]
+    return groups, (Part(world, drawn, only_own, tuple(levels[number] for number in numbers), numbers),)
+
+
+def _problem_names(count: int) -> tuple[str, ...]:
+    return tuple(f"case {number}" for number in range(1, count + 1))
 
 
 def _scale(value: PerRobot, factor: float) -> PerRobot:
     """Return a value, or the value of every robot, multiplied by a factor."""
-    if isinstance(value, tuple):
-        return tuple(factor * number for number in value)
-    return factor * value
+    return tuple(factor * number for number in value) if isinstance(value, tuple) else factor * value
+
+
+def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
+    """Return the value of every robot, multiplied by the factor of that robot."""
+    values = value if isinstance(value, tuple) else (value,) * len(factors)
+    return tuple(number * factor for number, factor in zip(values, factors, strict=False))
 
 
 RULES_SUITE = "rules"
 """Name of the suite of two vessels that is scored by the rules of the sea."""
-UNRULY_SUITE = "unruly"
+MISBEHAVING_SUITE = "unruly"
 """Name of the suite of misbehaving vessels, in which unavoidable collisions are counted."""
 
 LONG_SUITE = "long"
@@ -353,19 +368,11 @@ SUITES: dict[str, Suite] = {
     "imazu_ntnu_own": Suite(
         "imazu_ntnu, the others keeping course and speed", partial(_make_packaged, "imazu_ntnu", only_own=True), 10
     ),
-    UNRULY_SUITE: Suite("one vessel among others that misbehave or are steered by other policies", _make_unruly, 25),
+    MISBEHAVING_SUITE: Suite("one vessel among others that misbehave or follow other policies", _make_misbehaving, 25),
 }
 """Suites by name."""
-ENCOUNTER_SUITES = (
-    "imazu",
-    "encounters",
-    "imazu_own",
-    "encounters_own",
-    "dnv",
-    "dnv_own",
-    "imazu_ntnu",
-    "imazu_ntnu_own",
-)
+_ENCOUNTERS = ("imazu", "encounters", "dnv", "imazu_ntnu")
+ENCOUNTER_SUITES = (*_ENCOUNTERS, *(f"{name}_own" for name in _ENCOUNTERS))
 """Suites that are scored by the role of every vessel (see seamanship)."""
 
 

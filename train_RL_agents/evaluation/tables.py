@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -172,7 +172,7 @@ class Result:
         return f"<Result of {self.short_text()}>"
 
     def _repr_html_(self) -> str:
-        return notebook_text([self], self.name)
+        return _html([self], self.name)
 
     @property
     def overall(self) -> dict[str, Any]:
@@ -182,15 +182,10 @@ class Result:
     @property
     def compliance_columns(self) -> dict[str, str]:
         """Return the meanings of the columns of compliance by name."""
-        rows = (self.compliance or {}).values()
-        for columns, name in (
-            (ENCOUNTER_COLUMNS, "safety"),
-            (MISBEHAVIOUR_COLUMNS, "avoided"),
-            (RULES_COLUMNS, "compliance"),
-        ):
-            if any(name in row for row in rows):
-                return columns | {key: text for key, text in RATE_COLUMNS.items() if any(key in row for row in rows)}
-        return RULES_COLUMNS
+        names = {name for row in (self.compliance or {}).values() for name in row}
+        kinds = {"safety": ENCOUNTER_COLUMNS, "avoided": MISBEHAVIOUR_COLUMNS}
+        columns = next((columns for name, columns in kinds.items() if name in names), RULES_COLUMNS)
+        return columns | {name: text for name, text in RATE_COLUMNS.items() if name in names}
 
     def short_text(self) -> str:
         """Return the name of the policy with its first metric, such as the success rate, in a few words."""
@@ -251,18 +246,20 @@ class Evaluation:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Return all metrics as one table: a dict for each group and policy."""
-        return [row | self.acting for row in group_rows(self.results, "metrics", "differences", "compliance")]
+        return [row | self.acting for row in _group_rows(self.results, "metrics", "differences", "compliance")]
 
     def content(self) -> dict[str, Any]:
         """Return what the evaluation's JSON file holds: setting, meanings of columns, and metrics of each policy."""
         first, alone = self.results[0], len(self.results) == 1
-        columns = {column.title: column.meaning for column in metric_columns(self.results)}
-        compared = not alone and metric_columns(self.results) is METRIC_COLUMNS
-        columns |= {DIFFERENCE_COLUMN.title: DIFFERENCE_COLUMN.meaning} if compared else {}
-        content: dict[str, Any] = {"setting": self.setting, "columns": columns}
+        columns = metric_table(self.results).columns
+        content: dict[str, Any] = {
+            "setting": self.setting,
+            "columns": {column.title: column.meaning for column in columns if column.meaning},
+        }
         # In files, compliance is named ``conduct``, and metrics are named ``figures``.
         if alone:
-            content["figures"] = first.metrics
+            optional = {"situations": first.situations, "shielded": first.shielded}
+            content |= {"figures": first.metrics} | {key: value for key, value in optional.items() if value is not None}
         else:
             names = {"compliance": "conduct", "metrics": "figures"}
             content["policies"] = [
@@ -271,10 +268,6 @@ class Evaluation:
             ]
         if first.compliance is not None:
             content |= {"conduct": first.compliance, "conduct_columns": first.compliance_columns}
-        if alone and first.situations is not None:
-            content["situations"] = first.situations
-        if alone and first.shielded is not None:
-            content["shielded"] = first.shielded
         return dict(nonfinite_to_none(content))
 
     def show(self) -> None:
@@ -290,9 +283,8 @@ class Evaluation:
     def _lines(self) -> list[str]:
         """Return the sentences below the tables: situations without a collision, shield, and ties."""
         lines = [line for result in self.results if (line := result.collisions_line) is not None]
-        for result in self.results:
-            if result.shielded is not None:
-                lines.append(f"{result.name}: the shield acted in {result.shielded:.1%} of the steps")
+        shielded = {result.name: result.shielded for result in self.results if result.shielded is not None}
+        lines += [f"{name}: the shield acted in {share:.1%} of the steps" for name, share in shielded.items()]
         return [*lines, *_tie_lines(self.results)]
 
     def markdown(self) -> str:
@@ -308,39 +300,25 @@ class Evaluation:
         return f"<Evaluation on {self._scenarios}: {'; '.join(result.short_text() for result in self.results)}>"
 
     def _repr_html_(self) -> str:
-        return notebook_text(self.results, self.heading)
+        return _html(self.results, self.heading)
 
 
 _IMPORTANT_TITLES = (
-    "success",
-    DIFFERENCE_COLUMN.title,
-    "collision",
-    "hours per collision",
-    "time-out",
-    "travel time",
-    "robot success",
-    "episodes",
-    "return",
-    "energy",
+    *("success", DIFFERENCE_COLUMN.title, "collision", "hours per collision", "time-out", "travel time"),
+    *("robot success", "episodes", "return", "energy"),
 )
 """Titles of columns that are left out last where a line is too short, the most important first."""
 
 
-def group_rows(results: Sequence[Result], *parts: str) -> list[dict[str, Any]]:
-    """Return a row for each group and policy, group by group.
+def _group_rows(results: Sequence[Result], *parts: str) -> list[dict[str, Any]]:
+    """Return a row for each group and policy, group by group, of some attributes of results."""
+    groups = getattr(results[0], parts[0]) or {}
 
-    Args:
-        results: results of the policies.
-        parts: names of the attributes of Result that rows consist of; the groups are those of the first attribute.
-    """
-    rows = []
-    for group in getattr(results[0], parts[0]) or {}:
-        for result in results:
-            row = {"group": group, "policy": result.name}
-            for part in parts:
-                row |= (getattr(result, part) or {}).get(group, {})
-            rows.append(row)
-    return rows
+    def values(result: Result, group: str) -> Iterator[tuple[str, Any]]:
+        for part in parts:
+            yield from (getattr(result, part) or {}).get(group, {}).items()
+
+    return [{"group": group, "policy": each.name, **dict(values(each, group))} for group in groups for each in results]
 
 
 def metric_table(results: Sequence[Result]) -> Table:
@@ -348,7 +326,7 @@ def metric_table(results: Sequence[Result]) -> Table:
     group, several = Column("group", ""), len(results) > 1
     keys = [group, Column("policy")] if several else [group]
     compared = [DIFFERENCE_COLUMN] if several and metric_columns(results) is METRIC_COLUMNS else []
-    rows = group_rows(results, "metrics", "differences")
+    rows = _group_rows(results, "metrics", "differences")
     return Table([*keys, Column("episodes"), *metric_columns(results), *compared], rows, len(keys), _IMPORTANT_TITLES)
 
 
@@ -359,7 +337,7 @@ def compliance_table(results: Sequence[Result]) -> Table:
         for name, text in results[0].compliance_columns.items()
     ]
     important = ("rules kept", "compliance", "hours per broken rule")
-    return Table([Column("group", ""), Column("policy"), *columns], group_rows(results, "compliance"), 2, important)
+    return Table([Column("group", ""), Column("policy"), *columns], _group_rows(results, "compliance"), 2, important)
 
 
 def _tie_lines(results: Sequence[Result]) -> list[str]:
@@ -375,11 +353,7 @@ def _tie_lines(results: Sequence[Result]) -> list[str]:
 
 
 def smallest_difference_text(episodes: int, discordant: int) -> str:
-    """Return a description of the smallest difference of success rates that a number of episodes shows.
-
-    ``discordant`` is the number of episodes in which only one of two policies succeeds; see
-    ``smallest_detectable_difference``.
-    """
+    """Return the smallest difference of success rates that episodes show, of which some only one policy succeeds in."""
     can_show = sign_test(episodes, 0) < SIGNIFICANCE_LEVEL
     smallest = f"{smallest_detectable_difference(episodes, discordant):.4f}" if can_show else "none"
     return f"smallest difference of success rates that {episodes:,} episodes show: {smallest}"
@@ -391,7 +365,6 @@ def _tables(results: Sequence[Result]) -> list[Table]:
     return [metric_table(results), *compliance]
 
 
-def notebook_text(results: Sequence[Result], heading: str) -> str:
+def _html(results: Sequence[Result], heading: str) -> str:
     """Return the tables in HTML, below a heading."""
-    tables = "".join(table.html(heading) for table in _tables(results))
-    return f"<p>{escape(heading)}</p>\n{tables}"
+    return f"<p>{escape(heading)}</p>\n" + "".join(table.html(heading) for table in _tables(results))

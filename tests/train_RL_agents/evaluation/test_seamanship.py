@@ -12,15 +12,15 @@ from marinenav_env.config import ColregsConfig
 from marinenav_env.rules.duties import DutyState, update_duties
 from marinenav_env.rules.roles import ROLES
 from tests.oracle import seamanship as oracle
-from train_RL_agents.evaluation.contenders import ActingOptions, Contender, find_contender, run_set
+from train_RL_agents.evaluation.contenders import ActingOptions, find_contender, run_set
+from train_RL_agents.evaluation.failures import EpisodeWatch
 from train_RL_agents.evaluation.recording import record
 from train_RL_agents.evaluation.seamanship import (
-    AsternShare,
-    Compliance,
+    SHARE_METRICS,
     Duties,
     broken_duty_rates,
     compliance_summary,
-    count_duties_by_role,
+    count_duties,
     find_duties,
     measure_compliance,
     safety_scores,
@@ -282,7 +282,7 @@ def test_marks_by_hand(keeps):
     both = torch.ones(1, 2, dtype=torch.bool)
     vars(recording).update(arrived=arrived, dt=0.5, robot_mask=both.clone())
     alone = torch.tensor([[36, 40]]), torch.tensor([[32.0, 40.0]])
-    given = {name: each[0].tolist() for name, each in vars(measure_compliance(recording, alone, both)).items()}
+    given = {name: each[0].tolist() for name, each in measure_compliance(recording, alone, both).items()}
     nan, kept = math.nan, float(keeps)
     assert given["rules_kept"] == [kept, 1.0]
     for name, own in (("substantial", kept), ("early", kept), ("right_side", 1.0)):
@@ -291,8 +291,8 @@ def test_marks_by_hand(keeps):
     assert given["delay"] == pytest.approx([2.0, nan], nan_ok=True)  # 4 steps more
     assert given["detour"] == pytest.approx([40.0 / 32.0 - 1.0, nan], nan_ok=True)
     assert given["astern"] == [0.0, 0.0]
-    counts = count_duties_by_role(recording, 2)
-    assert counts["give-way"] == (int(keeps), 1) and counts["stand-on"] == (1, 1)
+    counts = count_duties(recording, both)
+    assert [by_role[0, 1:3].tolist() for by_role in counts] == [[int(keeps), 1], [1, 1]]  # give-way, stand-on
     # Hours of both vessels, of the one that is scored, and of no encounter.
     hours = float(steps_and_paths(recording)[0].sum()) * 0.5 / 3600.0
     whole, none = broken_duty_rates(recording, both, [torch.tensor([True]), torch.tensor([False])])
@@ -308,23 +308,26 @@ def test_marks_by_hand(keeps):
     assert other["hours_per_broken_rule_low"] == pytest.approx(0.5 * hours / poisson_interval(0)[1])
     # A collision breaks all rules that a vessel had to keep; who is not scored has no metrics.
     recording.collided[0, 0, 1], both[0, 0] = True, False
-    found = vars(measure_compliance(recording, alone, both))
+    found = measure_compliance(recording, alone, both)
     assert found["rules_kept"][0].tolist() == pytest.approx([nan, 0.0], nan_ok=True)
     assert all(each[0, 0].isnan() for each in found.values())
 
 
 def test_summary_counts_encounters_and_vessels():
     nan = math.nan
-    rows = {name: torch.zeros(3, 2, dtype=torch.float64) for name in Compliance.__annotations__}
+    rows = {
+        name: torch.zeros(3, 2, dtype=torch.float64)
+        for name in (*SHARE_METRICS[1:], "safety", "delay", "detour", "astern")
+    }
     rows["rules_kept"] = torch.tensor([[1.0, nan], [0.0, 1.0], [nan, nan]], dtype=torch.float64)
     rows["delay"] = torch.tensor([[1.0, 3.0], [nan, 2.0], [9.0, 9.0]], dtype=torch.float64)
     rows["stood_on"] = rows["stood_on"] * nan
-    seen = compliance_summary(Compliance(**rows), torch.tensor([True, True, False]))
+    seen = compliance_summary(rows, torch.tensor([True, True, False]))
     assert seen["all_kept"] == 0.5 and seen["rules_kept"] == pytest.approx(2 / 3)
     assert seen["delay"] == 2.0 and seen["delay_low"] == pytest.approx(2.0 - 1.96 * (1 / 3) ** 0.5, abs=1e-3)
     assert seen["delay_high"] - seen["delay"] == pytest.approx(seen["delay"] - seen["delay_low"])
     assert seen["stood_on"] is None and 0.0 < seen["rules_kept_low"] < 2 / 3
-    single = compliance_summary(Compliance(**rows), torch.tensor([False, True, False]))
+    single = compliance_summary(rows, torch.tensor([False, True, False]))
     assert single["delay"] == 2.0 and single["delay_low"] is single["delay_high"] is None
 
 
@@ -333,7 +336,7 @@ def test_share_of_steps_astern_is_that_of_the_recording():
         mask = step["robots", "mask"]
         return step.set(("robots", "action"), torch.full((*mask.shape, 2), -1.0))
 
-    world, counter = WorldConfig(max_steps=20), AsternShare()
+    world, counter = WorldConfig(max_steps=20), EpisodeWatch()
     chosen = make_scenario_set("rules", world, 2, 0).parts[0]
     _, recording = record(
         backwards,
@@ -347,7 +350,7 @@ def test_share_of_steps_astern_is_that_of_the_recording():
     )
     steps, _, astern = steps_and_paths(recording)
     assert not recording.collided.any()
-    assert AsternShare().value == 0.0  # of no steps
+    assert EpisodeWatch().value == 0.0  # of no steps
     assert 0.5 < counter.value == int(astern.sum()) / int(steps.sum())
 
 
@@ -360,20 +363,9 @@ def test_the_share_astern_counts_active_vessels_by_their_speed_along_the_bow():
         active=torch.tensor([[True, True, False, True, True]]),
     )
     world = SimpleNamespace(now=SimpleNamespace(state=state))
-    counter = AsternShare()
-    counter(SimpleNamespace(before=world, after=world), None)
+    counter, env = EpisodeWatch(), SimpleNamespace(config=SimpleNamespace(dt=0.05, substeps=10))
+    counter(SimpleNamespace(before=world, after=world, rows=torch.tensor([0])), env)
     assert counter.value == 2 / 4
-
-
-def test_duties_are_counted_by_role():
-    world = WorldConfig(max_steps=60)
-    chosen = make_scenario_set("rules", world, 2, 0)
-    starboard = replace(chosen, parts=chosen.parts[1:2])
-    straight, cpu = Contender("straight"), torch.device("cpu")
-    _, recording = run_set(straight, starboard, world, ActingOptions(), cpu, "x")
-    counts = count_duties_by_role(recording, 2)
-    assert counts["give-way"] == (0, 2) and counts["stand-on"] == (0, 2)  # both collide
-    assert count_duties_by_role(recording, 1)["stand-on"] == (0, 0)
 
 
 @pytest.mark.heavy

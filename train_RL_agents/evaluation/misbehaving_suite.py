@@ -53,22 +53,14 @@ class EncounterBatch(NamedTuple):
     """Scenarios that are run in one batch, since they have the same world and the same policy of the other vessels."""
 
     world: WorldConfig
-    """Settings of the world of all scenarios."""
     scenarios: Scenario
     """Scenarios, batch [N]; their ``level`` is the index of their group in GROUP_NAMES."""
     other_policy: str
-    """Name of the policy that steers the other vessels; empty if they are scripted: keep course and speed or misbehave,
-    as BEHAVIOUR_GROUPS says."""
+    """Name of the policy that steers the other vessels; empty if they are scripted."""
 
 
-def unruly_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[EncounterBatch]:
-    """Return ``episodes`` encounters of each group of GROUP_NAMES, in batches.
-
-    Args:
-        world: world from which the worlds of the encounters are derived.
-        episodes: number of encounters of a group.
-        seed: seed of the encounters.
-    """
+def misbehaving_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[EncounterBatch]:
+    """Return ``episodes`` encounters of each group of GROUP_NAMES, in batches."""
     generator = torch.Generator().manual_seed(seed)
     course, mask, kind = _draw_courses(episodes, generator)
     lead = torch.rand(course.shape, generator=generator, dtype=course.dtype)
@@ -112,16 +104,7 @@ def _draw_courses(episodes: int, generator: torch.Generator) -> tuple[Tensor, Te
 def _with_behaviour(
     scenarios: Scenario, group: int, names: tuple[str, ...], lead: Tensor, world: WorldConfig
 ) -> Scenario:
-    """Return the scenarios as a group whose vessels but the first are scripted: they keep course or misbehave.
-
-    Args:
-        scenarios: P scenarios of up to R vessels.
-        group: index of the group in GROUP_NAMES.
-        names: names of the behaviours, from levels.BEHAVIOURS, which vessels have in turn.
-        lead: [P, R] times from the start of a misbehaviour to the meeting, as shares in [0, 1] of the range
-            ONSET_LEAD_TIMES.
-        world: world of the scenarios, with the factors on their lengths and times.
-    """
+    """Return P scenarios as a group whose vessels misbehave, all but the first; ``lead`` [P, R] in [0, 1] sets when."""
     behaving = with_group(scenarios, group)
     present = scenarios.robot_mask
     is_other = present & (torch.arange(present.shape[-1]) > 0)

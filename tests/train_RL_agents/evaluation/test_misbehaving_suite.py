@@ -5,14 +5,14 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.vessels import scaled_world
-from train_RL_agents.evaluation.suites import make_scenario_set
-from train_RL_agents.evaluation.unruly_suite import (
+from train_RL_agents.evaluation.misbehaving_suite import (
     BEHAVIOUR_GROUPS,
     GROUP_NAMES,
     MAX_STEPS,
     POLICY_GROUPS,
-    unruly_scenarios,
+    misbehaving_scenarios,
 )
+from train_RL_agents.evaluation.suites import make_scenario_set
 
 WORLD = WorldConfig()
 
@@ -35,7 +35,7 @@ def test_every_group_has_the_same_encounters():
 def test_what_the_others_do():
     codes = [{BEHAVIOURS.index(name) for name in names} for names in BEHAVIOUR_GROUPS.values()]
     leads = []
-    for drawn in unruly_scenarios(WORLD, 14, 0):
+    for drawn in misbehaving_scenarios(WORLD, 14, 0):
         scenarios, mask = drawn.scenarios, drawn.scenarios.robot_mask
         assert drawn.world.max_steps == MAX_STEPS
         if drawn.other_policy:
@@ -57,7 +57,7 @@ def test_encounters_of_boats_are_those_of_published_vessels_to_scale():
     boat = scaled_world("otter")
     length, pace = boat.scenario.scale, boat.scenario.speed_scale
     assert (length, pace) != (1.0, 1.0)
-    for usual, drawn in zip(unruly_scenarios(WORLD, 14, 0), unruly_scenarios(boat, 14, 0), strict=True):
+    for usual, drawn in zip(misbehaving_scenarios(WORLD, 14, 0), misbehaving_scenarios(boat, 14, 0), strict=True):
         ours, theirs = usual.scenarios, drawn.scenarios
         torch.testing.assert_close(theirs.start, length * ours.start)
         torch.testing.assert_close(theirs.velocity, pace * ours.velocity)
