@@ -7,7 +7,7 @@ The judge is an external program (TU Munich; Krasowski and Althoff, Temporal Log
 Rules, IV 2021; GPL) that runs in an environment of its own: scenario files go in, and the text that it prints comes
 out. It reads the tracks of encounters of two vessels, with lengths and times multiplied by SCALE, which makes a control
 step its time step of 10 s and keeps speeds. Its formulas stay as they are; added formulas show which duties it sees,
-and which part of a rule is broken. ``--ours`` replaces its parameters by those of this project.
+and which part of a rule is broken. ``--ours`` replaces some of its parameters by those of this project.
 """
 
 from __future__ import annotations
@@ -248,14 +248,13 @@ def judge_verdict(formulas: Mapping[str, bool], duty: str) -> dict[str, str]:
     return {"duty": name, "mark": "broken", "part": "the encounter goes on" if acted else "no manoeuvre"}
 
 
-def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[str, str], processes: int = 1) -> str:
+def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[str, str]) -> str:
     """Return what the judge prints about scenarios.
 
     Args:
         python: interpreter of the environment that the judge is installed in.
         scenarios: content of the files by name.
         parameters: values that replace parameters of the judge.
-        processes: number of processes that share the scenarios.
 
     Raises:
         ConfigError: if the judge fails, or its settings are not of the expected form.
@@ -268,23 +267,16 @@ def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[st
         file = Path(folder, "rules", "traffic_rules_ship.yaml")
         file.write_text(judge_settings(file.read_text(), parameters))
         Path(folder, "sitecustomize.py").write_text(SPEED_UP_CODE)
-        started = []
-        for number in range(processes):
-            share = dict([*scenarios.items()][number::processes])
-            Path(folder, f"encounters_{number}").mkdir()
-            for name, content in share.items():
-                Path(folder, f"encounters_{number}", f"{name}.xml").write_text(content)
-            command = [str(python.absolute()), "-m", "rules.main", "--scenario_directories", f"/encounters_{number}"]
-            command += ["--max_num_scenarios", str(len(share)), "--num_vehicles", str(2 * len(share))]
-            with Path(folder, f"{number}.txt").open("w") as stream:
-                environment = os.environ | {"PYTHONPATH": folder}
-                started.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=stream, stderr=stream))
-        codes = [process.wait() for process in started]
-        texts = [Path(folder, f"{number}.txt").read_text() for number in range(processes)]
-    for code, text in zip(codes, texts, strict=True):
-        if code:
-            raise ConfigError(f"the judge failed: {text.strip().splitlines()[-1]}")
-    return "\n".join(texts)
+        Path(folder, "encounters").mkdir()
+        for name, content in scenarios.items():
+            Path(folder, "encounters", f"{name}.xml").write_text(content)
+        command = [str(python.absolute()), "-m", "rules.main", "--scenario_directories", "/encounters"]
+        command += ["--max_num_scenarios", str(len(scenarios)), "--num_vehicles", str(2 * len(scenarios))]
+        environment = os.environ | {"PYTHONPATH": folder}
+        run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise ConfigError(f"the judge failed: {(run.stdout + run.stderr).strip().splitlines()[-1]}")
+    return run.stdout + run.stderr
 
 
 # Agreement --------------------------------------------------------------------------------------
@@ -355,33 +347,16 @@ def export_encounters(policies: Sequence[str], episodes: int) -> Iterator[tuple[
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the comparison, and print its metrics."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--judge", type=Path, required=True, metavar="PYTHON", help="interpreter with commonocean-rules"
-    )
-    parser.add_argument("--policies", nargs="*", default=POLICIES, help=f"by default {' '.join(POLICIES)}")
-    parser.add_argument(
-        "--episodes",
-        type=int,
-        default=50,
-        help=f"encounters of each of {len(COURSES_BY_KIND)} kinds and policy; 50 by default",
-    )
-    parser.add_argument(
-        "--ours", nargs="*", choices=[*OUR_PARAMETERS], help="use our values of these parameters; of all without"
-    )
-    parser.add_argument("--processes", type=int, default=2, help="processes of the judge; 2 by default")
-    parser.add_argument("--text", type=Path, help="what the judge prints; read from there if the file exists")
-    parser.add_argument("--json", type=Path, help="write figures there")
+    add = parser.add_argument
+    add("--judge", type=Path, required=True, metavar="PYTHON", help="interpreter with commonocean-rules")
+    add("--policies", nargs="*", default=POLICIES, help=f"by default {' '.join(POLICIES)}")
+    add("--episodes", type=int, default=50, help=f"encounters of each of {len(COURSES_BY_KIND)} kinds; 50 by default")
+    add("--ours", action="store_true", help="use our values of the judge's parameters")
+    add("--json", type=Path, help="write figures there")
     options = parser.parse_args(arguments)
     encounters = [*export_encounters(options.policies, options.episodes)]
-    chosen = () if options.ours is None else options.ours or OUR_PARAMETERS
-    parameters = {name: OUR_PARAMETERS[name] for name in chosen}
-    scenarios = {name: content for name, content, _ in encounters}
-    if options.text is not None and options.text.exists():
-        text = options.text.read_text()
-    else:
-        text = run_judge(options.judge, scenarios, parameters, options.processes)
-        if options.text is not None:
-            options.text.write_text(text)
+    parameters = OUR_PARAMETERS if options.ours else {}
+    text = run_judge(options.judge, {name: content for name, content, _ in encounters}, parameters)
     verdicts = read_verdicts(text)
     ours = [row for _, _, rows in encounters for row in rows]
     places = [(name, vessel) for name, _, _ in encounters for vessel in (1, 2)]

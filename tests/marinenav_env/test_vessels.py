@@ -167,7 +167,7 @@ def test_lengths_speeds_and_times_are_scaled():
 
 
 def test_sensors_reach_as_far_as_boats_need_to_stop():
-    """The distances are those of tools/manoeuvres.py, in docs/boats.md."""
+    """The distances are those of the table in docs/boats.md."""
     stated = {"published": 1.12, "cybership2": 1.65, "milliampere": 6.84, "otter": 3.19, "roboboat": 2.12, "wamv": 0.74}
     for name, way in stated.items():
         assert stopping_distance(read_vessel(name)) == pytest.approx(way, rel=0.015), name

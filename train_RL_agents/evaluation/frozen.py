@@ -17,9 +17,9 @@ from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import PUBLISHED_VESSEL, scaled_world
-from train_RL_agents.evaluation.contenders import Contender, shipped_contender
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.utils.files import sha256_of
+from train_RL_agents.utils.shipped import shipped_paths
 
 FROZEN_SEED = 20_261
 """Seed of the scenarios and the measurement noise of all frozen suites."""
@@ -58,25 +58,20 @@ _UNHASHED_PARAMETERS = {*COMMAND_FIELDS, "max_objects", "table_row"}
 """Names of parameters that hashes leave out, because policies may choose them or they follow from others."""
 
 
-def frozen_world(contender: Contender) -> WorldConfig:
-    """Return the published world; for a policy, scaled to its boat and with its sensor and commands.
+def frozen_world(own: WorldConfig) -> WorldConfig:
+    """Return the published world, scaled to the boat of a policy's own world and with its sensor and commands.
 
     Raises:
         ConfigError: if the commands are stronger than the world's limit of thrust rates.
     """
-    world = WorldConfig()
-    if contender.trained is None:
-        return world
-    own_world = contender.trained.config.world
-    if own_world.vessel.name != PUBLISHED_VESSEL:
-        world = scaled_world(own_world.vessel)
+    world = WorldConfig() if own.vessel.name == PUBLISHED_VESSEL else scaled_world(own.vessel)
     limit = world.vessel.max_thrust_rate
     most = max(limit) if isinstance(limit, tuple) else limit
-    commands = {name: getattr(own_world.vessel, name) for name in COMMAND_FIELDS}
+    commands = {name: getattr(own.vessel, name) for name in COMMAND_FIELDS}
     for name, values in commands.items():
         is_allowed = max(map(abs, values)) <= most
         require(is_allowed, f"world.vessel.{name}", values, f"at most {most:g} N/s in frozen suites")
-    sensor = {name: getattr(own_world.sensor, name) for name in ("max_objects", "scan_beams", "scan_angle", "entries")}
+    sensor = {name: getattr(own.sensor, name) for name in ("max_objects", "scan_beams", "scan_angle", "entries")}
     return replace(world, vessel=replace(world.vessel, **commands), sensor=replace(world.sensor, **sensor))
 
 
@@ -101,9 +96,9 @@ def scenario_hash(scenario_set: ScenarioSet) -> str:
 
 
 def _steering_label(others: str) -> str:
-    """Return the name of a contender that steers other vessels, with the SHA-256 of its file if it has one."""
-    trained = shipped_contender(others, torch.device("cpu")).trained if others else None
-    return others if trained is None else f"{others} {sha256_of(trained.path)}"
+    """Return the name of a policy that steers other vessels, with the SHA-256 of its file if it has one."""
+    folder = shipped_paths("pretrained").get(others.removeprefix("blind:"))
+    return others if folder is None else f"{others} {sha256_of(folder / 'policy.pt')}"
 
 
 def _named_tensors(part: Part) -> Iterator[tuple[str, Tensor]]:

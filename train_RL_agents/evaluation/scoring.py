@@ -20,7 +20,7 @@ from train_RL_agents.evaluation.contenders import ActingOptions, Contender, requ
 from train_RL_agents.evaluation.failures import EpisodeWatch
 from train_RL_agents.evaluation.frozen import FROZEN_SEED, FROZEN_SUITES, frozen_world, scenario_hash
 from train_RL_agents.evaluation.recording import Recording
-from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, compliance_metrics, encounter_outcomes
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS
 from train_RL_agents.evaluation.seamanship import (
     broken_duty_rates,
     compliance_summary,
@@ -37,6 +37,7 @@ from train_RL_agents.evaluation.suites import (
 )
 from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback, StepShare
+from train_RL_agents.evaluation.two_vessel_rules import compliance_metrics, encounter_outcomes
 from train_RL_agents.results.rows import Episodes, count_clear_situations, group_masks, paired_differences
 from train_RL_agents.results.statistics import hours_per
 from train_RL_agents.utils.provenance import software_versions
@@ -88,9 +89,8 @@ def evaluate_frozen_suites(
         ConfigError: when an option cannot be used, or the policies cannot be compared.
     """
     require_effect(contenders, options.get("risk"), "stochastic" in options)
-    default_schedule_and_world(list(contenders.values()))
-    trained = (contender for contender in contenders.values() if contender.trained is not None)
-    world = frozen_world(next(trained, next(iter(contenders.values()))))
+    _, world = default_schedule_and_world(list(contenders.values()))
+    world = frozen_world(world)
     for name, frozen in FROZEN_SUITES.items():
         chosen = make_scenario_set(name, world, options.get("episodes", frozen.episodes), FROZEN_SEED)
         own = {key: value for key, value in options.items() if key != "others" or chosen.parts[0].only_own}

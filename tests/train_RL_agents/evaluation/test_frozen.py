@@ -3,17 +3,13 @@
 from dataclasses import replace
 
 import pytest
-import torch
 
 from marinenav_env import ConfigError, WorldConfig, scaled_world
-from marinenav_env.config import VesselConfig
-from tests.train_RL_agents.exporting.test_export import make_policy
+from marinenav_env.config import SensorConfig, VesselConfig
 from train_RL_agents.evaluation import frozen
-from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.frozen import FROZEN_SEED, FROZEN_SUITES, frozen_world, scenario_hash
 from train_RL_agents.evaluation.suites import make_scenario_set
 
-CPU = torch.device("cpu")
 SLOW = ("fresh", "vessels", "weather", "faults")
 
 
@@ -51,22 +47,17 @@ def test_a_hash_depends_on_the_policies_that_steer_others(monkeypatch):
 
 
 def test_the_world_is_the_published_one_with_the_policy_s_own_observation():
-    policy = make_policy("DQN")
-    own = replace(
-        policy.config.world,
-        vessel=VesselConfig(m=300.0, left_thrust_change=(0.0, 1000.0)),
-        sensor=replace(policy.config.world.sensor, max_objects=3, range=90.0),
+    own = WorldConfig(
+        vessel=VesselConfig(m=300.0, left_thrust_change=(0.0, 1000.0)), sensor=SensorConfig(max_objects=3, range=90.0)
     )
-    policy = replace(policy, config=replace(policy.config, world=own))
-    world = frozen_world(Contender.from_loaded(policy))
+    world = frozen_world(own)
     assert world.sensor.max_objects == 3 and world.vessel.left_thrust_change == (0.0, 1000.0)
     assert world.vessel.m == 400.0 and world.sensor.range == 20.0
-    strong = replace(own, vessel=replace(own.vessel, left_thrust_change=(5000.0,)))
     with pytest.raises(ConfigError, match="at most 1000 N/s in frozen suites"):
-        frozen_world(Contender.from_loaded(replace(policy, config=replace(policy.config, world=strong))))
+        frozen_world(replace(own, vessel=replace(own.vessel, left_thrust_change=(5000.0,))))
 
 
 def test_the_world_of_a_boat_is_scaled_to_it():
-    policy = make_policy("DQN", **{"world.vessel": "milliampere", "world.sensor.max_objects": 3})
     scaled = scaled_world("milliampere")
-    assert frozen_world(Contender.from_loaded(policy)) == replace(scaled, sensor=replace(scaled.sensor, max_objects=3))
+    own = replace(scaled, max_steps=7, sensor=replace(scaled.sensor, max_objects=3))
+    assert frozen_world(own) == replace(scaled, sensor=replace(scaled.sensor, max_objects=3))

@@ -11,15 +11,14 @@ from marinenav_env import WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.rules.roles import ROLES, relative_motion, roles
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.rules_suite import (
-    ENCOUNTERS,
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS, encounter_scenarios
+from train_RL_agents.evaluation.suites import make_scenario_set
+from train_RL_agents.evaluation.two_vessel_rules import (
     EncounterOutcomes,
     compliance_metrics,
     complies,
     encounter_outcomes,
-    encounter_scenarios,
 )
-from train_RL_agents.evaluation.suites import make_scenario_set
 
 STEPS = 60
 CROSSING = ENCOUNTERS["crossing from starboard"]
