@@ -93,26 +93,6 @@ def test_random_encounters_have_the_roles_of_their_group():
         assert set(named(parts[1], 0, 1)) == {"overtaking"} and list(map(len, parts)) == [10, 10]
 
 
-def test_courses_of_two_vessels_vary_about_that_of_their_kind():
-    expected = [(180.0, 10.0), (-90.0, 50.0), (90.0, 50.0), (0.0, 20.0), (0.0, 20.0)]
-    drawn = [part for _, part in random_encounters(WORLD, 200, 5)][: len(expected)]
-    for part, (middle, most) in zip(drawn, expected, strict=True):
-        off = torch.rad2deg(part.heading[:, 1]) - middle
-        off = (off + 180.0) % 360.0 - 180.0
-        assert off.min() > -most and off.max() < most and off.std() > 0.5 * most
-        assert not part.heading[:, 0].any()
-    groups = [int(part.level[0]) for part in drawn]
-    assert groups == [*range(5)]
-
-
-@pytest.mark.parametrize("episodes", [1, 3])
-def test_random_encounters_repeat_and_vary(episodes):
-    first, again, other = (random_encounters(WORLD, episodes, seed) for seed in (1, 1, 2))
-    for one, two, three in zip(first, again, other, strict=True):
-        assert torch.equal(one[1].start, two[1].start)
-        assert not torch.equal(one[1].start, three[1].start)
-
-
 def test_times_to_meet_equal_scalar_code():
     kinds = set()
     for _, drawn in (*imazu_scenarios(WORLD, 1), *random_encounters(WORLD, 6, 4)):
