@@ -207,7 +207,7 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **options: Unpa
     """Evaluate policies and baselines on the same scenarios, and compare the others to the first.
 
     Args:
-        policies: names of shipped policies or baselines (straight, apf, orca, mppi), run folders, policy files, or
+        policies: names of shipped policies or baselines (straight, apf, orca), run folders, policy files, or
             results of ``load``.
         device: auto, cpu, cuda or cuda:N; loaded policies are moved there.
         options: scenarios, and how policies act; see EvaluationOptions.

@@ -5,7 +5,6 @@ To add a baseline, add one file here and one line below.
 
 from train_RL_agents.baselines.apf import APF
 from train_RL_agents.baselines.base import Baseline
-from train_RL_agents.baselines.mppi import MPPI, MPPIRules
 from train_RL_agents.baselines.orca import ORCA
 from train_RL_agents.baselines.straight import Straight
 
@@ -13,8 +12,6 @@ BASELINES: dict[str, type[Baseline]] = {
     "straight": Straight,
     "apf": APF,
     "orca": ORCA,
-    "mppi": MPPI,
-    "mppi_rules": MPPIRules,
 }
 
 __all__ = ["BASELINES", "Baseline"]

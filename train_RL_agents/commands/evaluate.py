@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         default=[],
         help="run folders, policy or exported files, "
-        "names of shipped policies or baselines (straight, apf, orca, mppi); several are compared "
+        "names of shipped policies or baselines (straight, apf, orca); several are compared "
         "to the first",
     )
     add(

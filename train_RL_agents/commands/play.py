@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         default=[],
         help="run folder, policy file, name of a shipped "
-        "policy or baseline (straight, apf, orca, mppi); two of them with --html",
+        "policy or baseline (straight, apf, orca); two of them with --html",
     )
     add("--checkpoint", "--policy", metavar="POLICY", dest="more", nargs="+", default=[], help="policies as an option")
     add(

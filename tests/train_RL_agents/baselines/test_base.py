@@ -16,8 +16,6 @@ from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
 
 WORLD = WorldConfig()
 CPU = torch.device("cpu")
-FAST = ("straight", "apf", "orca")
-"""Baselines whose episodes take a moment; those that simulate plans take seconds."""
 
 
 def as_step(observation, active=True):
@@ -29,14 +27,6 @@ def test_baselines_need_one_vessel_for_all():
     world = WorldConfig(vessel=VesselConfig(m=(400.0, 500.0)))
     with pytest.raises(ConfigError, match=r"world.vessel.m=.*: must be one number for all robots"):
         BASELINES["straight"](world)
-
-
-def test_plans_need_one_drag_for_all():
-    """They were simulated with that of the first robot for all."""
-    world = WorldConfig(vessel=VesselConfig(yV=(-100.0, -900.0)))
-    BASELINES["orca"](world)
-    with pytest.raises(ConfigError, match=r"world.vessel.yV=.*: must be one number for all robots of a baseline that"):
-        BASELINES["mppi"](world)
 
 
 def test_constants_for_the_published_vessel_are_said_to_be_used_for_another():
@@ -53,7 +43,7 @@ def test_velocities_are_cut_to_a_speed():
 # Wanted velocities -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("name", BASELINES)
 def test_alone_the_goal_is_all(name):
     baseline = BASELINES[name](WORLD)
     wanted = baseline.desired_velocity(observations(goal=(6.0, 8.0)))[0, 0]
@@ -87,19 +77,13 @@ def successes(name, level, steps, seed):
     return evaluate(BASELINES[name](world), drawn, world, continuous=True, device=CPU).success.sum()
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("name", BASELINES)
 def test_alone_every_baseline_arrives(name):
     assert successes(name, Level(1, 0, 0, 30.0), 100, 3) == 10
 
 
 def test_on_level_3_avoiding_beats_going_straight():
-    success = {name: successes(name, LEVELS[2], 200, 4) for name in FAST}
+    success = {name: successes(name, LEVELS[2], 200, 4) for name in BASELINES}
     assert success["straight"] <= 1
     assert success["apf"] >= 6
     assert success["orca"] >= 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["mppi", "mppi_rules"])
-def test_plans_avoid_more_than_reactions_do(name):
-    assert successes(name, LEVELS[2], 120, 4) >= 9

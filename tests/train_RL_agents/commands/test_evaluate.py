@@ -252,8 +252,8 @@ def test_episodes_are_recorded(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("--policy x", "x: neither a checkpoint nor a baseline (straight, apf, orca, mppi"),
-        ("nobody", "nobody: neither a checkpoint nor a baseline (straight, apf, orca, mppi"),
+        ("--policy x", "x: neither a checkpoint nor a baseline (straight, apf, orca"),
+        ("nobody", "nobody: neither a checkpoint nor a baseline (straight, apf, orca"),
         ("apf --suite x", "--suite='x': must be one of paper, fresh, long, currents"),
         ("apf --suite paper --episodes 3", "--episodes=3: must be left out"),
         ("apf --suite paper --levels 1", "argument --levels: not allowed with argument --suite"),
