@@ -41,7 +41,6 @@ HEAVY = (
     "marinenav_env/test_extend_examples.py",
     "marinenav_env/test_specs.py",
     "tools/test_compare_speed.py",
-    "tools/test_gpu_figures.py",
     "tools/test_setup.py",
     "train_RL_agents/agents/test_toys.py",
     "train_RL_agents/baselines/test_base.py",

@@ -1,75 +1,292 @@
-"""Parts that can be measured, with their sizes and the modes that affect them."""
+"""The parts of a trainer as benchmarks, so that what is measured is the code of training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
-from typing import NamedTuple
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import torch
+from tensordict import TensorDictBase
+from torch import Tensor
 
+from marinenav_env import GROUP
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig
+from train_RL_agents.collecting.graphs import GraphCollector
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.learning.off_policy import OffPolicy
+from train_RL_agents.memory.column_layout import ColumnLayout, PackedTransitions
+from train_RL_agents.memory.host import HostReplay
+from train_RL_agents.memory.replay import Replay
+from train_RL_agents.memory.transitions import to_batch
+from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.sizing.plan import check_memory_plan, plan_memory
-from train_RL_agents.speed import MODES
-from train_RL_agents.speed.fixture import TrainerBenchmarks
-from train_RL_agents.speed.options import BenchmarkOptions, benchmark_config
-from train_RL_agents.speed.timing import Benchmark, Row, measure_rates
+from train_RL_agents.torchrl_trainer import TorchRLTrainer, check_and_log
+from train_RL_agents.utils.device import resolve_device
 
-_SETTING_OF_SIZE = {"envs": "num_envs", "batch": "batch_size"}
-"""Setting of the trainer that each size of the benchmark stands for."""
-_REPLAY_PARTS = ("sampling", "growth")
-"""Parts that only agents with replay have."""
+FILL_CHUNK_SIZE = 65_536
+"""Largest number of random rows that fill_with_random_rows inserts into replay in one call."""
 
-
-class Sweep(NamedTuple):
-    """Benchmarks of a part of training, and the size that varies between them."""
-
-    make_benchmarks: Callable[[TrainerBenchmarks, BenchmarkOptions], list[Benchmark]]
-    """Function that returns the benchmarks of a trainer."""
-    size: str = ""
-    """Size that varies, ``envs`` or ``batch``; empty if none does."""
-    modes: Sequence[str] = tuple(MODES)
-    """Modes of execution that affect the part."""
+Row = dict[str, Any]
+"""Result of a benchmark, as ``Benchmark.measure`` returns it."""
 
 
-WORLD_SWEEP = Sweep(lambda trainer, _: [trainer.world()], "envs")
-"""Sweep of the world over numbers of environments."""
-SWEEPS = {
-    "world": WORLD_SWEEP,
-    # Policy and insertion are only captured together with other parts.
-    "policy": Sweep(lambda trainer, _: [trainer.policy()], "envs", ("eager", "compiled")),
-    "insertion": Sweep(lambda trainer, _: [trainer.insertion()], "envs", ("eager", "compiled")),
-    "sampling": Sweep(lambda trainer, _: [trainer.sampling()], "batch", ("eager",)),
-    "update": Sweep(lambda trainer, _: [trainer.update()], "batch"),
-    "collect": Sweep(lambda trainer, _: [trainer.collect()], "envs"),
-    "loop": Sweep(lambda trainer, _: [trainer.loop()]),
-    "growth": Sweep(lambda trainer, options: [trainer.replay_update(capacity) for capacity in options.replay]),
-}
-"""Sweep of each part by name; growth with environments uses WORLD_SWEEP."""
+@dataclass
+class Benchmark:
+    """Operation whose rate is measured."""
+
+    labels: Row
+    """Sizes of the operation: ``environments``, ``batch``."""
+    unit: str
+    """Unit of the rate, such as env-steps/s."""
+    amount_per_step: float
+    """Amount of one step in the unit of the rate without time, such as its number of env-steps."""
+    device: torch.device
+    """Device of the operation."""
+    step: Callable[[], object]
+    """Function that makes one step, whose time is measured."""
+    extra_metrics: Callable[[float], dict[str, float]] = field(default=lambda seconds: {})
+    """Function that returns additional metrics since its last call, given the duration (s)."""
+    min_steps: int = 3
+    """Smallest number of steps of a run; the first step compiles, and layouts may change after it."""
+
+    def run(self, steps: int) -> float:
+        """Make a number of steps, and return the seconds that they take, including the work of the device."""
+        synchronize: Callable[[], None] = torch.cuda.synchronize if self.device.type == "cuda" else lambda: None
+        synchronize()
+        began = time.perf_counter()
+        for _ in range(steps):
+            self.step()
+        synchronize()
+        return time.perf_counter() - began
+
+    def run_for(self, seconds: float) -> tuple[int, float]:
+        """Run ever more steps until a time (s) is over; return the number of steps and the seconds that they took."""
+        total, took, steps = 0, 0.0, self.min_steps
+        while took < seconds:
+            took += self.run(steps)
+            total, steps = total + steps, 2 * steps
+        return total, took
+
+    def measure(self, seconds: float, repeats: int) -> Row:
+        """Measure the rate in several runs of so many seconds or more each.
+
+        Returns:
+            The labels, ``unit``, the rates of all runs (``runs``), their ``median``, ``lowest`` and ``highest``,
+            ``ms_per_step``, ``compile_seconds`` (by how much the first steps take longer than the next ones), and as
+            ``notes`` the additional metrics of the median run.
+        """
+        compiling = max(0.0, self.run(self.min_steps) - self.run(self.min_steps))
+        self.run_for(seconds)  # On a GPU the graph of a refresh is recorded only after hundreds of steps.
+        self.extra_metrics(1.0)  # resets the counts
+        rates, notes = [], []
+        for _ in range(repeats):
+            steps, took = self.run_for(seconds)
+            rates.append(self.amount_per_step * steps / took)
+            notes.append(self.extra_metrics(took))
+        median = statistics.median(rates)
+        return {
+            **self.labels,
+            "unit": self.unit,
+            "median": median,
+            "lowest": min(rates),
+            "highest": max(rates),
+            "runs": rates,
+            "ms_per_step": 1e3 * self.amount_per_step / median,
+            "compile_seconds": compiling,
+            # Of a single run, so that shares of its time add up.
+            "notes": notes[rates.index(statistics.median_low(rates))],
+        }
 
 
-def measure_part(part: str, options: BenchmarkOptions, modes: Sequence[str]) -> Iterator[Row]:
-    """Measure a part of training at all sizes, and yield the results.
+def benchmark_config(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
+    """Return the configuration of a training that does not end, and learns as early as possible.
+
+    Sizes, such as ``num_envs``, are settings of the trainer. Replay has room for at least one insertion and one batch.
+    """
+    settings = replace(config.trainer, **sizes)
+    if isinstance(settings, OffPolicyConfig):
+        least: dict[str, Any] = settings.minimum_sizes(config.training_schedule.max_robots)
+        least["buffer_size"] = max(least["buffer_size"], settings.buffer_size, settings.batch_size)
+        settings = replace(settings, **least)
+    levels = (replace(level, num_episodes=int(number == 0)) for number, level in enumerate(config.eval_schedule.levels))
+    return replace(
+        config,
+        trainer=settings,
+        total_timesteps=10**15,
+        eval_freq=10**15,
+        eval_schedule=replace(config.eval_schedule, levels=tuple(levels)),
+        save_replay=False,
+        on_divergence="stop",
+    )
+
+
+class TrainerBenchmarks:
+    """Benchmarks of the parts of one trainer; each method returns the benchmark of a part.
 
     Args:
-        part: name of the part, from PARTS.
-        options: options of the benchmark.
-        modes: modes that are available here.
+        config: configuration of the trainer, with the sizes to measure.
 
-    Yields:
-        A row per size and mode: ``part``, and the keys of ``timing.measure_rates``. The modes of one size are measured
-        alternately.
+    Raises:
+        ConfigError: when the memory is not sufficient.
     """
-    sweeps = [WORLD_SWEEP] if part == "growth" and "world" not in options.parts else []
-    sweeps += [SWEEPS[part]] if options.has_replay or part not in _REPLAY_PARTS else []
-    for make_benchmarks, size, sweep_modes in sweeps:
-        names = [mode for mode in modes if mode in sweep_modes] or ["eager"]
-        for number in getattr(options, size) if size else (None,):
-            # Compiled code is cached per shape, with a limited number of variants.
-            torch.compiler.reset()
-            config = benchmark_config(options.config, **({_SETTING_OF_SIZE[size]: number} if size else {}))
-            check_memory_plan(plan_memory(config, options.device), config)
-            with ExitStack() as stack:
-                trainers = [stack.enter_context(closing(TrainerBenchmarks(config, name))) for name in names]
-                benchmarks = [benchmark for trainer in trainers for benchmark in make_benchmarks(trainer, options)]
-                for row in measure_rates(benchmarks, options.seconds, options.repeats):
-                    yield {"part": part} | row
+
+    def __init__(self, config: TrainConfig[Any]) -> None:
+        self.config = config
+        self._folder = tempfile.TemporaryDirectory(prefix="marinenav_bench_")
+        run = RunFolder.create(config, config.seed[0], parent=Path(self._folder.name))
+        self.trainer = TorchRLTrainer(run, quiet=True)
+        self.trainer.callbacks = [check_and_log]
+        self.collector, self.algorithm = self.trainer.collector, self.trainer.algorithm
+        self.device = self.trainer.device
+
+    def close(self) -> None:
+        """End the worker processes of the trainer, and delete its files."""
+        self.collector.close()
+        self.trainer.run.close()
+        self.trainer.run.release()
+        self._folder.cleanup()
+
+    def world(self) -> Benchmark:
+        """Return the benchmark of the world under random actions."""
+        env, step = self.collector.env, self.collector.env.reset()
+        act = _RandomPolicy(env, self.device)
+
+        def advance() -> None:
+            nonlocal step
+            step = env.step_and_maybe_reset(act(step))[1]
+
+        one_step: Callable[[], object] = advance
+        if self.collector.uses_cuda_graphs:
+            generators = [act.generator, env.generator]
+            one_step = GraphCollector(env, act, generators=generators, execution=self.config.execution).collect
+        return self._env_benchmark(one_step, 1)
+
+    def policy(self) -> Benchmark:
+        """Return the benchmark of the policy, always on the first observation of every environment."""
+        policy, step = self.collector.policy, self.collector.env.reset()
+        self.algorithm.set_progress(0.0, policy)
+        return self._env_benchmark(lambda: policy(step), 1)
+
+    def replay(self) -> Benchmark:
+        """Return the benchmark of drawing batches from a full replay."""
+        replay = self._filled_replay()
+        return self._batch_benchmark("batches/s", lambda: to_batch(replay.sample()))
+
+    def update(self) -> Benchmark:
+        """Return the benchmark of off-policy updates from one batch, or of all on-policy updates from one rollout."""
+        learner = self.algorithm.learner
+        if isinstance(self.config.trainer, OffPolicyConfig):
+            batch = to_batch(self._filled_replay(learner.batch_size).sample())
+            return self._batch_benchmark("updates/s", lambda: learner.update(batch))
+        steps = self.collector.collect()
+
+        def learn() -> None:
+            self.algorithm.add_steps(steps)
+            self.algorithm.update(0)
+
+        benchmark = self._batch_benchmark("rollouts/s", learn)
+        return replace(benchmark, extra_metrics=self._make_notes(), min_steps=1)
+
+    def loop(self) -> Benchmark:
+        """Return the benchmark of the training loop, on a CPU with the share of each phase."""
+        trainer, settings = self.trainer, self.config.trainer
+        benchmark = self._env_benchmark(trainer.iterate, settings.vector_steps)
+        # Long enough for a few updates, even if they are rare.
+        first = settings.learning_starts if isinstance(settings, OffPolicyConfig) else 0
+        wanted = first + 3 * settings.learning_interval
+        return replace(
+            benchmark,
+            labels=benchmark.labels | {"batch": self.algorithm.learner.batch_size},
+            extra_metrics=self._make_notes(),
+            min_steps=max(3, math.ceil(wanted / benchmark.amount_per_step)),
+        )
+
+    def _env_benchmark(self, step: Callable[[], object], vector_steps: int) -> Benchmark:
+        """Return the benchmark of a function whose call makes ``vector_steps`` steps of all environments."""
+        envs = self.config.trainer.num_envs
+        return Benchmark({"environments": envs}, "env-steps/s", envs * vector_steps, self.device, step)
+
+    def _batch_benchmark(self, unit: str, step: Callable[[], object]) -> Benchmark:
+        """Return the benchmark of a function whose call handles one batch."""
+        return Benchmark({"batch": self.algorithm.learner.batch_size}, unit, 1, self.device, step)
+
+    def _filled_replay(self, rows: int | None = None) -> Replay | HostReplay:
+        """Return the replay with a number of random rows, by default full; the content does not affect the time."""
+        assert isinstance(self.algorithm, OffPolicy)
+        replay, example = self.algorithm.replay, self.algorithm.example_transition
+        fill_with_random_rows(replay, example, self.collector.env.num_discrete_actions, rows or replay.capacity)
+        return replay
+
+    def _make_notes(self) -> Callable[[float], dict[str, float]]:
+        """Return a function that returns, since its last call, the rate of updates and the share of each phase.
+
+        There are no shares on a GPU, which runs behind the host.
+        """
+        phases = self.trainer.clock.seconds if self.device.type == "cpu" else {}
+        updates, before = self.algorithm.learner.updates, dict(phases)
+
+        def notes(seconds: float) -> dict[str, float]:
+            nonlocal updates, before
+            count, updates = self.algorithm.learner.updates - updates, self.algorithm.learner.updates
+            spent = {name: value - before.get(name, 0.0) for name, value in phases.items()}
+            before = dict(phases)
+            shares = {f"share {name}": taken / seconds for name, taken in spent.items() if taken}
+            rest = {"share rest": 1.0 - sum(shares.values())} if shares else {}
+            return {"updates/s": count / seconds} | shares | rest
+
+        return notes
+
+
+def measure_size(part: str, config: TrainConfig[Any], sizes: dict[str, int], seconds: float, repeats: int) -> Row:
+    """Measure a part of a training with settings of sizes, and return ``part`` and the row of ``Benchmark.measure``."""
+    torch.compiler.reset()  # compiled code is cached per shape, with a limited number of variants
+    config = benchmark_config(config, **sizes)
+    check_memory_plan(plan_memory(config, resolve_device(config.execution.device, "execution.device")), config)
+    trainer = TrainerBenchmarks(config)
+    try:
+        return {"part": part} | getattr(trainer, part)().measure(seconds, repeats)
+    finally:
+        trainer.close()
+
+
+class _RandomPolicy:
+    """Policy that sets uniform random actions."""
+
+    def __init__(self, env: Any, device: torch.device) -> None:
+        self._env, self.generator = env, torch.Generator(device).manual_seed(0)
+
+    def draw_noise(self, shape: torch.Size) -> Tensor:
+        """Return random actions of robots [E, R]: rates of both thrusters [E, R, 2] in [-1, 1), or numbers [E, R]."""
+        options: dict[str, Any] = {"generator": self.generator, "device": self.generator.device}
+        if self._env.continuous:
+            return torch.rand((*shape, 2), **options) * 2.0 - 1.0
+        return torch.randint(self._env.num_discrete_actions, shape, **options)
+
+    def __call__(self, step: TensorDictBase, noise: Tensor | None = None) -> TensorDictBase:
+        """Write the noise, or random actions, as the actions."""
+        actions = self.draw_noise(step.get((GROUP, "mask")).shape) if noise is None else noise
+        return step.set((GROUP, "action"), actions)
+
+
+def fill_with_random_rows(replay: Replay | HostReplay, example: TensorDictBase, num_actions: int, count: int) -> None:
+    """Fill a replay with rows like an example without a row dimension; integers are drawn below ``num_actions``."""
+    device = replay.num_stored.device
+    generator = torch.Generator(device).manual_seed(0)
+
+    def draw(leaf: Tensor, rows: int) -> Tensor:
+        drawn = torch.rand((rows, *leaf.shape), generator=generator, device=device)
+        if leaf.dtype == torch.bool:
+            return drawn < 0.5
+        is_integer = not leaf.dtype.is_floating_point
+        return (num_actions * drawn if is_integer else 2.0 * drawn - 1.0).to(leaf.dtype)
+
+    for start in range(0, count, FILL_CHUNK_SIZE):
+        size = [min(FILL_CHUNK_SIZE, count - start), *example.batch_size]
+        rows = example.apply(lambda leaf, size=size: draw(leaf, size[0]), batch_size=size)
+        replay.insert(PackedTransitions(ColumnLayout(example).pack(rows), None))

@@ -1,48 +1,34 @@
-"""A benchmark in the terminal and as a picture: rates, and their growth with environments and entries of replay.
-
-The picture needs matplotlib, the extra ``plot``.
-"""
+"""All parts of a benchmark, measured one after another, printed as one table and written as JSON."""
 
 from __future__ import annotations
 
-import io
+import json
+import os
+import platform
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from textwrap import fill
-from typing import Any
+from typing import Annotated, Any
 
+import torch
 from rich.console import Console
-from rich.table import Table as Grid
 
-from marinenav_env.pictures.drawing import new_figure
-from marinenav_env.support.extras import import_optional
-from marinenav_env.support.validation import require
-from train_RL_agents.figures.plotting import COLOURS, FILE_FORMATS, HATCHES, draw_band, group_styles
+from marinenav_env.support.validation import PositiveFloat, PositiveInt, at_least, check_fields, require
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig
+from train_RL_agents.config.reading import to_dict
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Column, Table, line_width
-from train_RL_agents.speed import MODES, PARTS
-from train_RL_agents.speed.timing import Row, group_rows
+from train_RL_agents.speed import PARTS
+from train_RL_agents.speed.parts import Row, measure_size
+from train_RL_agents.utils.device import num_cpu_cores, num_cpu_threads, resolve_device
 from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.provenance import git_revision, software_versions
 
-_DEFAULT_WIDTH = 100
-"""Width of a line where the output is not a terminal (characters)."""
-FLAT_TOLERANCE = 0.2
-"""Largest relative difference between times per update that counts as independent of the size of replay."""
-_SIZES = ("environments", "batch", "replay")
-"""Labels of rows that are sizes."""
-_SHARE_PREFIX = "share "
-"""Beginning of the names of additional metrics that are shares of the loop's time."""
-_SIZE_LABELS = {"environments": "environments", "replay": "entries of replay", "batch": "transitions per batch"}
-"""Texts for the sizes that the x axis may show, in order; the first size that a row has is used."""
-_SHARE_NAMES = ("world", "policy", "update", "insertion", "sampling", "rest")
-"""Parts of the loop whose shares add up to 1, without _SHARE_PREFIX."""
-_MAX_PANEL_COLUMNS = 3
-"""Largest number of panels side by side."""
-
-
-def make_console() -> Console:
-    """Return a rich console on standard output, _DEFAULT_WIDTH wide if that is not a terminal."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_DEFAULT_WIDTH)
+CPU_INFO = Path("/proc/cpuinfo")
+"""File in which Linux describes the processor."""
+_Sizes = Annotated[tuple[int, ...], at_least(1)]
+"""Sizes that are measured one after another."""
 
 
 def _number_text(value: float) -> str:
@@ -50,179 +36,112 @@ def _number_text(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def setting_table(facts: dict[str, Any]) -> Grid:
-    """Return a rich table with a line for each fact about a measurement: name and value."""
-    table = Grid.grid(padding=(0, 2))
-    table.add_column(justify="right")
-    table.add_column(overflow="fold")
+_COLUMNS = (
+    Column("part"),
+    Column("environments", format=","),
+    Column("batch", format=","),
+    Column("median", "rate", _number_text),
+    Column("unit", ""),
+    Column("range", "lowest to highest"),
+    Column("ms_per_step", "ms a step", _number_text),
+    Column("compile_seconds", "compile s", ".1f"),
+)
+
+
+@dataclass(frozen=True)
+class BenchmarkOptions:
+    """Options of ``marinenav bench``."""
+
+    config: TrainConfig[Any]
+    """Configuration of the training that is measured."""
+    parts: tuple[str, ...] = tuple(PARTS)
+    """Names of the parts to measure, from PARTS."""
+    envs: _Sizes = (256, 4096, 16384)
+    """Numbers of environments of world and policy; the loop uses that of the configuration."""
+    batch: _Sizes = (256, 1024)
+    """Batch sizes of replay and update; the loop uses that of the configuration."""
+    seconds: PositiveFloat = 2.0
+    """Length of a run (s)."""
+    repeats: PositiveInt = 3
+    """Number of runs of every benchmark."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "bench")
+        has_replay = isinstance(self.config.trainer, OffPolicyConfig)
+        allowed = f"one that there is: {self.config.agent_type} learns on-policy, without replay"
+        require(has_replay or {*self.parts} != {"replay"}, "parts", self.parts, allowed)
+
+    def runs(self) -> Iterator[tuple[str, dict[str, int]]]:
+        """Yield each part with the settings of each of its sizes; ``replay`` only if there is one."""
+        for part in self.parts:
+            key, sizes = ("num_envs", self.envs) if part in ("world", "policy") else ("batch_size", self.batch)
+            if part == "loop":
+                yield part, {}
+            elif part != "replay" or isinstance(self.config.trainer, OffPolicyConfig):
+                for size in sizes:
+                    yield part, {key: size}
+
+
+def describe_machine(device: torch.device) -> dict[str, Any]:
+    """Return facts about the processor, the GPU if it is used, and the software, by name."""
+    text = CPU_INFO.read_text(encoding="utf-8") if CPU_INFO.is_file() else ""
+    facts = {
+        "processor": next(iter(re.findall(r"model name\s*: (.*)", text)), platform.machine()),
+        "cores": num_cpu_cores(),
+        "threads": torch.get_num_threads(),
+        "load before": round(os.getloadavg()[0], 2),
+        "device": str(device),
+    }
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        facts["gpu"] = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}"
+    commit, patch = git_revision()
+    versions = software_versions()
+    facts |= {name: versions[name] for name in ("python", "torch", "torchrl", "tensordict", "platform")}
+    return facts | {"commit": f"{commit}, with changes" if patch else commit}
+
+
+def run_benchmark(options: BenchmarkOptions, out: Path | None = None) -> None:
+    """Measure and print a benchmark; the JSON file ``out`` is written after every size, so that nothing is lost."""
+    console, config = Console(highlight=False), options.config
+    execution = config.execution
+    torch.set_num_threads(num_cpu_threads(execution.threads))
+    facts = describe_machine(resolve_device(execution.device, "execution.device"))
+    facts |= {"agent": config.agent_type, "precision": config.trainer.precision, "compiled": execution.compile}
+    rows: list[Row] = []
+    content = {"format": "marinenav benchmark", "setting": facts, "config": to_dict(config), "rows": rows}
+
+    def write() -> None:
+        if out is not None:
+            write_atomically(out, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+    write()  # fails before the measurements if the file cannot be written
     for name, value in facts.items():
-        table.add_row(name, str(value))
-    return table
+        print(f"{name:>12}  {value}")
+    if "replay" in options.parts and not isinstance(config.trainer, OffPolicyConfig):
+        print(f"replay left out: {config.agent_type} learns on-policy, without replay")
+    try:
+        for part, sizes in options.runs():
+            with console.status(" ".join(["measuring", part, *map(str, sizes.values()), "..."])):
+                rows.append(measure_size(part, config, sizes, options.seconds, options.repeats))
+            write()
+    finally:
+        if rows:
+            print(benchmark_text(rows), *([] if out is None else [out]), sep="\n", flush=True)
 
 
-def print_rates(console: Console, rows: Sequence[Row]) -> None:
-    """Print tables of one part's results: of its rates, by unit, and of the shares of the loop's time if measured."""
-    for group in group_rows(rows, "unit").values():
-        console.print()
-        console.print(_rate_table(group), markup=False, soft_wrap=True)
-        # Within a CUDA graph the parts cannot be timed.
-        split = [row for row in group if f"{_SHARE_PREFIX}world" in row["notes"]]
-        if split:
-            console.print(_share_table(split), markup=False, soft_wrap=True)
-
-
-def _rate_table(rows: Sequence[Row]) -> str:
-    """Return a table, as text, of the rates of rows of one part in one unit."""
-    part, unit = rows[0]["part"], rows[0]["unit"]
-    sizes = [Column(name, format=",") for name in _SIZES if name in rows[0]]
-    notes = [name for name in rows[0]["notes"] if not name.startswith(_SHARE_PREFIX)]
-    columns = [
-        *sizes,
-        Column("median", unit, _number_text),
-        Column("range", "lowest to highest"),
-        Column("ms_per_step", "ms a step", _number_text),
-        Column("compile_seconds", "compile s", ".1f"),
-        *(Column(f"notes {name}", name, _number_text) for name in notes),
-    ]
-    shown = [
-        {**row, "range": f"{_number_text(row['lowest'])} to {_number_text(row['highest'])}"}
-        | {f"notes {name}": row["notes"][name] for name in notes}
-        for row in rows
-    ]
-    return _table_text(f"{part}: {PARTS[part]}", columns, shown)
-
-
-def _share_table(rows: Sequence[Row]) -> str:
-    """Return a table, as text, of the shares of the loop's time by part."""
-    names = [name for name in rows[0]["notes"] if name.startswith(_SHARE_PREFIX)]
-    columns = [Column(name, name.removeprefix(_SHARE_PREFIX), ".1%") for name in names]
-    title = "share of the time; world: collection without policy; outside: the last 3"
-    return _table_text(title, columns, [{"mode": row["mode"], **row["notes"]} for row in rows])
-
-
-def _table_text(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """Return a table as text, as wide as the terminal: a title, and a line for each row that begins with its mode."""
-    lines, left_out = Table([Column("mode"), *columns], rows).lines(line_width())
-    more = [f"no room for: {', '.join(left_out)}"] if left_out else []
-    return "\n".join([fill(title, line_width()), *lines, *more])
-
-
-# Growth ---------------------------------------------------------------------------------------
-
-
-def growth_results(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Yield how the world's rate grows with environments, then how the time of an update grows with replay, by mode.
-
-    Each result has ``of`` (``world`` or ``replay``), ``mode``, ``text`` (a line for the terminal), the sizes, and the
-    measured values with their ratio. Modes that were measured at a single size have no result.
-    """
-    worlds = [row for row in rows if row["part"] in ("world", "growth") and "environments" in row]
-    for (mode,), group in group_rows(worlds, "mode").items():
-        if len({row["environments"] for row in group}) > 1:
-            yield _world_growth(mode, sorted(group, key=lambda row: row["environments"]))
-    updates = [row for row in rows if row["part"] == "growth" and "replay" in row]
-    for (mode,), group in group_rows(updates, "mode").items():
-        if len({row["replay"] for row in group}) > 1:
-            yield _replay_growth(mode, sorted(group, key=lambda row: row["replay"]))
-
-
-def _world_growth(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the result of growth_results for the rate of the world, from rows sorted by environments."""
-    sizes, rates = [row["environments"] for row in rows], [row["median"] for row in rows]
-    shares = [rate / size for rate, size in zip(rates, sizes, strict=True)]
-    gain = rates[-1] / rates[0]
-    text = (
-        f"world, {mode}: from {sizes[0]:,} to {sizes[-1]:,} environments the rate grows {gain:.2f} "
-        f"times; per environment {shares[0]:,.1f} to {shares[-1]:,.1f} env-steps/s"
-    )
-    metrics = {"environments": sizes, "env_steps_per_second": rates, "per_environment": shares, "gain": gain}
-    return {"of": "world", "mode": mode, **metrics, "text": text}
-
-
-def _replay_growth(mode: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the result of growth_results for the time of an update, from rows sorted by entries of replay."""
-    sizes, times = [row["replay"] for row in rows], [row["ms_per_step"] for row in rows]
-    ratio = max(times) / min(times)
-    flat = ratio <= 1.0 + FLAT_TOLERANCE
-    text = (
-        f"update, {mode}: from {sizes[0]:,} to {sizes[-1]:,} entries of replay the slowest takes "
-        f"{ratio:.2f} times the fastest: {'flat' if flat else 'not flat'} within {FLAT_TOLERANCE:.0%}"
-    )
-    metrics = {"replay": sizes, "ms_per_update": times, "slowest_to_fastest": ratio, "flat": flat}
-    return {"of": "replay", "mode": mode, **metrics, "text": text}
-
-
-# The picture ----------------------------------------------------------------------------------
-
-
-def check_picture(path: Path) -> None:
-    """Check, before anything is measured, that the picture can be drawn and written to a path.
-
-    Raises:
-        ConfigError: when matplotlib or the folder is missing, or the file format is not supported.
-    """
-    import_optional("matplotlib.figure", "plot")
-    kinds = [f".{kind}" for kind in FILE_FORMATS]
-    require(path.suffix in kinds, "plot", str(path), f"a file ending in {' or '.join(kinds)}")
-    require(path.parent.is_dir(), "plot", str(path), "in a folder that is there")
-
-
-def write_picture(path: Path, content: dict[str, Any]) -> None:
-    """Draw the content of a benchmark's JSON file into an image file.
-
-    Raises:
-        ConfigError: when the file cannot be written.
-    """
-    image = io.BytesIO()
-    draw_benchmark(content).savefig(image, format=path.suffix[1:], dpi=130, bbox_inches="tight")
-    write_atomically(path, image.getvalue())
-
-
-def draw_benchmark(content: dict[str, Any]) -> Any:
-    """Return a Matplotlib figure with a panel for each part, from the content of a benchmark's JSON file."""
-    panels = group_rows(content["rows"], "part", "unit")
-    columns = min(_MAX_PANEL_COLUMNS, len(panels))
-    lines = -(-len(panels) // columns)
-    picture = new_figure(max(4.0 * columns, 6.0), 3.2 * lines + 1.2, "constrained")
-    for place, ((part, _), rows) in enumerate(panels.items(), start=1):
-        axes = picture.add_subplot(lines, columns, place, title=part)
-        split = [row for row in rows if "share world" in row["notes"]]
-        if split:
-            _draw_shares(axes, split)
-        else:
-            _draw_rates(axes, rows)
-    facts = content["setting"]
-    names = ("gpu" if "gpu" in facts else "processor", "threads", "torch", "agent", "robots")
-    caption = "; ".join(f"{name} {facts[name]}" for name in names)
-    picture.supxlabel(f"{caption}\nmedian, band from lowest to highest run", fontsize=7)
-    return picture
-
-
-def _draw_rates(axes: Any, rows: Sequence[Row]) -> None:
-    """Draw medians of the rates over a size, a line for each mode with a band from lowest to highest."""
-    axis = next(name for name in _SIZE_LABELS if name in rows[0])
-    looks = group_styles(list(MODES))
-    for (mode,), group in group_rows(rows, "mode").items():
-        group.sort(key=lambda row: row[axis])
-        markers = {"label": mode, "marker": looks[mode]["marker"], "markersize": 4, "lw": 1.4}
-        draw_band(axes, group, (axis, "median", "lowest", "highest"), looks[mode], **markers)
-    axes.set_xscale("log", base=2)
-    sizes = sorted({row[axis] for row in rows})
-    axes.set_xticks(sizes, [f"{size:,}" for size in sizes], minor=False)
-    axes.minorticks_off()
-    axes.set(xlabel=_SIZE_LABELS[axis], ylabel=rows[0]["unit"])
-    axes.set_ylim(bottom=0.0)
-    axes.legend(fontsize=7)
-    axes.grid(alpha=0.3)
-
-
-def _draw_shares(axes: Any, rows: Sequence[Row]) -> None:
-    """Draw the shares of the loop's time as a stacked bar for each mode."""
-    labels = [f"{row['mode']}\n{row['median']:,.0f} {row['unit']}" for row in rows]
-    start = [0.0] * len(rows)
-    for name, colour, hatch in zip(_SHARE_NAMES, COLOURS, HATCHES, strict=False):
-        widths = [row["notes"][f"share {name}"] for row in rows]
-        axes.barh(labels, widths, left=start, color=colour, hatch=hatch, label=name, edgecolor="white")
-        start = [left + width for left, width in zip(start, widths, strict=True)]
-    axes.set(xlim=(0.0, 1.0), xlabel="share of the time")
-    axes.legend(fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.25))
+def benchmark_text(rows: Sequence[Row]) -> str:
+    """Return the table of a benchmark as text, and below it a line for each row with additional metrics."""
+    spans = [f"{_number_text(row['lowest'])} to {_number_text(row['highest'])}" for row in rows]
+    shown = [{**row, "range": span} for row, span in zip(rows, spans, strict=True)]
+    columns = [column for column in _COLUMNS if any(column.name in row for row in shown)]
+    lines, left_out = Table(columns, shown).lines(line_width())
+    lines = ["", *lines, *([f"no room for: {', '.join(left_out)}"] if left_out else [])]
+    for row in rows:
+        texts = [
+            f"{name} {value:.1%}" if name.startswith("share ") else f"{_number_text(value)} {name}"
+            for name, value in row["notes"].items()
+        ]
+        size = f"{row['environments']:,}" if "environments" in row else f"batch {row['batch']:,}"
+        lines += [f"{row['part']}, {size}: {', '.join(texts).replace('share ', '')}"] if texts else []
+    return "\n".join(lines)

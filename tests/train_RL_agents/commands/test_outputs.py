@@ -28,7 +28,7 @@ WRITERS = {
     "tune": [("tune", "--space", "space.json", "--study")],
     "study": [("study", "study.json", "--out")],
     "falsify": [("falsify", "iqn", "--out")],
-    "bench": [("bench", "--json"), ("bench", "--plot")],
+    "bench": [("bench", "--json")],
     "train": [("train",)],
 }
 """Command lines whose last word is to be a file or a folder."""
@@ -37,7 +37,7 @@ _WORK = (
     "train_RL_agents.figures.curves.read_runs",
     "train_RL_agents.run.checkpoint.torch.load",
     "train_RL_agents.experiments.runner.Runner.run",
-    "train_RL_agents.speed.run.describe_machine",
+    "train_RL_agents.speed.report.describe_machine",
     "train_RL_agents.torchrl_trainer.TorchRLTrainer",
 )
 
@@ -96,7 +96,6 @@ def test_two_outputs_are_two_files(capsys, tmp_path):
         ("play iqn --overview a --vessel 3", "argument --vessel: not allowed with --overview"),
         ("play iqn --frames 0 --speed 3", "argument --speed: not allowed with --frames"),
         ("play --recording a --which best", "argument --which: not allowed with --recording"),
-        ("bench --schedule --robots 3", "argument --robots: not allowed with --schedule"),
         ("train -C dqn --config ppo", "argument -C/--config: given 2 times"),
         ("evaluate iqn --levels 1 --levels 2", "argument --levels: given 2 times"),
     ],

@@ -1,70 +1,115 @@
-"""Which sizes and modes of a part are measured."""
-
-from dataclasses import replace
+"""The parts of a trainer as benchmarks, and their rates on a clock of their own."""
 
 import pytest
+import torch
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.speed import parts
-from train_RL_agents.speed.fixture import TrainerBenchmarks
-from train_RL_agents.speed.options import BenchmarkOptions
-from train_RL_agents.speed.parts import measure_part
+from train_RL_agents.speed.parts import (
+    Benchmark,
+    TrainerBenchmarks,
+    benchmark_config,
+    fill_with_random_rows,
+    measure_size,
+)
 
 pytestmark = pytest.mark.usefixtures("tiny")
+EAGER = "execution.compile=false"
 
 
-def tiny(*overrides):
-    return from_dict(TINY, overrides)
+class Clock:
+    """A clock, and a step of half a second, the first one of which takes a minute more."""
+
+    now, first = 0.0, True
+
+    def perf_counter(self):
+        return self.now
+
+    def step(self):
+        self.now += 0.5 + 60.0 * self.first
+        self.first = False
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(parts, "time", clock)
+    return clock
+
+
+def test_compilation_is_kept_apart_and_runs_last_long_enough(clock):
+    row = Benchmark({"batch": 8}, "env-steps/s", 8, torch.device("cpu"), clock.step).measure(2.0, 3)
+    assert row["compile_seconds"] == pytest.approx(60.0)
+    assert [row[name] for name in ("median", "lowest", "highest")] == pytest.approx([16.0] * 3)
+    assert row["ms_per_step"] == pytest.approx(500.0)
+    assert (row["unit"], row["batch"], len(row["runs"])) == ("env-steps/s", 8, 3)
+    # Twice 3 steps, 3 and 6 steps before and in each of the runs.
+    assert clock.now == pytest.approx(60.0 + 0.5 * (6 + 4 * 9))
+
+
+def test_notes_are_of_the_median_run(clock):
+    paces = iter([1.0] * 9 + [1.0] * 3 + [4.0] * 3 + [2.0] * 3)
+
+    def step():
+        clock.now += next(paces)
+
+    timed = Benchmark({}, "updates/s", 8, torch.device("cpu"), step, lambda seconds: {"seconds": seconds})
+    row = timed.measure(3.0, 3)
+    assert row["runs"] == [8.0, 2.0, 4.0] and row["notes"] == {"seconds": 6.0}
 
 
 def test_the_loop_says_where_its_time_goes():
-    options = BenchmarkOptions(tiny(), parts=("loop",), seconds=0.001, repeats=1)
-    (row,) = measure_part("loop", options, ["eager"])
-    assert (row["environments"], row["batch"], row["unit"]) == (8, 8, "env-steps/s")
-    notes = row["notes"]
-    names = ("world", "policy", "update", "insertion", "sampling", "rest")
-    assert sum(notes[f"share {name}"] for name in names) == pytest.approx(1.0)
-    assert all(notes[f"share {name}"] > 0.0 for name in names)
-    assert notes["updates/s"] == pytest.approx(row["median"] / 8, rel=0.01)
-    within = sum(notes[f"share {name}"] for name in ("world", "policy", "update"))
-    assert notes["share outside"] == pytest.approx(1.0 - within)
+    row = measure_size("loop", from_dict(TINY, [EAGER]), {}, 0.001, 1)
+    assert (row["part"], row["environments"], row["batch"], row["unit"]) == ("loop", 8, 8, "env-steps/s")
+    shares = {name: share for name, share in row["notes"].items() if name.startswith("share ")}
+    assert sum(shares.values()) == pytest.approx(1.0) and min(shares.values()) > 0.0
+    assert {"share collect", "share update", "share insert", "share sample", "share rest"} <= set(shares)
+    assert row["notes"]["updates/s"] == pytest.approx(row["median"] / 8, rel=0.01)
 
 
 @pytest.mark.parametrize("agent", ["AC-IQN", "Rainbow"])
 def test_other_agents_are_measured(agent):
-    config = tiny(f"agent_type={agent}", f"trainer.prioritized={str(agent == 'Rainbow').lower()}")
-    options = BenchmarkOptions(config, envs=(2,), batch=(4,), replay=(20,), seconds=0.001, repeats=1)
-    for part in ("world", "update", "growth"):
-        assert all(row["median"] > 0 for row in measure_part(part, options, ["eager"]))
+    prioritized = f"trainer.prioritized={str(agent == 'Rainbow').lower()}"
+    config = from_dict(TINY, [f"agent_type={agent}", prioritized, "trainer.batch_size=4", EAGER])
+    assert all(measure_size(part, config, {}, 0.001, 1)["median"] > 0 for part in ("world", "replay", "update"))
 
 
-def test_modes_of_one_size_take_turns_and_others_run_once(monkeypatch):
-    made = []
+def test_the_world_and_the_loop_by_graphs():
+    """As captured on a GPU: the same steps, and one collector for all measurements."""
+    found = TrainerBenchmarks(benchmark_config(from_dict(TINY, [EAGER])))
+    collector, replay = found.collector, found.algorithm.replay
+    collector.uses_cuda_graphs = True
+    assert found.world().run(3) > 0.0
+    assert collector.env.env_steps == 3 * 8
+    assert int(replay.num_stored) == 0
+    loop = found.loop()
+    loop.run(loop.min_steps)
+    assert found.trainer.env_steps == loop.min_steps * 8
+    assert int(replay.num_stored) > 0
+    found.close()
 
-    def record(config, mode):
-        made.append((mode, config.trainer.num_envs))
-        return TrainerBenchmarks(config, "eager")
 
-    monkeypatch.setattr(parts, "TrainerBenchmarks", record)
-    options = BenchmarkOptions(tiny(), envs=(2, 4), batch=(2, 4), seconds=0.001, repeats=1)
-    assert len(list(measure_part("world", options, ["eager", "compiled"]))) == 4
-    assert made == [("eager", 2), ("compiled", 2), ("eager", 4), ("compiled", 4)]
-    rows = measure_part("sampling", options, ["eager", "compiled"])
-    assert [row["mode"] for row in rows] == ["eager"] * 2
-    assert [mode for mode, _ in made[4:]] == ["eager"] * 2
+def test_fill_leaves_no_slot_empty(monkeypatch):
+    monkeypatch.setattr(parts, "FILL_CHUNK_SIZE", 30)
+    built = TrainerBenchmarks(benchmark_config(from_dict(TINY, ["trainer.buffer_size=70", EAGER])))
+    replay = built.algorithm.replay
+    fill_with_random_rows(replay, built.algorithm.example_transition, 25, 70)
+    built.close()
+    drawn = replay.sample()
+    assert int(replay.num_stored) == 70
+    assert 0 <= int(drawn["action"].min()) <= int(drawn["action"].max()) < 25
+    assert drawn["observation", "objects_mask"].dtype == torch.bool
 
 
-def test_growth_measures_the_world_itself_unless_it_is_a_part():
-    options = BenchmarkOptions(tiny(), parts=("growth",), envs=(2,), replay=(20,), seconds=0.001, repeats=1)
-    rows = list(measure_part("growth", options, ["eager"]))
-    assert [("environments" in row, "replay" in row) for row in rows] == [(1, 0), (0, 1)]
-    both = replace(options, parts=("world", "growth"))
-    assert [row["replay"] for row in measure_part("growth", both, ["eager"])] == [20]
+def test_a_measured_training_learns_at_once_and_does_not_end():
+    config = benchmark_config(from_dict(TINY, ["trainer.buffer_size=1000", "trainer.learning_starts=900"]))
+    assert config.trainer.learning_starts < 100 and config.trainer.buffer_size == 1000
+    assert config.total_timesteps == config.eval_freq > 1e12 and not config.save_replay
+    assert sum(level.num_episodes for level in config.eval_schedule.levels) == 1
 
 
 def test_sizes_that_memory_lacks_are_refused():
-    options = BenchmarkOptions(tiny(), parts=("sampling",), batch=(10**9,), seconds=0.001, repeats=1)
     with pytest.raises(ConfigError, match="free on the host"):
-        list(measure_part("sampling", options, ["eager"]))
+        measure_size("replay", from_dict(TINY), {"batch_size": 10**9}, 0.001, 1)
