@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from train_RL_agents.results.statistics import (
-    Estimate,
     hours_per,
     paired_success_difference,
-    ratio_estimate,
     wilson_interval,
 )
 
@@ -90,13 +87,6 @@ class Episodes:
         """Return which rows are of a level, [N] bool; all rows if the level is None."""
         return torch.ones_like(self.success) if level is None else self.level == level
 
-    def _rates(self, rows: Tensor) -> dict[str, Estimate]:
-        """Return the shares of outcomes among the rows [N] (bool), by name of the outcome, with Wilson's intervals."""
-        ended = {"success": self.success, "collision": self.collision, "timeout": ~self.success & ~self.collision}
-        total = int(rows.sum())
-        counts = {name: int((flags & rows).sum()) for name, flags in ended.items()}
-        return {name: Estimate(count / max(total, 1), *wilson_interval(count, total)) for name, count in counts.items()}
-
     def report(self, level: int | None = None) -> dict[str, Any]:
         """Return the metrics over all episodes, or over those of one level (its index), by name.
 
@@ -107,9 +97,13 @@ class Episodes:
         """
         rows = self._rows(level)
         success = self.success & rows
-        metrics: dict[str, Any] = {"episodes": int(rows.sum())}
-        for name, (rate, low, high) in self._rates(rows).items():
-            metrics |= {f"{name}_rate": rate, f"{name}_low": low, f"{name}_high": high}
+        total = int(rows.sum())
+        metrics: dict[str, Any] = {"episodes": total}
+        ended = {"success": self.success, "collision": self.collision, "timeout": ~self.success & ~self.collision}
+        for name, flags in ended.items():
+            count = int((flags & rows).sum())
+            low, high = wilson_interval(count, total)
+            metrics |= {f"{name}_rate": count / max(total, 1), f"{name}_low": low, f"{name}_high": high}
         any_success = bool(success.any())
         return metrics | {
             "robot_success_rate": float(self.robots_arrived[rows].sum() / self.robots[rows].sum()),
@@ -119,9 +113,7 @@ class Episodes:
         }
 
     def levels(self, names: Sequence[str] | None = None) -> dict[str, int | None]:
-        """Return the difficulty levels of these episodes: a dict from the name of each level to its value in ``level``.
-
-        The last key is ``overall``, with the value None, which stands for all episodes.
+        """Return the value in ``level`` of each level by its name, and None for ``overall``, which stands for all.
 
         Args:
             names: names of the levels; None: "level 1" and so on; empty: ``overall`` alone is returned.
@@ -130,11 +122,7 @@ class Episodes:
         return {f"level {level + 1}" if names is None else names[level]: level for level in present} | {OVERALL: None}
 
     def table(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Return what ``report`` returns, by name of the level and overall.
-
-        Args:
-            names: names of the levels, see ``levels``.
-        """
+        """Return what ``report`` returns, by name of the level and overall; for the names see ``levels``."""
         return {name: self.report(level) for name, level in self.levels(names).items()}
 
     def exposure(self, level: int | None = None) -> dict[str, Any]:
@@ -149,31 +137,8 @@ class Episodes:
         return {"vessel_hours": hours, "collisions": count} | hours_per("collision", hours, count)
 
     def metrics(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Return the metrics of ``report`` and of ``exposure``, by name of the level and overall.
-
-        Args:
-            names: names of the levels, see ``levels``.
-        """
+        """Return the metrics of ``report`` and of ``exposure`` by name of the level and overall; see ``levels``."""
         return {name: self.report(level) | self.exposure(level) for name, level in self.levels(names).items()}
-
-    def estimates(self, level: int | None = None) -> dict[str, Estimate]:
-        """Return the rates of ``report`` and ``avg_time`` with 95% intervals, over all episodes or those of a level.
-
-        Intervals are Wilson's for outcomes, else those over independent episodes. Without a success there is no
-        ``avg_time``.
-        """
-        rows = self._rows(level)
-        metrics = {f"{name}_rate": rate for name, rate in self._rates(rows).items()}
-        share, low, high = ratio_estimate(
-            *(column[rows].double().numpy() for column in (self.robots_arrived, self.robots))
-        )
-        # Where all episodes have the same share, the interval is that of episodes with one robot each.
-        total = int(rows.sum())
-        if low == high:
-            low, high = wilson_interval(round(share * total), total)
-        metrics["robot_success_rate"] = Estimate(share, max(low, 0.0), min(high, 1.0))
-        time = self.time[rows & self.success].numpy()
-        return metrics | ({"avg_time": ratio_estimate(time, np.ones_like(time))} if len(time) else {})
 
 
 def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:
