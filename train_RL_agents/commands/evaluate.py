@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path, reject_excluded
+from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.contenders import Contender
@@ -108,8 +108,9 @@ def run(arguments: argparse.Namespace) -> int:
         error("a POLICY is given twice")
     if "record" in given and len(names) > 1:
         error("argument --record: takes one policy")
-    if given.get("suite") == ALL_SUITES:
-        reject_excluded(arguments.parser, given, "suite all", ("seed", "fresh", "record"))
+    for name in ("seed", "fresh", "record"):
+        if given.get("suite") == ALL_SUITES and name in given:
+            error(f"argument --{name}: not allowed with --suite {ALL_SUITES}")
     from marinenav_env.support.files import require_writable_outputs
     from marinenav_env.vessels import describe_vessel
     from train_RL_agents.environments.scoring import evaluate_all

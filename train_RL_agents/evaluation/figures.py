@@ -91,7 +91,7 @@ def group_figures(result: Result, group: str) -> dict[str, Any]:
     figures |= {"vessels": metrics["robot_success_rate"], "time": metrics["avg_time"]}
     figures |= _with_intervals(metrics, ["hours_per_collision"])
     names = [name for name in compliance if group == OVERALL or name in _GROUP_METRICS]
-    return _rounded(figures | _with_intervals(compliance, names))
+    return dict(_rounded(figures | _with_intervals(compliance, names)))
 
 
 def _with_intervals(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
