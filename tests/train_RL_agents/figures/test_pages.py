@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.train_RL_agents.entries import entry
 from tests.train_RL_agents.experiments.test_report import made_up
 from tests.train_RL_agents.figures.demo_pages import page_of
 from tests.train_RL_agents.figures.test_replay_page import views
 from tests.train_RL_agents.identification.test_report import identification
+from tests.train_RL_agents.suite_results import two_suites
+from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.experiments.report import write_report
-from train_RL_agents.figures import certificate, replay_page
+from train_RL_agents.figures import evaluation_page, replay_page
 from train_RL_agents.figures import identification as identified
 
 VESSEL_PANELS = [f"[data-part={name}]" for name in ("numbers", "rule", "reward", "decision", "return-text")]
@@ -22,7 +23,7 @@ PANELS = {
     "replay": [*VESSEL_PANELS, "[data-part=fleet]", "[data-part=charts]", "#episode", "#clock", "#marks"],
     "comparison": [*VESSEL_PANELS, "[data-part=fleet]", "[data-part=charts]", "#episode", "#clock"],
     "demo": [*VESSEL_PANELS, "[data-part=scores]", "#scenario", "#item", "#fields", "#wind-text", "#clock"],
-    "certificate": ["h1", ".tiles", "table"],
+    "evaluation": ["h1", "table", "figcaption"],
     "study": ["h1", "table", "figcaption"],
     "identification": ["h1", ".tiles", "table", "figcaption"],
 }
@@ -41,7 +42,7 @@ def pages(tmp_path_factory):
         "replay": replay_page.make_page([views()]),
         "comparison": replay_page.make_page([views(), views()]),
         "demo": page_of("ac_iqn"),
-        "certificate": certificate.make_page(entry()),
+        "evaluation": evaluation_page.make_page(two_suites(), {"mine": Contender("apf")}),
         "study": report.read_text(encoding="utf-8"),
         "identification": identified.make_page(identification("otter"), "otter"),
     }
