@@ -45,15 +45,15 @@ from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.experiments.search import STORAGE_NAME, Search
 from train_RL_agents.experiments.space import read_space
 from train_RL_agents.experiments.study import last_evaluation, read_study
-from train_RL_agents.exporting import allowlist
-from train_RL_agents.exporting.checking import check_file
-from train_RL_agents.exporting.export import CONTRACT_VERSION, FORMATS, DeployedAgent
+from train_RL_agents.exporting.contract import make_contract
 from train_RL_agents.figures.curves import curve_table, read_runs
 from train_RL_agents.figures.episode_view import view_episode
 from train_RL_agents.figures.replay_page import make_page
+from train_RL_agents.run import onnx_policy
 from train_RL_agents.run.checkpoint import (
     POLICY_FORMAT,
     STATE_FILE,
+    LoadedPolicy,
     load_policy,
     read_checkpoint,
     read_manifest,
@@ -99,17 +99,6 @@ def folder(tmp_path_factory):
     )
     run.add_policy("policy_8.pt", 8, METRICS)
     return folder
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """An exported file of each format that is looked at, with its content."""
-    network = DeployedAgent(make_agent(CONFIG, 25, CPU))
-    folder, files = tmp_path_factory.mktemp("exported"), []
-    for name in ("torchscript", "torch"):
-        path = folder / FORMATS[name].file_name("DQN")
-        files.append((path, FORMATS[name].make_content(network, network.inputs(8))))
-    return files
 
 
 def tree_of(path):
@@ -236,21 +225,15 @@ def test_search_spaces(folder, data):
 @QUICK
 @given(st.data())
 def test_contracts(folder, data):
-    contract = {
-        "version": CONTRACT_VERSION,
-        "inputs": [{"name": "x"}],
-        "examples": {
-            "tolerance": 1e-5,
-            "inputs": {"x": [[1.0], [2.0]]},
-            "outputs": {"y": [[3.0], [4.0]]},
-            "action": [0, 1],
-        },
-    }
+    policy = LoadedPolicy(make_agent(CONFIG, 25, CPU), CONFIG, folder, 7, {})
+    contract = json.loads(json.dumps(make_contract(policy, {})))
+    path, examples = folder / "DQN.onnx", contract["examples"]
+    path.write_bytes(b"x" * 100_000)
     (folder / "contract.json").write_text(json.dumps(data.draw(damaged_trees(contract, SCALARS))))
-    given = folder / "given.json"
-    answer = {"outputs": {"y": [[3.0], [4.0]]}, "action": [0, 1]}
-    given.write_text(json.dumps(data.draw(damaged_trees(answer, SCALARS))))
-    answers(lambda: check_file(given))
+    outputs = {"selected_action": np.array(examples["action"])}
+    outputs |= {name: np.array(rows) for name, rows in examples["outputs"].items()}
+    with patch.object(onnx_policy, "load_outputs", lambda file: lambda inputs: outputs):
+        answers(lambda: onnx_policy.load_onnx_policy(path))
 
 
 @QUICK
@@ -285,14 +268,6 @@ def test_contracts_on_board(folder, data):
     assert math.isfinite(pilot.control_step)
     command = pilot.command(0.0, OWN, Tracks(0.0, ROWS), GOAL)
     assert math.isfinite(command.left_thrust) and math.isfinite(command.right_thrust)
-
-
-@QUICK
-@given(st.data())
-def test_exported_files(folder, exported, data):
-    path, whole = data.draw(st.sampled_from(exported))
-    path.write_bytes(data.draw(damaged_bytes(whole)))
-    answers(lambda: (allowlist.read_script if path.suffix == ".pt" else allowlist.read_program)(path))
 
 
 @QUICK

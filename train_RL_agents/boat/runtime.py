@@ -11,30 +11,24 @@ from __future__ import annotations
 import json
 import math
 from collections import deque
-from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .checks import BoatError, checked_setting, common_number, is_finite_number, require
+from .network import Array, Network, load_network
 from .shield import OBSERVED_ENTRIES, BoatShield
-
-Array = NDArray[np.float64]
-Network = Callable[[dict[str, Array]], NDArray[Any]]
-"""Function from inputs by name, [B, ...] each, to actions: [B] indices of discrete ones, or [B, 2] from -1 to 1."""
 
 THRUSTERS = "thrusters"
 """Type of steering of a boat with two fixed thrusters."""
 STEERED_BY_ANGLE = ("azimuth", "rudder")
 """Types of steering of a boat with one thruster that turns, or with one thruster and a rudder."""
+CONTRACT_FILE = "contract.json"
 CONTRACT_VERSION = 3
 """Version of the contracts that this runtime reads."""
-ACTION_OUTPUT = "selected_action"
-"""Name of the ONNX output with the action."""
 MAX_DISTANCE = 1e4
 """Largest plausible coordinate or radius of an input (m)."""
 MAX_SPEED = 1e2
@@ -179,7 +173,7 @@ class Pilot:
         Raises:
             BoatError: when the policy cannot be used, or an example gives another action.
         """
-        path = Path(folder) / "contract.json"
+        path = Path(folder) / CONTRACT_FILE
         try:
             contract = json.loads(path.read_text(encoding="utf-8-sig"))
             file = Path(folder) / contract["files"]["onnx"]["file"]
@@ -465,32 +459,6 @@ class Pilot:
         """Return the two setpoints (N) after a control step with rates [2] (N/s), within the limits."""
         left, right = np.clip(self._setpoints + rates * self.control_step, self._min_setpoints, self._max_setpoints)
         return float(left), float(right)
-
-
-def load_network(file: Path) -> Network:
-    """Return the network of an ONNX file; it uses one thread, because one observation is little work.
-
-    Raises:
-        BoatError: when the file cannot be loaded, or has no output of the action.
-    """
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # fatal only, as errors are also raised
-    try:
-        session = onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has an exception of its own for every reason
-        raise BoatError(f"{file}: cannot be loaded ({str(error).splitlines()[0]})") from error
-    outputs = [output.name for output in session.get_outputs()]
-    require(ACTION_OUTPUT in outputs, f"{file}: has no output {ACTION_OUTPUT}, export the policy again")
-    dtypes = {node.name: np.float32 if node.type == "tensor(float)" else np.float64 for node in session.get_inputs()}
-
-    def network(inputs: dict[str, Array]) -> NDArray[Any]:
-        feed = {name: value.astype(dtypes.get(name, value.dtype)) for name, value in inputs.items()}
-        return np.asarray(session.run([ACTION_OUTPUT], feed)[0])
-
-    return network
 
 
 def _checked_seconds(name: str, value: Any) -> float:

@@ -114,11 +114,10 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.files import require_writable_outputs
     from marinenav_env.vessels import describe_vessel
     from train_RL_agents.environments.scoring import evaluate_all
-    from train_RL_agents.evaluation.contenders import require_which
+    from train_RL_agents.evaluation.contenders import find_contender, require_which
     from train_RL_agents.evaluation.scoring import evaluate_frozen_suites
     from train_RL_agents.evaluation.summary import show_all
     from train_RL_agents.evaluation.tables import Result
-    from train_RL_agents.exporting.exported import find_contender
     from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
 

@@ -67,9 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.files import require_writable_folder
     from marinenav_env.support.validation import require
     from train_RL_agents.config.schema import MAX_SEED
-    from train_RL_agents.evaluation.contenders import require_which
+    from train_RL_agents.evaluation.contenders import find_contender, require_which
     from train_RL_agents.evaluation.selection import default_schedule_and_world
-    from train_RL_agents.exporting.exported import find_contender
     from train_RL_agents.falsification import trials
     from train_RL_agents.falsification.encounters import Encounters, SearchSpace
     from train_RL_agents.falsification.failures import SearchResult, run_search

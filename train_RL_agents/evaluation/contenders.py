@@ -40,6 +40,7 @@ from train_RL_agents.policy_wrapper import QUANTILES_KEY, RISK_KEY, SCORES_KEY, 
 from train_RL_agents.results.rows import Episodes
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import POLICY_PATTERN, missing_path_hint, resolve_path
+from train_RL_agents.run.onnx_policy import ONNX_SUFFIX, load_onnx_policy
 from train_RL_agents.utils.memory import require_memory
 from train_RL_agents.utils.shipped import shipped_paths
 
@@ -147,8 +148,8 @@ def find_contender(name: str, which: str, device: torch.device) -> Contender:
     """Return the trained policy or the baseline with a name.
 
     Args:
-        name: name of a baseline, run folder, policy file, or name of a shipped policy; with the prefix ``blind:`` the
-            contender observes no objects.
+        name: name of a baseline, run folder, policy file, exported ONNX file, or name of a shipped policy; with the
+            prefix ``blind:`` the contender observes no objects.
         which: which policy of a run, such as "best"; see load_policy.
         device: device of a trained policy.
 
@@ -159,7 +160,8 @@ def find_contender(name: str, which: str, device: torch.device) -> Contender:
         return replace(find_contender(name.removeprefix(BLIND_PREFIX), which, device), is_blind=True)
     path = resolve_path(Path(name), POLICY_PATTERN)
     if path.exists():
-        return Contender.from_loaded(load_policy(path, which, device))
+        is_onnx = path.suffix == ONNX_SUFFIX
+        return Contender.from_loaded(load_onnx_policy(path) if is_onnx else load_policy(path, which, device))
     if name in BASELINES:
         return Contender(name)
     near = missing_path_hint(path, [*BASELINES, *shipped_paths("pretrained")])

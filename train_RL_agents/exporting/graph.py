@@ -18,7 +18,7 @@ from torch import Tensor, fx, nn
 
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import average_critics
-from train_RL_agents.exporting.export import DeployedAgent
+from train_RL_agents.exporting.deployed import DeployedAgent
 from train_RL_agents.networks.observation import Observation
 
 Outputs = dict[str, Tensor]
@@ -56,10 +56,7 @@ def _return_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
 
 
 def policy_graphs(agent: Agent[Any]) -> dict[str, Any]:
-    """Return the graphs and weights of a policy as a dictionary for JSON.
-
-    Args:
-        agent: agent, which is copied.
+    """Return the graphs and weights of a policy, which is copied, as a dictionary for JSON.
 
     Returns:
         ``weights``, float32 in base64 with names, shapes and offsets, and ``graphs``: ``act`` and, if the agent
@@ -87,10 +84,7 @@ def _trace_graph(
     inputs: Observation,
     weights: dict[str, Tensor],
 ) -> dict[str, Any]:
-    """Return the graph of a function of an agent, as policy_graphs describes it, and add its weights to ``weights``.
-
-    The function maps the agent and inputs by name to outputs by name; ``inputs`` are an example.
-    """
+    """Return the graph of a function of an agent and example inputs by name, and add its weights to ``weights``."""
     module = _AgentFunction(agent, list(inputs), function)
     program = torch.export.export(module, tuple(inputs.values()))
     signature, nodes = program.graph_signature, list(program.graph.nodes)
@@ -141,7 +135,7 @@ def _to_json(value: Any, at: dict[fx.Node, int]) -> Any:
 
 
 def _pack_weights(weights: dict[str, Tensor]) -> dict[str, Any]:
-    """Return for JSON ``data``, all weights in float32 as base64, and ``entries``: name, shape and offset of each."""
+    """Return all weights in float32 as base64, and the name, shape and offset of each."""
     arrays = [weight.numpy().astype("<f4").ravel() for weight in weights.values()]
     offsets = np.cumsum([0, *(len(array) for array in arrays)]).tolist()
     places = zip(weights.items(), offsets, strict=False)

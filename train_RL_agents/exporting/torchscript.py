@@ -15,14 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from train_RL_agents.exporting import allowlist
-
-Tensors = tuple[Tensor, ...]
-
-
-def as_tuple(outputs: Tensor | Tensors) -> Tensors:
-    """Return the outputs of a network, one or several tensors, as a tuple."""
-    return outputs if isinstance(outputs, tuple) else (outputs,)
+from train_RL_agents.exporting.deployed import DeployedAgent, Tensors, as_tuple
 
 
 class _PlannerNetwork(nn.Module):
@@ -52,27 +45,18 @@ def file_name(agent_type: str) -> str:
     return f"traced_{agent_type.replace('-', '_')}_model.pt"
 
 
-def trace_to_bytes(network: nn.Module, example: tuple[Tensor, ...], num_entries: int) -> bytes:
-    """Return the content of a TorchScript file of a network, whose ``forward`` takes the observation as a tuple.
-
-    Args:
-        network: module whose inputs are the entries of an observation and possibly quantile fractions (taus).
-        example: example inputs [1, ...].
-        num_entries: number of inputs that are entries of the observation.
-    """
-    file = io.BytesIO()
+def make_content(network: DeployedAgent, example: Tensors) -> bytes:
+    """Return the content of the TorchScript file of a network; ``example`` are example inputs [B, ...]."""
+    file, count, single = io.BytesIO(), len(network.entries), tuple(tensor[:1] for tensor in example)
     with _without_deprecation():
-        module = torch.jit.trace(_PlannerNetwork(network).eval(), (example[:num_entries], *example[num_entries:]))
+        module = torch.jit.trace(_PlannerNetwork(network).eval(), (single[:count], *single[count:]))
         torch.jit.save(module, file)
     return file.getvalue()
 
 
-def load(path: Path, num_entries: int) -> Callable[..., Tensors]:
-    """Return the network in a file as a function of separate inputs; the first ``num_entries`` are the observation.
-
-    Raises:
-        ConfigError: when the file could do more than compute, or cannot be read.
-    """
+def load(path: Path, network: DeployedAgent) -> Callable[..., Tensors]:
+    """Return the network in a file that was just written, as a function of separate inputs; its program is run."""
+    count = len(network.entries)
     with _without_deprecation():
-        module = torch.jit.load(allowlist.read_script(path), map_location="cpu")
-    return lambda *inputs: as_tuple(module(inputs[:num_entries], *inputs[num_entries:]))
+        module = torch.jit.load(path, map_location="cpu")
+    return lambda *inputs: as_tuple(module(inputs[:count], *inputs[count:]))

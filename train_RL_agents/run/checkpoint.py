@@ -290,6 +290,7 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
     """
     device = device or torch.device("cpu")
     file = find_policy(Path(path), which)
+    require(file.suffix != ".onnx", "policy", str(file), "a policy file; ONNX files are for evaluate, play and falsify")
     if is_torchscript(file):
         imported, config, note = import_policy(file)
         return LoadedPolicy(imported.to(device), config, file, 0, {"note": note})

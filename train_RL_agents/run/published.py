@@ -231,8 +231,8 @@ def _detect_agent(path: Path, weights: dict[str, Tensor]) -> str:
         ] or candidates
     if not candidates:
         raise ConfigError(
-            f"{path}: holds no published network ({', '.join(PUBLISHED_SETTINGS)}); a policy that was "
-            "exported is used beside its contract.json"
+            f"{path}: holds no published network ({', '.join(PUBLISHED_SETTINGS)}); of an exported policy, "
+            "only the ONNX file can be evaluated"
         )
     if len(candidates) > 1:
         raise ConfigError(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.train_RL_agents.boat.pilots import PATIENT, contract_of
-from tests.train_RL_agents.exporting.test_export import make_policy
+from tests.train_RL_agents.exporting.policies import make_policy
 from train_RL_agents.boat.runtime import Pilot
 
 

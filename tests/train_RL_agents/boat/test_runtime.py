@@ -18,7 +18,7 @@ import torch
 from marinenav_env import Curriculum, Level, MarineNavEnv
 from marinenav_env.vessels import read_vessel, scale_of_vessel, scaled_level, vessel_files
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, ROWS, contract_of
-from tests.train_RL_agents.exporting.test_export import make_policy
+from tests.train_RL_agents.exporting.policies import make_policy
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.boat import runtime
@@ -31,7 +31,8 @@ from train_RL_agents.boat.runtime import (
     Settings,
     Tracks,
 )
-from train_RL_agents.exporting.export import FORMATS, DeployedAgent, export
+from train_RL_agents.exporting.deployed import DeployedAgent
+from train_RL_agents.exporting.export import FORMATS, export
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 BOAT = Path(runtime.__file__).parent

@@ -11,7 +11,7 @@ from marinenav_env import WorldConfig
 from tests.oracle import shield as oracle
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, contract_of
 from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, VESSEL, random_scenes
-from tests.train_RL_agents.exporting.test_export import make_policy
+from tests.train_RL_agents.exporting.policies import make_policy
 from train_RL_agents.boat.runtime import BoatError, Pilot, Tracks
 from train_RL_agents.boat.shield import (
     MARGIN_RADII,

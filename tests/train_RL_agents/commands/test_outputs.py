@@ -88,10 +88,7 @@ def test_two_outputs_are_two_files(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("export iqn", "--out DIR is needed, or --check FILE alone"),
-        ("export --out x", "a POLICY is needed, or --check FILE alone"),
-        ("export", "a POLICY and --out DIR are needed, or --check FILE alone"),
-        ("export --check x.pt2 --format onnx", "argument --format: not allowed with --check"),
+        ("export iqn", "the following arguments are required: --out"),
         ("play iqn --html a.html --speed 3", "argument --speed: not allowed with --html"),
         ("play iqn --overview a --vessel 3", "argument --vessel: not allowed with --overview"),
         ("play iqn --frames 0 --speed 3", "argument --speed: not allowed with --frames"),

@@ -7,16 +7,18 @@ import torch
 
 from marinenav_env import ConfigError
 from marinenav_env.support import plugins
+from tests.train_RL_agents.exporting.policies import require_onnx
 from tests.train_RL_agents.tiny_runs import ROLLOUTS, TINY
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.api import train
+from train_RL_agents.boat.runtime import CONTRACT_FILE
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import make_environment
 from train_RL_agents.environments.external import ExternalEnvironment
-from train_RL_agents.exporting.export import CONTRACT_FILE, export
-from train_RL_agents.exporting.exported import find_contender
+from train_RL_agents.exporting.export import export
 from train_RL_agents.run.checkpoint import STATE_FILE, load_policy
+from train_RL_agents.run.onnx_policy import load_onnx_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer, resume
 
@@ -181,13 +183,14 @@ def test_settings_that_do_not_fit_the_environment_are_refused(agent, words, says
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", ["DQN", "AC-IQN", "PPO"])
 def test_an_exported_policy_acts_as_the_agent(agent, tmp_path):
+    require_onnx()
     trainer = begun(tmp_path, agent)
     trainer.train()
     loaded = load_policy(trainer.run.path)
-    export(loaded, tmp_path / "out", ["torch"])
+    export(loaded, tmp_path / "out", ["onnx"])
     contract = json.loads((tmp_path / "out" / CONTRACT_FILE).read_text())
     assert contract["env"] == f"{HERE}:Chase" and "frames" not in contract
-    found = find_contender(str(tmp_path / "out" / contract["files"]["torch"]["file"]), "best", CPU).trained
+    found = load_onnx_policy(tmp_path / "out" / f"{agent}.onnx")
     environment = ExternalEnvironment(trainer.config)
     env = environment.make_envs(loaded.agent, CPU, 3, None)
     observation = dict(env.reset()["robots", "observation"].items())
@@ -196,7 +199,7 @@ def test_an_exported_policy_acts_as_the_agent(agent, tmp_path):
     del contract["spec"]
     (tmp_path / "out" / CONTRACT_FILE).write_text(json.dumps(contract))
     with pytest.raises(ConfigError, match="does not say what the policy observes"):
-        find_contender(str(tmp_path / "out" / contract["files"]["torch"]["file"]), "best", CPU)
+        load_onnx_policy(tmp_path / "out" / f"{agent}.onnx")
 
 
 @pytest.mark.parametrize("damage", ["gone", "text", "[]", '{"entries": [], "action_size": 2}', '{"entries": 3}'])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
-from tests.train_RL_agents.exporting.test_export import make_policy
+from tests.train_RL_agents.exporting.policies import make_policy
 from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender

@@ -35,7 +35,7 @@ from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.shield import Shield
 from train_RL_agents.evaluation.suites import Part
 from train_RL_agents.evaluation.tally import StepShare
-from train_RL_agents.exporting.export import DeployedAgent
+from train_RL_agents.exporting.deployed import DeployedAgent
 from train_RL_agents.exporting.graph import policy_graphs
 from train_RL_agents.figures.demo import make_page
 from train_RL_agents.policy_wrapper import PolicyWrapper

@@ -11,7 +11,7 @@ from marinenav_env import WorldConfig
 from tests.marinenav_env.helpers import recordings
 from tests.train_RL_agents.figures.demo_pages import AGENTS, agree, page_of, pretrained, recordings_agree
 from tests.train_RL_agents.figures.javascript import in_page, unreached
-from train_RL_agents.exporting.export import DeployedAgent
+from train_RL_agents.exporting.deployed import DeployedAgent
 
 
 def recorded_observations(count, slots):

@@ -118,14 +118,11 @@ def test_a_published_file_is_taken_wherever_a_policy_is(capsys, tmp_path):
         assert main(["export", str(policy), "--out", str(tmp_path / "exported")]) == 0
         assert main(["info", str(policy)]) == 0
     assert capsys.readouterr().out.count(IMPORT_NOTE) == 3
-    # What was exported is used by its contract, and so is its like here.
+    # What was exported has other layers.
     exported = tmp_path / "exported" / REAL.name
-    assert main(["evaluate", str(exported), *options]) == 0
-    (tmp_path / "exported" / "contract.json").unlink()
-    capsys.readouterr()
     said = refused(capsys, "evaluate", str(exported))
     assert said.startswith(f"{exported}: holds no published network (AC-IQN, IQN,")
-    assert said.endswith("a policy that was exported is used beside its contract.json")
+    assert said.endswith("of an exported policy, only the ONNX file can be evaluated")
 
 
 def test_training_starts_from_a_published_file():

@@ -1,0 +1,57 @@
+"""The network of an exported ONNX file, computed by onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .checks import BoatError, require
+
+Array = NDArray[np.float64]
+Network = Callable[[dict[str, Array]], NDArray[Any]]
+"""Function from inputs by name, [B, ...] each, to actions: [B] indices of discrete ones, or [B, 2] from -1 to 1."""
+ACTION_OUTPUT = "selected_action"
+"""Name of the ONNX output with the action."""
+
+
+def load_outputs(file: Path, *names: str) -> Callable[[dict[str, Array]], dict[str, NDArray[Any]]]:
+    """Return the network of an ONNX file, a function from inputs by name to outputs by name, [B, ...] each.
+
+    It uses one thread, because one observation is little work.
+
+    Args:
+        file: ONNX file.
+        *names: outputs that are computed; by default all.
+
+    Raises:
+        BoatError: when the file cannot be loaded, or has no output of the action.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # fatal only, as errors are also raised
+    try:
+        session = onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has an exception of its own for every reason
+        raise BoatError(f"{file}: cannot be loaded ({str(error).splitlines()[0]})") from error
+    every = [output.name for output in session.get_outputs()]
+    require(ACTION_OUTPUT in every, f"{file}: has no output {ACTION_OUTPUT}, export the policy again")
+    computed = names or every
+    dtypes = {node.name: np.float32 if node.type == "tensor(float)" else np.float64 for node in session.get_inputs()}
+
+    def outputs(inputs: dict[str, Array]) -> dict[str, NDArray[Any]]:
+        feed = {name: value.astype(dtypes.get(name, value.dtype)) for name, value in inputs.items()}
+        return dict(zip(computed, map(np.asarray, session.run(list(computed), feed)), strict=True))
+
+    return outputs
+
+
+def load_network(file: Path) -> Network:
+    """Return the function from inputs to actions in an ONNX file; see load_outputs."""
+    outputs = load_outputs(file, ACTION_OUTPUT)
+    return lambda inputs: outputs(inputs)[ACTION_OUTPUT]

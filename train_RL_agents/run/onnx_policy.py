@@ -1,0 +1,155 @@
+"""Policies in ONNX files of ``marinenav export``: onnxruntime computes them, their contract says what they are for."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from marinenav_env.support.extras import import_optional
+from marinenav_env.support.files import open_regular
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
+from train_RL_agents.agents import Agent
+from train_RL_agents.boat.checks import BoatError
+from train_RL_agents.boat.network import ACTION_OUTPUT, load_outputs
+from train_RL_agents.boat.runtime import CONTRACT_FILE, CONTRACT_VERSION
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import restore_config
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.networks.observation import Observation, ObservationSpec
+from train_RL_agents.run.checkpoint import LoadedPolicy
+from train_RL_agents.utils.arrays import MAX_FILE_SIZE
+from train_RL_agents.utils.errors import first_line
+from train_RL_agents.utils.files import read_json, sha256_of
+
+ONNX_SUFFIX = ".onnx"
+Outputs = dict[str, NDArray[Any]]
+"""Arrays [B, ...] by name."""
+_MAX_TOLERANCE = 0.01
+"""Largest tolerance that a contract may state, as a share of 1 + |output|."""
+_MAX_SIZE_RATIO = 64
+"""Largest ratio of the size of an agent's networks to that of an ONNX file, which has only the acting ones."""
+
+
+class OnnxAgent(nn.Module):
+    """Agent whose outputs and actions an ONNX file computes, on the CPU.
+
+    Args:
+        agent: agent of the same type, whose weights are not used.
+        network: network in the file, from inputs to outputs by name.
+    """
+
+    def __init__(self, agent: Agent[Any], network: Callable[[Outputs], Outputs]) -> None:
+        super().__init__()
+        self.template, self._network = agent, network
+        self.spec, self.continuous = agent.spec, agent.continuous
+        self.num_actions, self.scores_are_returns = agent.num_actions, agent.scores_are_returns
+        self.supports_risk = self.acts_at_random = False
+
+    def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
+        """Return all outputs of the file, the action included, [..., n] by name, for observations by entry.
+
+        Raises:
+            ConfigError: when a risk level is given, because the file has its own.
+        """
+        require(risk is None, "--risk", "...", "left out for an ONNX file, which has its own")
+        entries = self.spec.exclude(self.template.config.excluded).entries
+        name, entry = next(iter(entries.items()))
+        given, batch = observation[name], observation[name].shape[: observation[name].ndim - len(entry.shape)]
+        inputs = {name: observation[name].cpu().double().flatten(0, len(batch) - 1) for name in entries}
+        inputs |= self.template.extra_inputs(inputs)
+        outputs = self._network({name: value.numpy() for name, value in inputs.items()})
+        tensors = {name: torch.from_numpy(output) for name, output in outputs.items()}
+        return {name: output.unflatten(0, batch).to(given.device) for name, output in tensors.items()}
+
+    def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
+        """Return the scores [..., A] of which the highest is selected; None for continuous actions."""
+        return self.template.scores(outputs)
+
+    def act(self, observation: Observation, risk: Tensor | None = None) -> Tensor:
+        """Return the best actions for observations by entry: indices [...], or continuous actions [..., n]."""
+        action = self.outputs(observation, risk)[ACTION_OUTPUT]
+        return action.float() if self.continuous else action
+
+    def return_quantiles(self, observation: Observation, action: Tensor) -> None:
+        """Return None, as the file does not contain critics."""
+
+
+def load_onnx_policy(path: Path) -> LoadedPolicy:
+    """Load the policy in an ONNX file, after comparing it with the examples in the ``contract.json`` beside it.
+
+    Raises:
+        ConfigError: when there is no contract, when the file or the contract is damaged, or when they do not fit.
+    """
+    open_regular(path, "an ONNX policy", MAX_FILE_SIZE).close()
+    contract = path.parent / CONTRACT_FILE
+    require(contract.is_file(), "policy", str(path), f"beside the {CONTRACT_FILE} that was exported with it")
+    content = read_json(contract)
+    try:
+        if content["version"] != CONTRACT_VERSION:
+            raise ValueError("of another version")
+        hashes = {file["file"]: file["sha256"] for file in content["files"].values()}
+        steps, saved, examples = content["env_steps"], content["config"], content["examples"]
+        spec = ObservationSpec.from_dict(content["spec"]) if "spec" in content else None
+        actions = content["action"].get("count", 1)
+        if not (is_nonnegative_int(steps) and is_nonnegative_int(actions) and isinstance(saved, dict)):
+            raise ValueError("without steps, actions or settings")
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{contract}: damaged, or not a contract ({first_line(error)}); export again") from error
+    config = restore_config(saved, str(contract))
+    if config.env.is_built_in:
+        actions, spec = config.world.vessel.num_actions, None
+    elif spec is None:
+        raise ConfigError(f"{contract}: does not say what the policy observes; export again")
+    # onnxruntime may crash at a damaged file.
+    if hashes.get(path.name) not in (None, sha256_of(path)):
+        raise ConfigError(f"{path}: damaged, or not the file that {CONTRACT_FILE} describes")
+    import_optional("onnxruntime", "export")
+    try:
+        network = load_outputs(path)
+    except BoatError as error:
+        raise ConfigError(str(error)) from error
+    _check_examples(path, network, examples)
+    agent = OnnxAgent(_make_template(path, config, actions, spec), network).eval()
+    return LoadedPolicy(cast("Agent[Any]", agent), config, path, steps, {})
+
+
+def _check_examples(path: Path, network: Callable[[Outputs], Outputs], examples: Any) -> None:
+    """Raise a ConfigError unless the network reproduces the outputs and actions in a contract's ``examples``."""
+    try:
+        tolerance = min(float(examples["tolerance"]), _MAX_TOLERANCE)
+        found = network({name: np.array(rows, float) for name, rows in examples["inputs"].items()})
+        expected = {**examples["outputs"], ACTION_OUTPUT: examples["action"]}
+        differences = []
+        for name, rows in expected.items():
+            reference = np.array(rows, float)
+            if found[name].shape != reference.shape:
+                raise ValueError(f"{name} has the shape {found[name].shape}, not {reference.shape}")
+            differences.append((np.abs(found[name] - reference) / (1.0 + np.abs(reference))).max())
+        difference = float(np.max(differences))
+    except Exception as error:  # damaged numbers may raise any error, also of onnxruntime
+        raise ConfigError(f"{path}: does not fit the examples of {CONTRACT_FILE} ({first_line(error)})") from error
+    if not difference <= tolerance:
+        raise ConfigError(
+            f"{path}: differs from the examples of {CONTRACT_FILE} by {difference:.1e} (1 + |output|), "
+            f"more than {tolerance:.0e}"
+        )
+
+
+def _make_template(path: Path, config: TrainConfig[Any], actions: int, spec: ObservationSpec | None) -> Agent[Any]:
+    """Return an agent of the contract's settings, unless it is much larger than its file."""
+    # A contract may describe an agent that does not fit into memory, although the file does.
+    with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
+        blank = make_agent(config, actions, torch.device("meta"), spec)
+        size = sum(weight.nbytes for weight in blank.networks.state_dict().values())
+        is_plausible = size <= _MAX_SIZE_RATIO * path.stat().st_size
+        allowed = f"that of {path.name}"
+        require(is_plausible, f"{path.parent / CONTRACT_FILE}: config.agent", f"{size:,} bytes", allowed)
+    with torch.random.fork_rng(devices=[]):  # initial weights are drawn, and not used
+        return make_agent(config, actions, torch.device("cpu"), spec)
