@@ -1,9 +1,8 @@
 """Runtime that maps odometry and tracked objects to commands, with a policy that ``marinenav export`` wrote.
 
 The policy's contract is the JSON file of its export, which describes inputs, actions, limits of the boat and examples.
-Frames are those of ROS (REP 103): the map has x to the east and y to the north, yaw is
-anticlockwise from east, and a body has x forward and y to port. Times are seconds of one clock.
-Numbers may be Python or numpy numbers of any precision; all computations are in float64.
+Frames are those of ROS (REP 103): the map has x to the east and y to the north, yaw is anticlockwise from east, and a
+body has x forward and y to port. Times are seconds of one clock. All computations are in float64.
 """
 
 from __future__ import annotations
@@ -33,6 +32,8 @@ MAX_DISTANCE = 1e4
 """Largest plausible coordinate or radius of an input (m)."""
 MAX_SPEED = 1e2
 """Largest plausible speed (m/s) and yaw rate (rad/s) of an input."""
+Point = tuple[float, float]
+"""Position to the east and north (m)."""
 MAX_TRACKS = 1000
 """Largest number of tracks, which bounds the time of a decision."""
 DEFAULT_VESSEL_SETTINGS: dict[str, float | str] = {
@@ -265,13 +266,7 @@ class Pilot:
 
     # Deciding -----------------------------------------------------------------------------------
 
-    def command(
-        self,
-        now: float,
-        odometry: Odometry | None,
-        tracks: Tracks | None,
-        goal: tuple[float, float] | None,
-    ) -> Command:
+    def command(self, now: float, odometry: Odometry | None, tracks: Tracks | None, goal: Point | None) -> Command:
         """Return the setpoints of the thrusters for a control step; call it once per control step.
 
         Args:
@@ -300,18 +295,8 @@ class Pilot:
         self._last_time = float(now) if is_finite_number(now) else -math.inf
         return command
 
-    def _decide(
-        self,
-        now: float,
-        odometry: Odometry | None,
-        tracks: Tracks | None,
-        goal: tuple[float, float] | None,
-    ) -> Command:
-        """Return the command of a control step; see ``command`` for the arguments.
-
-        Raises:
-            BoatError: when the vessel must stop.
-        """
+    def _decide(self, now: float, odometry: Odometry | None, tracks: Tracks | None, goal: Point | None) -> Command:
+        """Return the command of a control step; raise a BoatError if the vessel must stop."""
         now = _checked_seconds("the clock", now)
         gap, (low, high) = now - self._last_time, self._gap_limits
         # This also stops the vessel when the clock was set back.
@@ -332,21 +317,12 @@ class Pilot:
         return Command(left, 0.0, angle=-right / self._max_thrust * self._angle_limit)
 
     def _check_inputs(
-        self,
-        now: float,
-        odometry: Odometry | None,
-        tracks: Tracks | None,
-        goal: tuple[float, float] | None,
-    ) -> tuple[Odometry, Tracks, tuple[float, float]]:
-        """Return the inputs after checking that they are complete, recent and plausible.
-
-        Raises:
-            BoatError: when an input is missing, stale or not plausible.
-        """
+        self, now: float, odometry: Odometry | None, tracks: Tracks | None, goal: Point | None
+    ) -> tuple[Odometry, Tracks, Point]:
+        """Return the inputs; raise a BoatError if one is missing, stale or not plausible."""
         if odometry is None or tracks is None or goal is None:
-            inputs = {"odometry": odometry, "tracks": tracks, "goal": goal}
-            missing = " and no ".join(name for name, value in inputs.items() if value is None)
-            raise BoatError(f"there is no {missing} yet")
+            given = {"odometry": odometry, "tracks": tracks, "goal": goal}
+            raise BoatError(f"there is no {' and no '.join(name for name in given if given[name] is None)} yet")
         vessel, rows, target = odometry, _object_rows(tracks), np.asarray(goal, float)
         require(target.shape == (2,), f"the goal is of the shape {list(target.shape)}, not [2]")
         require(rows.ndim == 2 and rows.shape[1] == 5, f"tracks are of the shape {list(rows.shape)}, not [N, 5]")
@@ -362,10 +338,8 @@ class Pilot:
         for name, stamp in (("odometry", odometry.stamp), ("tracks", tracks.stamp)):
             age, settings = now - _checked_seconds(f"the stamp of {name}", stamp), self.settings
             require(age <= settings.max_age, f"{name}: {age:.2f} s old, more than {settings.max_age:g} s")
-            require(
-                age >= -settings.max_ahead,
-                f"{name}: {-age:.2f} s ahead of the clock, more than {settings.max_ahead:g} s",
-            )
+            sentence = f"{name}: {-age:.2f} s ahead of the clock, more than {settings.max_ahead:g} s"
+            require(age >= -settings.max_ahead, sentence)
         vessel = Odometry(*map(float, astuple(vessel)))
         return vessel, Tracks(float(tracks.stamp), rows), (float(target[0]), float(target[1]))
 
@@ -385,21 +359,13 @@ class Pilot:
         rows[:, :2] += (now - tracks.stamp) * rows[:, 2:4]
         return moved, Tracks(now, rows)
 
-    def inputs(self, odometry: Odometry, tracks: Tracks, goal: tuple[float, float]) -> dict[str, Array]:
-        """Return the network's inputs [1, ...] by name, in the body frame with x forward and y to starboard.
-
-        The goal is its position to the east and north (m).
-        """
+    def inputs(self, odometry: Odometry, tracks: Tracks, goal: Point) -> dict[str, Array]:
+        """Return the network's inputs [1, ...] by name, in the body frame with x forward and y to starboard."""
         observed = self._observe(odometry, tracks, goal)
         return {name: observed[name] for name in self._input_names}
 
-    def _observe(self, odometry: Odometry, tracks: Tracks, goal: tuple[float, float]) -> dict[str, Array]:
-        """Return all inputs that a network may have, by name, from a goal to the east and north (m).
-
-        In the body frame with x forward and y to starboard: ``self_state`` [1, 7] with the goal (m), surge, sway (m/s),
-        yaw rate (rad/s) and setpoints (N), ``objects_state`` [1, K, 5] with position (m), velocity (m/s) and radius
-        (m), ``objects_mask`` [1, K], and the quantile fractions ``taus`` [1, F].
-        """
+    def _observe(self, odometry: Odometry, tracks: Tracks, goal: Point) -> dict[str, Array]:
+        """Return all inputs that a network may have, by name, as the contract describes them."""
         cos, sin = math.cos(odometry.yaw), math.sin(odometry.yaw)
 
         def to_body(east: Any, north: Any) -> tuple[Any, Any]:
@@ -419,10 +385,7 @@ class Pilot:
         }
 
     def _nearest_objects(self, rows: Array) -> tuple[Array, Array]:
-        """Return the objects in sight [K, 5], in the order of distance minus radius, and a mask [K], 1 for an object.
-
-        Zeros fill up both. The arguments are objects in the body frame [N, 5]: position, velocity and radius.
-        """
+        """Return the objects in sight [K, 5], in the order of distance minus radius, and a mask [K]; zeros fill up."""
         distance, radius = np.hypot(rows[:, 0], rows[:, 1]), rows[:, 4]
         seen = distance <= self._sensor_range + radius
         seen &= np.abs(np.arctan2(rows[:, 1], rows[:, 0])) <= 0.5 * self._sensor_angle
@@ -440,11 +403,7 @@ class Pilot:
         return float(closest / self._risk_distance)
 
     def _thrust_rates(self, action: Any) -> Array:
-        """Return the rates [2] (N/s) at which an action, an index or [2] in [-1, 1], changes the two setpoints.
-
-        Raises:
-            BoatError: when the action is invalid.
-        """
+        """Return the rates [2] (N/s) at which an action, an index or [2] in [-1, 1], changes the two setpoints."""
         shape, expected = np.shape(action), (2,) if self._full_rate else ()
         require(shape == expected, f"the policy's action is of the shape {shape}, not {expected}")
         require(bool(np.isfinite(action).all()), "the policy's action is not finite")
@@ -483,11 +442,7 @@ def _check_limits(name: str, groups: list[Any], limits: list[float]) -> None:
 
 
 def _checked_name(file: Path, vessel: dict[str, Any]) -> str:
-    """Return the name of the boat in a vessel file (JSON), after comparing its numbers with those of the policy's boat.
-
-    Raises:
-        BoatError: when a number differs, or the file cannot be read.
-    """
+    """Return the name of the boat in a vessel file (JSON), whose numbers must be those of the policy's boat."""
     try:
         content = json.loads(file.read_text(encoding="utf-8-sig"))
         stated = content["vessel"]

@@ -1,13 +1,12 @@
 """Safety shield: it replaces a command after which no escape manoeuvre would be left.
 
-A command is kept if, after it, at least one of a few manoeuvres keeps clear of all observed objects for some seconds
-(a predictive safety filter: Wabersich and Zeilinger, Automatica 129, 2021). Otherwise it is replaced by the first
-command of a manoeuvre that is safe if it begins now, the one whose first command is nearest to the policy's. If no
-manoeuvre is safe, the one that misses the margin by the least is used. So the shield acts late; keeping clear before
-that is left to the policy.
+A command is kept if, after it, one of the manoeuvres keeps clear of all observed objects for some seconds (a predictive
+safety filter: Wabersich and Zeilinger, Automatica 129, 2021). Otherwise it is replaced by the first command of a
+manoeuvre that is safe if it begins now, the nearest to the policy's; if none is safe, of the one that misses the margin
+by the least. So the shield acts late; keeping clear before that is left to the policy.
 
-The shield uses a model of the own boat and the policy's observation. It assumes that objects keep their velocity and
-that the water is at rest. The functions take numpy arrays or torch tensors; ``xp`` is the module, numpy or torch.
+Objects are assumed to keep their velocity, and the water to be at rest. The functions take numpy arrays or torch
+tensors; ``xp`` is the module, numpy or torch.
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .checks import common_number, require
+from .manoeuvres import EscapeManoeuvres, escape_manoeuvres
 
 HORIZON_STEPS = 28
 """Number of control steps that are predicted."""
 SUBSTEPS = 2
 """Number of integration steps in a control step."""
-FIRST_PHASE_STEPS = (2, 4)
-"""Lengths of the first phase of escape manoeuvres (control steps); the second phase lasts until the horizon."""
 MARGIN_RADII = 0.4
 """Smallest allowed gap between the circles around hulls in the prediction, as a share of the own radius."""
 OBSERVED_ENTRIES = ("self_state", "objects_state", "objects_mask")
@@ -58,58 +56,6 @@ class Scene(NamedTuple):
     """[N, 1], or a number: radius of the own hull (m)."""
 
 
-class EscapeManoeuvres(NamedTuple):
-    """M manoeuvres of two phases of constant thrust rates; manoeuvre 0 keeps the thrust.
-
-    Commands are the rates of the left and the right thrust as multiples of ``max_thrust_rate``, which only rates that a
-    policy chooses from can exceed.
-    """
-
-    first_commands: Any
-    """[M, 2] or [N, M, 2] commands of the first phase."""
-    second_commands: Any
-    """Commands of the second phase, of the same shape."""
-    first_steps: Any
-    """[M] numbers of control steps of the first phase."""
-    ends_without_thrust: Any
-    """[M] bool: whether the second phase brings both thrusts to zero instead."""
-
-    def subset(self, begin: int, end: int | None) -> EscapeManoeuvres:
-        """Return the manoeuvres with indices from ``begin`` to ``end``, exclusive."""
-        first, second = (column[..., begin:end, :] for column in self[:2])
-        return EscapeManoeuvres(first, second, self.first_steps[begin:end], self.ends_without_thrust[begin:end])
-
-
-def escape_manoeuvres(xp: Any, sides: Any, **options: Any) -> EscapeManoeuvres:
-    """Return all escape manoeuvres: each pair of commands in the first phase, then no change, full ahead or no thrust.
-
-    None goes astern permanently, because that only delays a collision until going astern is the last escape. Among
-    equally good manoeuvres, those to starboard come first.
-
-    Args:
-        xp: numpy or torch.
-        sides: [2, 3] or [N, 2, 3], lowest, neutral and highest command of the left and of the right side.
-        **options: ``device`` of the tensors, for torch.
-    """
-    low, neutral, high = range(3)
-    rows = [
-        ((left, right), (second, second), steps, stops)
-        for steps in FIRST_PHASE_STEPS
-        for left in (neutral, high, low)
-        for right in (neutral, low, high)
-        for second, stops in ((neutral, False), (high, False), (neutral, True))
-        if stops or (left, right, second) != (low, low, neutral)
-    ]
-    first, second, switch, stops = zip(*rows, strict=True)
-
-    def commands(pairs: Any) -> Any:
-        return xp.stack([sides[..., side, [pair[side] for pair in pairs]] for side in range(2)], -1)
-
-    return EscapeManoeuvres(
-        commands(first), commands(second), xp.asarray(switch, **options), xp.asarray(stops, **options)
-    )
-
-
 def clearance_shortfall(
     xp: Any, scene: Scene, vessel: Mapping[str, Any], seconds: float, plans: EscapeManoeuvres, begin: Any = None
 ) -> Any:
@@ -119,7 +65,7 @@ def clearance_shortfall(
 
     Args:
         xp: numpy or torch.
-        scene: vessels and their observations.
+        scene: N vessels with what they observe.
         vessel: parameters by name (VESSEL_PARAMETERS and LIMIT_FACTORS), numbers or [N, 1].
         seconds: length of a control step (s).
         plans: M manoeuvres.
@@ -152,16 +98,7 @@ def clearance_shortfall(
 
 
 def _integrate(xp: Any, pose: Any, velocity: Any, thrust: Any, hull: Mapping[str, Any], dt: float) -> tuple[Any, Any]:
-    """Return pose and velocity, in the form of the arguments, after an integration step in water at rest.
-
-    Args:
-        xp: numpy or torch.
-        pose: x, y (m) and yaw (rad), clockwise from the initial bow.
-        velocity: surge, sway (m/s) and yaw rate (rad/s).
-        thrust: left and right thrust (N).
-        hull: parameters of the vessel by name (VESSEL_PARAMETERS).
-        dt: length of the step (s).
-    """
+    """Return the pose (yaw clockwise) and the velocity (surge, sway, yaw rate) after ``dt`` (s) in water at rest."""
     (x, y, yaw), (u, v, r) = pose, velocity
     cos, sin = xp.cos(yaw), xp.sin(yaw)
     x, y, yaw = x + dt * (cos * u - sin * v), y + dt * (sin * u + cos * v), yaw + dt * r
@@ -190,9 +127,7 @@ def _integrate(xp: Any, pose: Any, velocity: Any, thrust: Any, hull: Mapping[str
 
 
 def select_escape(xp: Any, command: Any, short: Any, plans: EscapeManoeuvres) -> Any:
-    """Return the indices [N] of the safe manoeuvres that begin nearest to the policy's commands.
-
-    Where no manoeuvre is safe, it is the one with the least shortfall.
+    """Return the indices [N] of manoeuvres: safe ones that begin nearest to the policy's commands, or the least unsafe.
 
     Args:
         xp: numpy or torch.
@@ -223,7 +158,7 @@ class BoatShield:
     def from_contract(
         cls, vessel: Mapping[str, Any], limits: tuple[float, float, float], seconds: float, rates: Any = None
     ) -> BoatShield:
-        """Create the shield for the vessel that a policy's contract (the JSON file of its export) describes.
+        """Create the shield for the vessel that the contract of a policy describes.
 
         Args:
             vessel: settings of the contract below ``world.vessel``; ``actuators.spacing``, if stated, is the width.

@@ -1,13 +1,13 @@
 """Safety among vessels that misbehave, with unavoidable collisions counted separately.
 
-A collision is unavoidable if no open-loop manoeuvre of the own vessel prevents it. A manoeuvre has two phases of
-constant thrust rates; all combinations are tried in the same world, with the others behaving or steered as before.
+A collision is unavoidable if no open-loop manoeuvre of the own vessel (DENSE_LIST) prevents it. All are tried in the
+same world, with the others behaving or steered as before.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +15,8 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
+from train_RL_agents.boat.manoeuvres import DENSE_LIST, EscapeManoeuvres, escape_manoeuvres
+from train_RL_agents.boat.shield import SIDE_COMMANDS
 from train_RL_agents.evaluation import episodes as evaluation
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, combine_with_others, steering_contender
 from train_RL_agents.evaluation.misbehaving_suite import INSTANT_BEHAVIOURS
@@ -23,11 +25,6 @@ from train_RL_agents.evaluation.recording import Recording
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.results.statistics import wilson_interval
 
-COMMAND_CHOICES = (-1.0, 0.0, 1.0)
-"""Commands to one thruster of the own vessel that a phase of a manoeuvre may have, as shares of the largest thrust
-rate."""
-FIRST_PHASE_STEPS = (1, 2, 4, 8)
-"""Lengths that the first phase of a manoeuvre may have (control steps); the second phase lasts until the end."""
 FIRST_BLOCK_SIZE = 8
 """Number of manoeuvres that are tried first; each further block is twice as large, and is tried only for collisions
 that no manoeuvre has avoided so far."""
@@ -35,30 +32,10 @@ STEPS_AFTER_COLLISION = 30
 """Control steps that are simulated after the latest original collision; a manoeuvre must not collide in them either."""
 
 
-class Manoeuvres(NamedTuple):
-    """M open-loop manoeuvres of two phases, each with constant commands."""
-
-    first_command: Tensor
-    """[M, 2] commands (left, right) of the first phase, in [-1, 1]."""
-    second_command: Tensor
-    """[M, 2] commands (left, right) of the second phase, in [-1, 1]."""
-    first_steps: Tensor
-    """[M] length of the first phase (control steps)."""
-
-    def block(self, begin: int, size: int) -> Manoeuvres:
-        """Return ``size`` manoeuvres from index ``begin`` on, or all that are left."""
-        return Manoeuvres(*(tensor[begin : begin + size] for tensor in self))
-
-
-def all_manoeuvres() -> Manoeuvres:
-    """Return the manoeuvres of all pairs of commands in both phases and all lengths of the first phase, shuffled."""
-    sides, switches = torch.tensor(COMMAND_CHOICES), torch.tensor(FIRST_PHASE_STEPS)
-    pairs = torch.cartesian_prod(sides, sides)
-    number = torch.arange(len(pairs))
-    first, second, switch = torch.cartesian_prod(number, number, torch.arange(len(switches))).unbind(-1)
-    # Similar manoeuvres are adjacent before they are shuffled; afterwards a block has some of every type.
-    order = torch.randperm(len(first), generator=torch.Generator().manual_seed(0))
-    return Manoeuvres(pairs[first[order]], pairs[second[order]], switches[switch[order]])
+def all_manoeuvres() -> EscapeManoeuvres:
+    """Return the manoeuvres that are tried, shuffled, so that a block has some of every type."""
+    order = torch.randperm(len(DENSE_LIST), generator=torch.Generator().manual_seed(0)).tolist()
+    return escape_manoeuvres(torch, torch.tensor(SIDE_COMMANDS), [DENSE_LIST[number] for number in order])
 
 
 class OpenLoopPolicy:
@@ -70,14 +47,14 @@ class OpenLoopPolicy:
         manoeuvres: one manoeuvre for each of E episodes.
     """
 
-    def __init__(self, commands: Tensor, begin: Tensor, manoeuvres: Manoeuvres) -> None:
+    def __init__(self, commands: Tensor, begin: Tensor, manoeuvres: EscapeManoeuvres) -> None:
         self._commands, self._begin, self._manoeuvres = commands, begin, manoeuvres
         self._number = 0
 
     def __call__(self, step: Any) -> Any:
         """Write continuous actions [E, R, 2] for all robots, which are zero except for robot 0."""
         since = self._number - self._begin
-        first, second, switch = self._manoeuvres
+        first, second, switch, _ = self._manoeuvres  # none ends without thrust
         made = torch.where((since < switch)[:, None], first, second)
         recorded = self._commands[min(self._number, len(self._commands) - 1)]
         self._number += 1
@@ -101,12 +78,12 @@ def _find_unavoidable(
     """
     assert isinstance(part.scenarios, Scenario)
     manoeuvres, left, begun = all_manoeuvres(), torch.arange(len(part.scenarios)), 0
-    while begun < len(manoeuvres.first_command) and len(left):
-        block = manoeuvres.block(begun, begun + FIRST_BLOCK_SIZE)
-        size = len(block.first_command)
+    while begun < len(manoeuvres.first_steps) and len(left):
+        block = manoeuvres.subset(begun, 2 * begun + FIRST_BLOCK_SIZE)
+        size = len(block.first_steps)
         begun += size
         each = left.repeat_interleave(size)
-        tried = Manoeuvres(*(tensor.repeat(len(left), *[1] * (tensor.ndim - 1)).to(device) for tensor in block))
+        tried = EscapeManoeuvres(*(tensor.repeat(len(left), *[1] * (tensor.ndim - 1)).to(device) for tensor in block))
         policy: Any = OpenLoopPolicy(commands[:, each].to(device), begin[each].to(device), tried)
         if others is not None:
             policy = combine_with_others(policy, others, base)

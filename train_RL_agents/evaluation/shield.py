@@ -16,16 +16,15 @@ from marinenav_env.scenarios.parameters import COMMAND_FIELDS, build_extras, bui
 from marinenav_env.scenarios.scenario_file import padded_worlds
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
+from train_RL_agents.boat.manoeuvres import EscapeManoeuvres, escape_manoeuvres
 from train_RL_agents.boat.shield import (
     LIMIT_FACTORS,
     OBSERVED_ENTRIES,
     SHORTFALL_TOLERANCE,
     SIDE_COMMANDS,
     VESSEL_PARAMETERS,
-    EscapeManoeuvres,
     Scene,
     clearance_shortfall,
-    escape_manoeuvres,
     select_escape,
 )
 from train_RL_agents.evaluation.others import ACTION_KEY, MASK_KEY

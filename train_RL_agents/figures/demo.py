@@ -14,6 +14,8 @@ from marinenav_env.pictures.drawing import VESSEL_COLOURS
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
+from train_RL_agents.boat.manoeuvres import SHORT_LIST
+from train_RL_agents.boat.shield import HORIZON_STEPS, MARGIN_RADII, SHORTFALL_TOLERANCE, SUBSTEPS
 from train_RL_agents.evaluation.suites import make_scenario_set
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULE_NAMES, zone_outline
 from train_RL_agents.figures.page import PAGES, assemble_page
@@ -27,6 +29,14 @@ SCENARIO_SUITES = (
 """Suite, number of episodes per group (None: the suite's default), and title of the list of scenarios, per suite."""
 FIRST_SCENARIO = ("currents", 0)
 """Scenario that the page shows first: suite, and index of the episode in it."""
+SHIELD_SETTINGS = {
+    "manoeuvres": SHORT_LIST,
+    "horizon": HORIZON_STEPS,
+    "substeps": SUBSTEPS,
+    "margin": MARGIN_RADII,
+    "tolerance": SHORTFALL_TOLERANCE,
+}
+"""Manoeuvres and numbers of the safety shield, for ``pages/shields.js``."""
 _START_FIELDS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust", "obstacles", "cores")
 """Fields of Episode that the page needs."""
 
@@ -70,6 +80,7 @@ def make_page(
         "scenarios": entries,
         "first": first,
         "colours": VESSEL_COLOURS,
+        "shield": SHIELD_SETTINGS,
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
     }
     return assemble_page("demo", "demo.js", data)

@@ -9,10 +9,9 @@ from tensordict import TensorDict
 from marinenav_env import GROUP, ConfigError, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.levels import BEHAVIOURS
+from train_RL_agents.boat.manoeuvres import EscapeManoeuvres
 from train_RL_agents.evaluation import avoidance
 from train_RL_agents.evaluation.avoidance import (
-    FIRST_BLOCK_SIZE,
-    Manoeuvres,
     OpenLoopPolicy,
     all_manoeuvres,
     collision_masks,
@@ -34,19 +33,16 @@ GROUPS = ("near", "far", "late")
 
 def test_every_manoeuvre_is_there_once():
     manoeuvres = all_manoeuvres()
-    rows = torch.cat((manoeuvres.first_command, manoeuvres.second_command, manoeuvres.first_steps[:, None]), -1)
-    assert len(rows) == len(torch.unique(rows, dim=0)) == 9 * 9 * 4
-    # The first ones are of every kind.
-    assert (
-        len(torch.unique(manoeuvres.block(0, 64).first_command, dim=0)) == 9
-        and len(manoeuvres.block(320, 64).first_command) == 4
-    )
-    assert len(manoeuvres.block(0, FIRST_BLOCK_SIZE).first_command) == FIRST_BLOCK_SIZE
+    first, second, steps, stops = manoeuvres
+    rows = torch.cat((first, second, steps[:, None]), -1)
+    assert len(rows) == len(torch.unique(rows, dim=0)) == 9 * 9 * 4 and not stops.any()
+    assert len(torch.unique(manoeuvres.subset(0, 64).first_commands, dim=0)) == 9  # the first ones are of every kind
 
 
 def test_commands_are_repeated_and_then_come_two_phases():
     recorded = torch.tensor([[[0.1, 0.2]] * 2, [[0.3, 0.4]] * 2])
-    made = Manoeuvres(torch.tensor([[1.0, -1.0]] * 2), torch.tensor([[0.0, 1.0]] * 2), torch.tensor([1, 2]))
+    phases = torch.tensor([[1.0, -1.0]] * 2), torch.tensor([[0.0, 1.0]] * 2)
+    made = EscapeManoeuvres(*phases, torch.tensor([1, 2]), torch.zeros(2, dtype=torch.bool))
     policy = OpenLoopPolicy(recorded, torch.tensor([1, 2]), made)
     given = TensorDict({GROUP: {"mask": torch.ones(2, 3, dtype=torch.bool)}}, [2])
     actions = torch.stack([policy(given).get((GROUP, "action")) for _ in range(5)])

@@ -81,11 +81,11 @@ globalThis.checks = {
   },
 
   // Commands behind the shield, without noise.
-  guarded({ scenes, hull, seconds }) {
+  guarded({ scenes, hull, seconds, shield }) {
     const sides = [[-1, 0, 1], [-1, 0, 1]];
     return scenes.map(({ command, self_state, objects, seen }) => shields.guard(command, {
       self_state, objects_state: Float64Array.from(objects.flat()), seen,
-    }, hull, seconds, 1, sides));
+    }, hull, seconds, 1, sides, shield));
   },
 
   // Vessels at places [x, y, theta, speed] with measured radii, the numbers of whose actions are given:

@@ -37,7 +37,7 @@ from train_RL_agents.evaluation.suites import Part
 from train_RL_agents.evaluation.tally import StepShare
 from train_RL_agents.exporting.deployed import DeployedAgent
 from train_RL_agents.exporting.graph import policy_graphs
-from train_RL_agents.figures.demo import make_page
+from train_RL_agents.figures.demo import SHIELD_SETTINGS, make_page
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 LIMIT = 2_000_000
@@ -263,7 +263,8 @@ def test_the_shield_is_pythons(rotation):
         scenes.append({"command": command[number].tolist(), "self_state": own[number].tolist()} | slots)
         rows = (own[number][None], objects[number][None], seen[number][None])
         expected.append(board(most * command[number], *rows)[0] / most)
-    found = in_node("guarded", {"scenes": scenes, "hull": asdict(vessel), "seconds": SECONDS})
+    given = {"scenes": scenes, "hull": asdict(vessel), "seconds": SECONDS, "shield": SHIELD_SETTINGS}
+    found = in_node("guarded", given)
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)
     assert 5 < np.any(np.array(found) != command, 1).sum() < 55
 

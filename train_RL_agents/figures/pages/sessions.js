@@ -90,7 +90,8 @@ export function make(data, policy = policies.load(data.policy)) {
       return data.continuous ? [-1, 0, 1] : [Math.min(...side), neutral, Math.max(...side)];
     });
     const seconds = session.k.dt * session.k.substeps;
-    const safe = shields.guard(command, frame.observations[i], hull, seconds, 1 - spread, sides);
+    const observed = frame.observations[i];
+    const safe = shields.guard(command, observed, hull, seconds, 1 - spread, sides, data.shield);
     frame.shielded[i] = safe !== command;
     return frame.shielded[i] ? safe.map((part) => part * most) : rates;
   }

@@ -1,18 +1,10 @@
 // Safety shield of one vessel (train_RL_agents/boat/shield.py), in float64.
 import * as dynamics from "./dynamics.js";
 
-// Length of a manoeuvre and of its first phase (control steps), substeps of a step, margin as a share of a hull's radius.
-const HORIZON_STEPS = 28, SUBSTEPS = 2, FIRST_PHASE_STEPS = [2, 4], MARGIN_SHARE = 0.4, TOLERANCE = 1e-4;
-
-// Manoeuvres of two phases of constant commands, the second of which may bring the thrusts to zero
-// instead (null); left and right: the lowest, the neutral and the highest command of a side. The
-// first manoeuvre keeps the thrust, and none goes astern for good.
-function escapes(left, right) {
-  const [low, neutral, high] = [0, 1, 2], pair = (i, j) => [left[i], right[j]];
-  const firsts = [neutral, high, low].flatMap((i) => [neutral, low, high].map((j) => [i, j]));
-  return FIRST_PHASE_STEPS.flatMap((steps) => firsts.flatMap(([i, j]) => [neutral, high, null]
-    .filter((second) => i !== low || j !== low || second !== neutral)
-    .map((second) => ({ first: pair(i, j), second: second && pair(second, second), steps }))));
+// Manoeuvres by their commands; left and right: the lowest, the neutral and the highest command of a side.
+function escapes({ manoeuvres }, left, right) {
+  const pair = (levels) => levels && [left[levels[0]], right[levels[1]]];
+  return manoeuvres.map(([first, second, steps]) => ({ first: pair(first), second: pair(second), steps }));
 }
 
 // The hull without the terms that the prediction leaves out.
@@ -25,15 +17,15 @@ const simplified = (hull) => ({
 
 // By how much a manoeuvre misses the margin (m), after a control step of the command `begin` if
 // there is one; of objects nearer than that, by how much they approach.
-function shortfall({ own, objects, hull, seconds }, { first, second, steps }, begin) {
+function shortfall({ own, objects, hull, seconds, settings }, { first, second, steps }, begin) {
   const delay = begin ? 1 : 0, least = objects.map(({ start }) => start);
   let now = own;
-  for (let step = 0; step < HORIZON_STEPS; step++) {
+  for (let step = 0; step < settings.horizon; step++) {
     const command = step < delay ? begin : step - delay < steps ? first : second;
     const most = hull.max_thrust_rate, limit = (part) => Math.max(-1, Math.min(1, part));
     const rates = command ? command.map((part) => part * most)
       : [now.left, now.right].map((thrust) => most * limit(-thrust / (seconds * most)));
-    const moved = dynamics.move(now, rates, hull, [0, 0, 0], [], 1, seconds / SUBSTEPS, SUBSTEPS);
+    const moved = dynamics.move(now, rates, hull, [0, 0, 0], [], 1, seconds / settings.substeps, settings.substeps);
     now = { ...now, ...moved };
     objects.forEach(({ x, y, vx, vy }, i) => {
       const time = seconds * (step + 1), dx = x + time * vx - now.x, dy = y + time * vy - now.y;
@@ -44,26 +36,27 @@ function shortfall({ own, objects, hull, seconds }, { first, second, steps }, be
 }
 
 // A command [left, right], in multiples of max_thrust_rate, after which an escape is left: the same one, or another.
-// ratio: mean share of true radii in measured ones; sides: see escapes.
-export function guard(command, observation, hull, seconds, ratio, sides) {
+// ratio: mean share of true radii in measured ones; sides: see escapes; settings: those of figures/demo.py.
+export function guard(command, observation, hull, seconds, ratio, sides, settings) {
   const [, , u, v, r, ...thrusts] = observation.self_state;
   const objects = observation.seen.map((_, slot) => {
     const [x, y, vx, vy, radius] = observation.objects_state.subarray(5 * slot, 5 * slot + 5);
-    const wanted = radius / ratio + (1 + MARGIN_SHARE) * hull.radius;
+    const wanted = radius / ratio + (1 + settings.margin) * hull.radius;
     return { x, y, vx, vy, start: Math.sqrt(x * x + y * y), wanted };
   });
   const own = {
     x: 0, y: 0, theta: 0, wx: u, wy: v, r, left: thrusts[0], right: thrusts[1], angles: [0, 0], actuator: [0, 0],
   };
-  const scene = { own, objects, hull: simplified(hull), seconds }, plans = escapes(...sides);
-  const isSafe = (short) => short <= TOLERANCE;
+  const scene = { own, objects, hull: simplified(hull), seconds, settings };
+  const plans = escapes(settings, ...sides);
+  const isSafe = (short) => short <= settings.tolerance;
   let left = Infinity;
   for (const plan of objects.length ? plans : []) {
     left = Math.min(left, shortfall(scene, plan, command));
     if (isSafe(left)) return command;
   }
   const shorts = plans.map((plan) => shortfall(scene, plan)), anySafe = shorts.some(isSafe);
-  if (!objects.length || left - Math.min(...shorts) <= TOLERANCE) return command;
+  if (!objects.length || left - Math.min(...shorts) <= settings.tolerance) return command;
   const cost = plans.map(({ first }, i) => {
     if (!anySafe) return shorts[i];
     return isSafe(shorts[i]) ? (first[0] - command[0]) ** 2 + (first[1] - command[1]) ** 2 : Infinity;
