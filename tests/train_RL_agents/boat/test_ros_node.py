@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import ClassVar
 
-import numpy as np
 import pytest
 
 from tests import ros_stand_in as ros_2
@@ -43,7 +42,7 @@ def boat(module, **parameters):
     """A node, and the messages that it has sent by topic."""
     ros, sent = Ros(time=7.0), {}
     node = ros_2.start(module, ros, **parameters)
-    for topic in ("left_thrust", "right_thrust", "status"):
+    for topic in ("left_thrust", "right_thrust", "thrust", "angle", "status"):
         sent[topic] = []
         ros.subscriptions[topic].append(lambda each, to=sent[topic]: to.append(each.data))
     return ros, node, sent
@@ -76,63 +75,6 @@ def test_messages_reach_the_pilot_in_its_own_types(module):
     assert tick(ros, node)[2].objects.shape == (0, 5)
 
 
-TRACKED = {
-    "derived_object_msgs/msg/Object": "std_msgs/Header header\nuint32 id\nuint8 detection_level\n"
-    "bool object_classified\ngeometry_msgs/Pose pose\ngeometry_msgs/Twist twist\n"
-    "geometry_msgs/Accel accel\ngeometry_msgs/Polygon polygon\nshape_msgs/SolidPrimitive shape\n"
-    "uint8 classification\nuint8 classification_certainty\nuint32 classification_age\n",
-    "derived_object_msgs/msg/ObjectArray": "std_msgs/Header header\nderived_object_msgs/Object[] objects\n",
-}
-"""Definitions that are no part of ROS 2 itself."""
-
-
-def defined(store, kind, given):
-    """A message of ROS 2's own definition, with the fields of a stand-in and zeros else."""
-    fields, values = dict(store.fielddefs[kind][1]), {}
-    assert vars(given).keys() <= fields.keys()
-    for name, (node, what) in fields.items():
-        value = getattr(given, name, None)
-        if node.name == "NAME":
-            values[name] = defined(store, what, value or SimpleNamespace())
-        elif node.name == "BASE":
-            values[name] = value if value is not None else "" if what[0] == "string" else 0
-        elif what[0][0].name == "NAME":
-            values[name] = [defined(store, what[0][1], each) for each in value or ()]
-        else:
-            values[name] = np.array(value or [0.0] * what[1])
-    return store.types[kind](**values)
-
-
-@pytest.mark.slow
-def test_messages_of_ros_2s_definitions_reach_the_pilot(module):
-    typesys = pytest.importorskip("rosbags.typesys", reason="needs rosbags")
-    store = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE)
-    for kind, text in TRACKED.items():
-        store.register(typesys.get_types_from_msg(text, kind))
-    module.Float64, module.String = (store.types[f"std_msgs/msg/{each}"] for each in ("Float64", "String"))
-    solids = store.types["shape_msgs/msg/SolidPrimitive"]
-    assert (module.BOX, module.SPHERE, module.CYLINDER) == (solids.BOX, solids.SPHERE, solids.CYLINDER)
-
-    def travelled(message):
-        kind = message.__msgtype__
-        return store.deserialize_cdr(store.serialize_cdr(message, kind), kind)
-
-    ros, node, sent = boat(module)
-    for topic, kind, message in (
-        ("odometry", "nav_msgs/msg/Odometry", ros_2.odometry(6.9, 1.0, 2.0, -2.5, 0.3, -0.1, 0.05)),
-        ("tracks", "derived_object_msgs/msg/ObjectArray", ros_2.tracks(6.8, [(9.0, 8.0, 0.5, -0.5, 1.5)])),
-        ("goal", "geometry_msgs/msg/PoseStamped", ros_2.goal(30.0, 40.0)),
-    ):
-        ros.publish(topic, travelled(defined(store, kind, message)))
-    ros.subscriptions["left_thrust"].append(travelled)
-    ros.subscriptions["status"].append(travelled)
-    _, own, tracks, goal = tick(ros, node)
-    assert tuple(vars(own).values()) == pytest.approx((6.9, 1.0, 2.0, -2.5, 0.3, -0.1, 0.05))
-    assert tracks.objects.tolist() == [[9.0, 8.0, 0.5, -0.5, 1.5]]
-    assert goal == (30.0, 40.0)
-    assert (sent["left_thrust"], sent["status"]) == ([100.0], ["steering"])
-
-
 def test_older_messages_and_other_frames_are_unused(module):
     ros, node, _ = boat(module, frame="odom")
     for stamp, x, frame in ((6.9, 1.0, "odom"), (6.5, 2.0, "odom"), (7.0, 3.0, "map")):
@@ -163,9 +105,6 @@ def test_a_stop_is_published_and_said_once(module):
 def test_one_thruster_has_a_thrust_and_an_angle(module, monkeypatch, steering):
     monkeypatch.setattr(Pilot, "steering", steering)
     ros, node, sent = boat(module)
-    for topic in ("thrust", "angle"):
-        sent[topic] = []
-        ros.subscriptions[topic].append(lambda each, to=sent[topic]: to.append(each.data))
     Pilot.made[0].answer = Command(100.0, 0.0, angle=-0.3)
     tick(ros, node)
     node.stop()

@@ -18,7 +18,7 @@ import torch
 from marinenav_env import Curriculum, Level, MarineNavEnv
 from marinenav_env.vessels import read_vessel, scale_of_vessel, scaled_level, vessel_files
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, ROWS, contract_of
-from tests.train_RL_agents.exporting.policies import make_policy
+from tests.train_RL_agents.exporting.policies import make_policy, require_onnx
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.boat import runtime
@@ -134,7 +134,8 @@ def decisions(policy, pilots, steps=12):
         ("DQN", "published"),
         ("IQN", "published"),
         ("SAC", "published"),
-        *((name, boat) for name in ("DQN", "SAC") for boat in vessel_files()),
+        ("DQN", "milliampere"),
+        *(("SAC", boat) for boat in vessel_files()),
     ],
 )
 def test_observations_and_actions_are_the_environments(name, boat, tmp_path):
@@ -229,6 +230,14 @@ def test_it_stops_at_the_goal(make_pilot):
     assert command == runtime.Command(0.0, 0.0, "the goal is reached")
 
 
+def test_an_adaptive_risk_level_falls_two_lengths_from_the_closest_object(tmp_path):
+    pilot = Pilot(contract_of(make_policy("IQN", **{"world.vessel": "roboboat"}), tmp_path), None, PATIENT)
+    level = 1.35 / (2.0 * 1.35)
+    near = np.array([[OWN.x + 1.35, OWN.y, 0.0, 0.0, 0.1]])
+    usual = pilot.inputs(OWN, Tracks(0.0, near[:0]), GOAL)["taus"][0]
+    np.testing.assert_allclose(pilot.inputs(OWN, Tracks(0.0, near), GOAL)["taus"][0], level * usual, rtol=1e-9)
+
+
 # Refusals
 
 
@@ -242,68 +251,55 @@ def test_it_stops_at_the_goal(make_pilot):
         ({"max_gap": "1"}, "max_gap: must be from 0.5 to 10000, not 1"),
         ({"risk": 1.5}, r"risk: must be in \(0, 1\], not 1.5"),
         ({"risk": "adaptive"}, r"risk: must be in \(0, 1\], not adaptive"),
+        ({"boat": "wamv"}, "the policy is for the boat published, not for wamv"),
     ],
 )
-def test_settings_out_of_bounds_are_refused(settings, words, make_pilot):
+def test_settings_that_do_not_fit_are_refused(settings, words, make_pilot):
     with pytest.raises(BoatError, match=words):
         make_pilot("IQN", Settings(**settings))
 
 
-def test_an_adaptive_risk_level_falls_two_lengths_from_the_closest_object(tmp_path):
-    pilot = Pilot(contract_of(make_policy("IQN", **{"world.vessel": "roboboat"}), tmp_path), None, PATIENT)
-    level = 1.35 / (2.0 * 1.35)
-    near = np.array([[OWN.x + 1.35, OWN.y, 0.0, 0.0, 0.1]])
-    usual = pilot.inputs(OWN, Tracks(0.0, near[:0]), GOAL)["taus"][0]
-    np.testing.assert_allclose(pilot.inputs(OWN, Tracks(0.0, near), GOAL)["taus"][0], level * usual, rtol=1e-9)
-
-
-def test_contracts_that_do_not_fit_are_refused(tmp_path):
-    old = contract_of(make_policy("DQN"), tmp_path) | {"version": runtime.CONTRACT_VERSION - 1}
-    with pytest.raises(BoatError, match="of another version, export the policy again"):
-        Pilot(old, None)
-    scan = contract_of(make_policy("DQN", **{"world.sensor.scan_beams": 4}), tmp_path)
-    with pytest.raises(BoatError, match="needs inputs that a boat does not have here: scan"):
-        Pilot(scan, None)
-    fleet = {"world.vessel.max_thrust": [900.0, 1000.0]}
-    with pytest.raises(BoatError, match="has a thrust of its own for every robot"):
-        Pilot(contract_of(make_policy("DQN", **fleet), tmp_path), None)
+@pytest.mark.parametrize(
+    ("stated", "version", "words"),
+    [
+        ({}, runtime.CONTRACT_VERSION - 1, "of another version, export the policy again"),
+        ({"world.sensor.scan_beams": 4}, None, "needs inputs that a boat does not have here: scan"),
+        ({"world.vessel.max_thrust": [900.0, 1000.0]}, None, "has a thrust of its own for every robot"),
+        (
+            {"world.vessel.actuators.steering": ["azimuth", "thrusters"]},
+            None,
+            "has a steering of its own for every robot",
+        ),
+    ],
+)
+def test_contracts_that_do_not_fit_are_refused(stated, version, words, tmp_path):
+    contract = contract_of(make_policy("DQN", **stated), tmp_path)
+    with pytest.raises(BoatError, match=words):
+        Pilot(contract | ({} if version is None else {"version": version}), None)
     with pytest.raises(BoatError, match="no contract of an ONNX policy"):
         Pilot.load(tmp_path)
 
 
-def test_policies_for_other_boats_are_refused(tmp_path):
-    contract = contract_of(make_policy("DQN", **{"world.vessel": "otter"}), tmp_path)
-    assert contract["boat"] == {"name": "otter", "steering": "thrusters"}
-    Pilot(contract, None, Settings(boat="otter"))
-    Pilot(contract, None)
-    with pytest.raises(BoatError, match="the policy is for the boat otter, not for wamv"):
-        Pilot(contract, None, Settings(boat="wamv"))
-    published = contract_of(make_policy("DQN"), tmp_path)
-    with pytest.raises(BoatError, match="the policy is for the boat published, not for otter"):
-        Pilot(published, None, Settings(boat="otter"))
-    del published["config"]["world"]["vessel"]["name"]  # as of earlier versions
-    Pilot(published, None, Settings(boat="published"))
-
-
-def test_the_numbers_of_a_boat_are_compared_with_its_file(tmp_path):
+def test_a_boat_is_compared_with_its_name_and_its_file(tmp_path):
     contract = contract_of(make_policy("DQN", **{"world.vessel": "otter"}), tmp_path)
     content, file = json.loads(vessel_files()["otter"].read_text()), tmp_path / "boat.json"
-
-    def refused(sentence, **changes):
-        file.write_text(json.dumps(content | changes))
-        with pytest.raises(BoatError, match=sentence):
-            Pilot(contract, None, Settings(boat=str(file)))
-
-    Pilot(contract, None, Settings(boat=str(vessel_files()["otter"])))
     numbers = content["vessel"]
-    refused("the policy is for a boat with m=80.0, not 90.0", vessel=numbers | {"m": 90.0})
-    refused(r"with lag=1.0, not 0.5", vessel=numbers | {"actuators": {"lag": {"value": 0.5}}})
-    refused("with lag=1.0, not 0.0", vessel={key: numbers[key] for key in numbers if key != "actuators"})
-    refused("with nUV=77.0, not 0.0", vessel={key: numbers[key] for key in numbers if key != "nUV"})
-    refused("the policy is for the boat otter, not for mine", name="mine")
-    file.write_text("{")
-    with pytest.raises(BoatError, match=r"boat\.json: no vessel file"):
-        Pilot(contract, None, Settings(boat=str(file)))
+    assert contract["boat"] == {"name": "otter", "steering": "thrusters"}
+    for boat in ("", "otter", str(vessel_files()["otter"])):
+        Pilot(contract, None, Settings(boat=boat))
+    for changes, words in (
+        ({"vessel": numbers | {"m": 90.0}}, "the policy is for a boat with m=80.0, not 90.0"),
+        ({"vessel": numbers | {"actuators": {"lag": {"value": 0.5}}}}, "with lag=1.0, not 0.5"),
+        ({"vessel": {key: numbers[key] for key in numbers if key != "actuators"}}, "with lag=1.0, not 0.0"),
+        ({"vessel": {key: numbers[key] for key in numbers if key != "nUV"}}, "with nUV=77.0, not 0.0"),
+        ({"name": "mine"}, "the policy is for the boat otter, not for mine"),
+        (None, r"boat\.json: no vessel file"),
+    ):
+        file.write_text("{" if changes is None else json.dumps(content | changes))
+        with pytest.raises(BoatError, match=words):
+            Pilot(contract, None, Settings(boat=str(file)))
+    del contract["config"]["world"]["vessel"]["name"]  # as of earlier versions
+    Pilot(contract, None, Settings(boat="published"))
 
 
 def test_settings_that_a_vessel_file_leaves_out_have_their_defaults_on_board(tmp_path):
@@ -318,12 +314,9 @@ def test_settings_that_a_vessel_file_leaves_out_have_their_defaults_on_board(tmp
     left_out = {name: value for name, value in read.items() if name not in (*stated, *DERIVED_VESSEL_SETTINGS)}
     assert left_out == {name: DEFAULT_VESSEL_SETTINGS.get(name, 0.0) for name in left_out}
     assert DEFAULT_VESSEL_SETTINGS.keys() <= left_out.keys()
-
-
-@pytest.mark.parametrize("name", vessel_files())
-def test_numbers_that_a_vessel_file_leaves_out_are_known_on_board(name, tmp_path):
-    contract = contract_of(make_policy("DQN", **{"world.vessel": name}), tmp_path)
-    assert Pilot(contract, None, Settings(boat=str(vessel_files()[name]))).steering == contract["boat"]["steering"]
+    for name, file in vessel_files().items():
+        contract = contract_of(make_policy("DQN", **{"world.vessel": name}), tmp_path)
+        assert Pilot(contract, None, Settings(boat=str(file))).steering == contract["boat"]["steering"]
 
 
 def test_an_angle_keeps_its_limit_whatever_the_thrust_may_be(tmp_path):
@@ -339,9 +332,6 @@ def test_an_angle_keeps_its_limit_whatever_the_thrust_may_be(tmp_path):
     assert command.angle == pytest.approx(-1.0472)
     stopped = pilot.command(now, None, None, None)
     assert (stopped.left_thrust, stopped.right_thrust, stopped.angle) == (0.0, 0.0, 0.0) and stopped.stop_reason
-    several = {"world.vessel.actuators.steering": ["azimuth", "thrusters"]}
-    with pytest.raises(BoatError, match="has a steering of its own for every robot"):
-        Pilot(contract_of(make_policy("DQN", **several), tmp_path), None)
 
 
 def test_sides_keep_their_limits(tmp_path):
@@ -374,6 +364,8 @@ LOADED = "import sys; print(sorted({each.partition('.')[0] for each in sys.modul
 
 @pytest.mark.heavy
 def test_the_runtime_imports_numpy_alone(tmp_path):
+    loaded = python("-c", f"import train_RL_agents.boat.runtime; {LOADED}", cwd=BOAT.parents[1])
+    assert "'numpy'" in loaded and "'torch'" not in loaded
     shutil.copytree(BOAT, tmp_path / "boat", ignore=shutil.ignore_patterns("__pycache__"))
     loaded = python("-c", f"import boat.runtime; {LOADED}", cwd=tmp_path)
     assert "'numpy'" in loaded
@@ -389,18 +381,10 @@ def test_the_package_is_copied_beside_onnx_files(tmp_path, monkeypatch):
     assert (tmp_path / "boat" / "runtime.py").read_text() == (BOAT / "runtime.py").read_text()
 
 
-@pytest.mark.heavy
-def test_the_installed_runtime_imports_no_torch():
-    loaded = python("-c", f"import train_RL_agents.boat.runtime; {LOADED}", cwd=BOAT.parents[1])
-    assert "'numpy'" in loaded
-    assert "'torch'" not in loaded
-
-
 @pytest.fixture(scope="module")
 def boats(tmp_path_factory):
     """From an agent's name to a folder with its policy for a boat."""
-    for package in ("onnxscript", "onnxruntime"):
-        pytest.importorskip(package, reason="needs the extra export")
+    require_onnx()
 
     @cache
     def made(name, dtype=torch.float64):

@@ -91,10 +91,6 @@ def test_from_within_the_margin_it_moves_apart():
     assert not is_other
 
 
-def test_vessels_have_all_parameters_that_the_prediction_needs():
-    assert WorldConfig().vessel.radius == VESSEL["radius"] and len(VESSEL) > 25
-
-
 AHEAD = Tracks(0.0, np.array([[10.0 + 12.0 * np.cos(0.3), 20.0 + 12.0 * np.sin(0.3), -2.0, -0.6, 2.8]]))
 
 
@@ -119,10 +115,20 @@ def test_it_keeps_the_limits_of_the_settings(make_pilot):
     )
 
 
-def test_a_contract_without_the_vessel_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda contract: contract.pop("config"), r"shield: the contract has no radius, width, .* of the vessel"),
+        (
+            lambda contract: contract["action"]["thrust_limits"].update(value=[-500.0, 0.0]),
+            "the contract's max_thrust is not above 0",
+        ),
+    ],
+)
+def test_contracts_that_lack_what_it_needs_are_refused(change, words, tmp_path):
     contract = contract_of(make_policy("DQN"), tmp_path)
-    del contract["config"]
-    with pytest.raises(BoatError, match=r"shield: the contract has no radius, width, .* of the vessel"):
+    change(contract)
+    with pytest.raises(BoatError, match=words):
         Pilot(contract, lambda inputs: np.array([24]), replace(PATIENT, shield=True))
 
 
@@ -150,10 +156,3 @@ def test_commands_dropped_because_they_came_too_late_are_not_counted(make_pilot)
     pilot = make_pilot(settings=replace(PATIENT, shield=True, max_seconds=0.0))
     assert "the decision took" in pilot.command(0.0, OWN, AHEAD, GOAL).stop_reason
     assert (pilot.command_count, pilot.shielded_count) == (0, 0)
-
-
-def test_a_contract_without_thrust_is_refused(tmp_path):
-    contract = contract_of(make_policy("DQN"), tmp_path)
-    contract["action"]["thrust_limits"]["value"] = [-500.0, 0.0]
-    with pytest.raises(BoatError, match="the contract's max_thrust is not above 0"):
-        Pilot(contract, lambda inputs: np.array([24]), PATIENT)
