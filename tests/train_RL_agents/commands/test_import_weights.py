@@ -4,18 +4,13 @@ import pytest
 import torch
 
 from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.run.test_published import (
-    import_command,
-    named_weights,
-    write_arrays,
-)
+from tests.train_RL_agents.run.test_published import import_command, named_weights, write_arrays
 from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import load_policy
 from train_RL_agents.run.published import IMPORT_NOTE, PUBLISHED_SETTINGS, published_config
 
 
-@pytest.mark.parametrize("suffix", ["npz", "pt", "pth"])
-@pytest.mark.parametrize("name", PUBLISHED_SETTINGS)
+@pytest.mark.parametrize(("name", "suffix"), zip(PUBLISHED_SETTINGS, ("npz", "pt", "pth", "npz", "pt"), strict=True))
 def test_import_and_load(capsys, tmp_path, name, suffix):
     weights, file = named_weights(name), tmp_path / f"weights.{suffix}"
     if suffix == "npz":

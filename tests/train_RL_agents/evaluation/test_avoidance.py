@@ -86,11 +86,7 @@ def test_a_collision_is_unavoidable_if_no_manoeuvre_avoids_it():
         "unavoidable": [True, False],
         "unavoidable_at_sight": [True, False],
     }
-
-
-def test_commands_that_cannot_be_repeated_are_refused():
-    chosen = encounters(NEAR)
-    _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    # Commands that cannot be repeated are refused.
     faster = replace(recording, actions=recording.actions + 1500.0)
     with pytest.raises(ConfigError, match=r"max_thrust_rate=[\d.]+: must be at most 1 where"):
         collision_masks(chosen, faster, WORLD, ACTING, CPU)

@@ -74,6 +74,11 @@ def test_it_computes_the_same_without_host_reads(monkeypatch):
     usual = Shield(acting(command), EXACT, DRAWN, True, StepShare())(step.clone()).get(ACTION_KEY)
     monkeypatch.setattr(module, "true_indices", lambda mask: None)
     assert Shield(acting(command), EXACT, DRAWN, True, StepShare())(step.clone()).get(ACTION_KEY).equal(usual)
+    # Policies that observe no objects are left alone.
+    group = step[GROUP, "observation"]
+    for name in ("objects_state", "objects_mask"):
+        group[name] = group[name][:, :, :0]
+    assert Shield(acting(command), EXACT, DRAWN, True, StepShare())(step).get(ACTION_KEY) is command
 
 
 def test_discrete_actions_become_indices_of_the_safe_commands():
@@ -95,15 +100,25 @@ def test_only_steps_of_the_own_vessel_count_where_it_alone_is_controlled():
     assert StepShare().value == 0.0
 
 
-def test_the_hull_is_that_of_the_policys_world():
-    """Suites with one controlled vessel add the others' radii to its own, which the shield knows already."""
+def with_vessel(**changes):
+    return replace(EXACT, vessel=replace(EXACT.vessel, **changes))
+
+
+@pytest.mark.parametrize(
+    ("world", "only_own"),
+    [
+        # Suites with one controlled vessel add the others' radii to its own, which the shield knows already.
+        (with_vessel(radius=(5.6, 0.01, 0.01)), True),
+        (with_vessel(actuators=ActuatorConfig(steering=("thrusters",) * ROBOTS)), False),
+    ],
+)
+def test_worlds_that_state_the_same_otherwise_change_nothing(world, only_own):
     step, command = step_of()
-    larger = replace(EXACT, vessel=replace(EXACT.vessel, radius=(5.6, 0.01, 0.01)))
-    results = [
-        Shield(acting(command), EXACT, part_of(world, only_own=True), True, StepShare())(step.clone()).get(ACTION_KEY)
-        for world in (EXACT, larger)
-    ]
-    assert results[0].equal(results[1])
+    first, second = (
+        Shield(acting(command), EXACT, part_of(each, only_own=only_own), True, StepShare())(step.clone())
+        for each in (EXACT, world)
+    )
+    assert first.get(ACTION_KEY).equal(second.get(ACTION_KEY))
 
 
 @pytest.mark.parametrize("steering", ["rudder", ("thrusters", "rudder", "thrusters")])
@@ -113,16 +128,6 @@ def test_boats_without_two_thrusters_are_refused(steering, in_file):
     part = Part(EXACT, episodes_from_scenarios(DRAWN.scenarios, other)) if in_file else part_of(other)
     with pytest.raises(ConfigError, match=r"steering=.*: must be thrusters for --shield"):
         Shield(acting(None), EXACT, part, True, StepShare())
-
-
-def test_thrusters_of_every_robot_are_thrusters():
-    listed = replace(EXACT, vessel=replace(EXACT.vessel, actuators=ActuatorConfig(steering=("thrusters",) * ROBOTS)))
-    step, command = step_of()
-    results = [
-        Shield(acting(command), EXACT, part_of(world), True, StepShare())(step.clone()).get(ACTION_KEY)
-        for world in (EXACT, listed)
-    ]
-    assert results[0].equal(results[1])
 
 
 @pytest.mark.parametrize("continuous", [True, False])
@@ -196,15 +201,6 @@ def test_sides_that_differ_equal_those_on_board(continuous, vessel):
     assert 0 < replaced < ENVS
 
 
-def test_policies_that_observe_no_objects_are_left_alone(monkeypatch):
-    step, command = step_of()
-    group = step[GROUP, "observation"]
-    for name in ("objects_state", "objects_mask"):
-        group[name] = group[name][:, :, :0]
-    monkeypatch.setattr(module, "true_indices", lambda mask: None)
-    assert Shield(acting(command), EXACT, DRAWN, True, StepShare())(step).get(ACTION_KEY) is command
-
-
 @pytest.mark.heavy
 def test_evaluations_report_how_often_it_acts():
     options = {"suite": "rules", "episodes": 1, "shield": True}
@@ -214,10 +210,6 @@ def test_evaluations_report_how_often_it_acts():
     assert evaluation.setting["shield"] is True and evaluation.content()["shielded"] == share
     assert f"straight: the shield acted in {share:.1%} of the steps" in evaluation.markdown()
     assert evaluation.results[0].overall["collision_rate"] < 1.0
-
-
-@pytest.mark.heavy
-def test_without_it_nothing_is_said_of_it():
-    evaluation = evaluate_all({"straight": Contender("straight")}, {"suite": "rules", "episodes": 1}, CPU)
-    assert "shield" not in evaluation.setting and "shielded" not in evaluation.content()
-    assert "shield" not in evaluation.markdown()
+    without = evaluate_all({"straight": Contender("straight")}, {"suite": "rules", "episodes": 1}, CPU)
+    assert "shield" not in without.setting and "shielded" not in without.content()
+    assert "shield" not in without.markdown()

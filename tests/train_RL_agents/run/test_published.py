@@ -90,14 +90,11 @@ def test_acting_is_by_the_imported_network(probe):
         elif layer in weights:
             assert torch.equal(value, weights[layer])
     assert not agent.training
-
-
-@pytest.mark.parametrize("name", PUBLISHED_SETTINGS)
-def test_imported_weights_reach_the_targets(name):
-    agent = import_agent(name, named_weights(name), PROBE)
-    for key, target in agent.targets.items():
-        for one, other in zip(target.parameters(), agent.networks[key].parameters(), strict=True):
-            assert torch.equal(one, other)
+    for name in PUBLISHED_SETTINGS:
+        agent = import_agent(name, named_weights(name), PROBE)
+        for key, target in agent.targets.items():
+            for one, other in zip(target.parameters(), agent.networks[key].parameters(), strict=True):
+                assert torch.equal(one, other)
 
 
 # Command ----------------------------------------------------------------------------------------
@@ -111,18 +108,12 @@ def evaluated(path, *options):
 
 
 def test_imported_policies_evaluate_like_any_other(capsys, tmp_path, probe):
-    file = write_arrays(tmp_path / "weights.npz", weights_of(probe, "SAC"))
-    assert main(import_command("SAC", file, tmp_path / "policy.pt")) == 0
-    metrics = evaluated(tmp_path / "policy.pt", "--episodes", "2", "--stochastic")
-    # Untrained ones never arrive.
-    assert metrics["robot_success_rate"] > 0.0
-    capsys.readouterr()
-
-
-def test_stochastic_evaluations_differ_and_repeat(capsys, tmp_path, probe):
     config = published_config("SAC")
-    config = replace(config, world=replace(config.world, max_steps=5))
     path = tmp_path / "policy.pt"
+    save_policy(path, import_agent("SAC", weights_of(probe, "SAC"), PROBE), config, 0, {})
+    # Untrained ones never arrive.
+    assert evaluated(path, "--episodes", "2", "--stochastic")["robot_success_rate"] > 0.0
+    config = replace(config, world=replace(config.world, max_steps=5))
     save_policy(path, import_agent("SAC", weights_of(probe, "SAC"), PROBE), config, 0, {})
     steady, first, again = (evaluated(path, *options) for options in ([], ["--stochastic"], ["--stochastic"]))
     assert first == again
@@ -145,52 +136,6 @@ def test_published_iqn_acts_on_random_fractions_while_training(probe):
     assert IQNConfig().random_fractions is False
 
 
-def without_a_layer(weights):
-    return {key: value for key, value in weights.items() if key != "hidden_layer.bias"}
-
-
-def with_another_layer(weights):
-    return weights | {"extra.bias": torch.zeros(1)}
-
-
-def of_another_shape(weights):
-    return weights | {"hidden_layer.bias": torch.zeros(64)}
-
-
-def not_finite(weights):
-    return weights | {"hidden_layer.bias": torch.full((128,), torch.nan)}
-
-
-def whole_numbers(weights):
-    return {key: value.int() for key, value in weights.items()}
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (without_a_layer, "a published DQN network (hidden_layer.bias is missing)"),
-        (with_another_layer, "a published DQN network (extra.bias is unknown)"),
-        (of_another_shape, "(hidden_layer.bias is (64,), must be (128,))"),
-        (not_finite, "hidden_layer.bias='nan or inf': must be finite"),
-        (whole_numbers, "self_encoder.0.weight='Tensor': must be an array of real numbers"),
-        (
-            lambda _: {},
-            "(self_encoder.0.weight is missing, self_encoder.0.bias is missing, "
-            "object_encoder.0.weight is missing and 7 more)",
-        ),
-    ],
-)
-@pytest.mark.parametrize("suffix", ["npz", "pt"])
-def test_weights_that_do_not_fit(capsys, tmp_path, change, expected, suffix):
-    file, weights = tmp_path / f"weights.{suffix}", change(named_weights("DQN"))
-    if suffix == "npz":
-        write_arrays(file, weights)
-    else:
-        torch.save(weights, file)
-    assert expected in refused(capsys, import_command("DQN", file, tmp_path / "policy.pt"))
-    assert not (tmp_path / "policy.pt").exists()
-
-
 def refused(capsys, argv):
     assert main(argv) == 2
     output = capsys.readouterr()
@@ -199,52 +144,70 @@ def refused(capsys, argv):
     return output.err
 
 
+def changed(**changes):
+    """The weights of DQN with others; None: without them."""
+    weights = named_weights("DQN") | {name.replace("__", "."): value for name, value in changes.items()}
+    return {name: value for name, value in weights.items() if value is not None}
+
+
+PICKLED = np.array([{}], dtype=object)
+
+
 @pytest.mark.parametrize(
-    ("owner", "taken_for", "hint"),
-    [("SAC", "DQN", "they fit SAC"), ("AC-IQN", "IQN", "they fit AC-IQN and DDPG"), ("DQN", "IQN", "they fit DQN")],
+    ("agent", "file", "content", "words"),
+    [
+        ("DQN", "w.npz", lambda: changed(hidden_layer__bias=None), "DQN network (hidden_layer.bias is missing)"),
+        ("DQN", "w.pt", lambda: changed(extra__bias=torch.zeros(1)), "a published DQN network (extra.bias is unknown)"),
+        (
+            "DQN",
+            "w.npz",
+            lambda: changed(hidden_layer__bias=torch.zeros(64)),
+            "(hidden_layer.bias is (64,), must be (128,))",
+        ),
+        (
+            "DQN",
+            "w.pt",
+            lambda: changed(hidden_layer__bias=torch.full((128,), torch.nan)),
+            "hidden_layer.bias='nan or inf': must be finite",
+        ),
+        ("DQN", "w.npz", lambda: {"a.b": torch.ones(3).int()}, "a.b='Tensor': must be an array of real numbers"),
+        ("DQN", "w.pt", lambda: {"a": torch.ones(2, 2).to_sparse()}, "a='Tensor': must be an array of real numbers"),
+        (
+            "DQN",
+            "w.pt",
+            dict,
+            "(self_encoder.0.weight is missing, self_encoder.0.bias is missing, object_encoder.0.weight is missing "
+            "and 7 more)",
+        ),
+        ("DQN", "w.npz", lambda: named_weights("SAC"), "they fit SAC"),
+        ("IQN", "w.npz", lambda: named_weights("AC-IQN"), "they fit AC-IQN and DDPG"),
+        *(
+            (name, "w.npz", lambda: named_weights("DQN"), f"agent={name!r}: must be one of AC-IQN, IQN, DDPG, DQN, SAC")
+            for name in ("Rainbow", "PPO", "none")
+        ),
+        ("DQN", "absent.npz", lambda: None, "No such file or directory"),
+        ("DQN", "w.txt", lambda: b"1 2 3", "must be a file in .npz, .pt, .pth"),
+        ("DQN", "w.npz", lambda: {"weights": PICKLED}, "damaged, or not a file of weights"),
+        ("DQN", "w.pt", lambda: [torch.zeros(3)], "damaged, or not a file of weights"),
+        *(
+            ("DQN", f"w.{suffix}", lambda content=content: content, "damaged, or not a file of weights")
+            for suffix in ("npz", "pt", "pth")
+            for content in (b"", b"PK\x03\x04 torn", b"\x80\x02}q\x00.")
+        ),
+    ],
 )
-def test_weights_of_another_agent(capsys, tmp_path, owner, taken_for, hint):
-    file = write_arrays(tmp_path / "weights.npz", named_weights(owner))
-    said = refused(capsys, import_command(taken_for, file, tmp_path / "policy.pt"))
-    assert hint in said
-
-
-@pytest.mark.parametrize("name", ["Rainbow", "PPO", "A2C", "none"])
-def test_agents_without_published_layers(capsys, tmp_path, name):
-    file = write_arrays(tmp_path / "weights.npz", named_weights("DQN"))
-    said = refused(capsys, import_command(name, file, tmp_path / "policy.pt"))
-    assert f"agent={name!r}: must be one of AC-IQN, IQN, DDPG, DQN, SAC" in said
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 torn", b"\x80\x02}q\x00."])
-@pytest.mark.parametrize("suffix", ["npz", "pt", "pth"])
-def test_unreadable_files(capsys, tmp_path, suffix, content):
-    file = tmp_path / f"weights.{suffix}"
-    file.write_bytes(content)
-    refused(capsys, import_command("DQN", file, tmp_path / "policy.pt"))
-
-
-def test_files_of_other_kinds(capsys, tmp_path):
-    out = tmp_path / "policy.pt"
-    absent = import_command("DQN", tmp_path / "absent.npz", out)
-    assert "No such file or directory" in refused(capsys, absent)
-    text = tmp_path / "weights.txt"
-    text.write_text("1 2 3")
-    said = refused(capsys, import_command("DQN", text, out))
-    assert "must be a file in .npz, .pt, .pth" in said
-    pickled = tmp_path / "pickled.npz"
-    np.savez(pickled, weights=np.array([{}], dtype=object))
-    assert "damaged, or not a file of weights" in refused(capsys, import_command("DQN", pickled, out))
-    torch.save([torch.zeros(3)], tmp_path / "list.pt")
-    refused(capsys, import_command("DQN", tmp_path / "list.pt", out))
-    assert not out.exists()
-
-
 @pytest.mark.filterwarnings("error")
-def test_torch_warns_of_nothing_that_is_refused(tmp_path):
-    torch.save({"a": torch.ones(2, 2).to_sparse()}, tmp_path / "weights.pt")
-    with pytest.raises(ConfigError, match="a='Tensor': must be an array of real numbers"):
-        read_weights(tmp_path / "weights.pt")
+def test_what_is_no_published_network_is_refused(capsys, tmp_path, agent, file, content, words):
+    path, out = tmp_path / file, tmp_path / "policy.pt"
+    made = content()
+    if isinstance(made, bytes):
+        path.write_bytes(made)
+    elif made is not None and path.suffix == ".npz":
+        np.savez(path, **{name: np.asarray(value) for name, value in made.items()})
+    elif made is not None:
+        torch.save(made, path)
+    assert words in refused(capsys, import_command(agent, path, out))
+    assert not out.exists()
 
 
 def test_a_damaged_directory_of_a_file_is_refused(tmp_path):
@@ -295,15 +258,14 @@ def test_float64_arrays_become_float32(tmp_path):
 
 
 def test_every_published_agent_has_a_faithful_configuration():
+    """With the published networks, so that imported weights can be trained on (load_model)."""
     assert FAITHFUL.keys() == {*PUBLISHED_SETTINGS, "Rainbow"}
     for name, path in FAITHFUL.items():
         assert path.name == f"{name.lower().replace('-', '_')}.json"
-
-
-@pytest.mark.parametrize("name", PUBLISHED_SETTINGS)
-def test_faithful_networks_are_the_published_ones(name):
-    """So that imported weights can be trained on (load_model)."""
-    assert load_config(FAITHFUL[name]).agent == published_config(name).agent
+    for name in PUBLISHED_SETTINGS:
+        assert load_config(FAITHFUL[name]).agent == published_config(name).agent
+    agent = load_config(FAITHFUL["AC-IQN"]).agent
+    assert (agent.target_noise, agent.actor_noise, agent.saturation_penalty) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("name", FAITHFUL)
@@ -377,8 +339,3 @@ def test_imported_weights_can_be_trained_on(tmp_path):
         trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)
     for key, value in trainer.algorithm.learner.agent.networks["critic_0"].named_parameters():
         assert torch.equal(value, named_weights("DQN")[key])
-
-
-def test_the_faithful_actor_learns_without_what_we_added():
-    agent = load_config(FAITHFUL["AC-IQN"]).agent
-    assert (agent.target_noise, agent.actor_noise, agent.saturation_penalty) == (0.0, 0.0, 0.0)
