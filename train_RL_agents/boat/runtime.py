@@ -305,7 +305,7 @@ class Pilot:
         vessel, objects, target = self._check_inputs(now, odometry, tracks, goal)
         vessel, objects = self._extrapolate(now, vessel, objects)
         require(math.dist((vessel.x, vessel.y), target) > self._arrival_distance, "the goal is reached")
-        observed = self._observe(vessel, objects, target)
+        observed = self.inputs(vessel, objects, target)
         rates = self._thrust_rates(np.asarray(self._network({name: observed[name] for name in self._input_names})[0]))
         is_shielded = False
         if self._shield is not None:
@@ -360,12 +360,7 @@ class Pilot:
         return moved, Tracks(now, rows)
 
     def inputs(self, odometry: Odometry, tracks: Tracks, goal: Point) -> dict[str, Array]:
-        """Return the network's inputs [1, ...] by name, in the body frame with x forward and y to starboard."""
-        observed = self._observe(odometry, tracks, goal)
-        return {name: observed[name] for name in self._input_names}
-
-    def _observe(self, odometry: Odometry, tracks: Tracks, goal: Point) -> dict[str, Array]:
-        """Return all inputs that a network may have, by name, as the contract describes them."""
+        """Return all inputs [1, ...] that a network may have, by name, as the contract describes them."""
         cos, sin = math.cos(odometry.yaw), math.sin(odometry.yaw)
 
         def to_body(east: Any, north: Any) -> tuple[Any, Any]:

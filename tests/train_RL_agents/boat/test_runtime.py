@@ -221,8 +221,8 @@ def test_inputs_are_moved_on_to_the_present(make_pilot):
         )
         wanted = pilot.inputs(expected[0], Tracks(0.5, expected[1]), GOAL)
         assert not pilot.command(0.5, own, Tracks(0.1, ROWS), GOAL).stop_reason
-        for name, each in wanted.items():
-            np.testing.assert_allclose(seen[0][name], each, atol=1e-12, err_msg=name)
+        for name, each in seen[0].items():
+            np.testing.assert_allclose(each, wanted[name], atol=1e-12, err_msg=name)
 
 
 def test_it_stops_at_the_goal(make_pilot):
