@@ -240,7 +240,7 @@ def results(run: RunFolder) -> dict[str, Any]:
     return {
         "state": saved(run),
         "policies": policies,
-        "manifest": read_manifest(run.checkpoints),
+        "manifest": read_manifest(run.checkpoints) | {"time": None},
         "evaluations": rows,
         "arrays": arrays(run),
         "scalars": logged,

@@ -20,7 +20,7 @@ from train_RL_agents.figures.curves import Groups, Rows, Run
 from train_RL_agents.figures.page import PAGES, fill_placeholders
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.table import Column, Table
-from train_RL_agents.utils.files import path_inside, write_atomically
+from train_RL_agents.utils.files import write_atomically
 
 Evaluations = dict[tuple[str, int], dict[str, Any]]
 """Evaluation of each run (``success`` and ``group`` of each episode, or ``returns``), by names of agents and seeds."""
@@ -220,7 +220,7 @@ def _section_html(title: str, folder: Path, tables: dict[str, Rows], out: Path) 
     """
     if not any(tables.values()):
         return ""
-    plotting.write_figures(path_inside(out, str(folder.relative_to(out))), tables)
+    plotting.write_figures(folder, tables)
     parts = [f"<h2>{escape(title)}</h2>\n"]
     for name, rows in tables.items():
         if rows:

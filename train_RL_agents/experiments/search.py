@@ -27,7 +27,7 @@ from train_RL_agents.experiments.run import Run, check_memory
 from train_RL_agents.experiments.space import SearchSpace, params_to_settings, suggest_settings
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import make_folder, modifiable_path, sqlite_url, write_atomically
+from train_RL_agents.utils.files import make_folder, sqlite_url, write_atomically
 
 STORAGE_NAME = "study.db"
 """Name of Optuna's database in the folder of a study."""
@@ -94,7 +94,6 @@ class Search:
         """Numbers of the trials that Optuna has pruned."""
         make_folder(folder)
         require_overwritable(folder / BEST_CONFIG_NAME)
-        modifiable_path(folder, STORAGE_NAME)
         try:
             with self._convert_storage_errors():
                 self.study = self._open_study()

@@ -32,7 +32,7 @@ from train_RL_agents.run.finding import CONFIG_FILE
 from train_RL_agents.run.resuming import RESUMABLE_SETTINGS, list_changes
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.closest import did_you_mean
-from train_RL_agents.utils.files import make_folder, path_inside, read_json, sha256_of, write_atomically
+from train_RL_agents.utils.files import make_folder, read_json, sha256_of, write_atomically
 
 _STUDY_KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 """Keys of a study's file."""
@@ -226,7 +226,7 @@ def last_evaluation(run: Path) -> dict[str, float]:
     Raises:
         ConfigError: when its table is damaged.
     """
-    table = path_inside(run, "evaluations.csv")
+    table = run / "evaluations.csv"
     if not table.is_file():
         return {}
     text = read_text(table, "a table of evaluations")
@@ -266,7 +266,7 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
     }
     policies = {key: load_policy(path, study.evaluated_policy, device) for key, path in done.items()}
     world = common_world([*map(Contender.from_loaded, policies.values())]) if study.is_built_in else WorldConfig()
-    folder = path_inside(out, "evaluations")
+    folder = out / "evaluations"
     make_folder(folder)
     evaluations: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
     for suite in study.suites:

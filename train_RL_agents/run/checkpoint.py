@@ -9,13 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import shlex
-import warnings
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from torch.serialization import default_restore_location
@@ -33,8 +31,8 @@ from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.results.table import Table
 from train_RL_agents.run.finding import MANIFEST_FILE, POLICY_PATTERN, resolve_path, single_run
 from train_RL_agents.run.published import import_policy, is_torchscript
-from train_RL_agents.utils.arrays import MAX_FILE_SIZE, may_call_builtins, stores_all_elements
-from train_RL_agents.utils.files import parse_json, path_inside, read_json, write_atomically
+from train_RL_agents.utils.arrays import stores_all_elements
+from train_RL_agents.utils.files import parse_json, read_json, write_atomically
 from train_RL_agents.utils.shipped import shipped_paths
 
 POLICY_FORMAT = "marinenav policy"
@@ -45,10 +43,6 @@ FORMAT_VERSION = 2
 """Version of the format of both types of file; files of marinenav before 0.2 have version 1."""
 _MAX_LISTED_POLICIES = 4
 """Largest number of policies that an error message names."""
-_MAX_SHARED_LENGTH = 8
-"""Largest length of a list or dict that may occur more than once in a checkpoint, as one object."""
-_MAX_PICKLE_SIZE = {POLICY_FORMAT: 8 * 2**20, TRAINING_FORMAT: 32 * 2**20}
-"""Largest size (bytes) of a checkpoint without its tensors; every evaluation adds 2 kB to the training state."""
 CHECKPOINTS_FOLDER = "checkpoints"
 """Name of the folder of checkpoints in a run folder."""
 STATE_FILE = "training_state.pt"
@@ -81,15 +75,15 @@ def read_checkpoint(path: Path, kind: str, device: torch.device) -> dict[str, An
         # Tensors from host memory stay there, as they may be larger than the memory of any device.
         return default_restore_location(storage, location if location == "cpu" else str(device))
 
-    # The size of a training state is not limited, as a replay buffer may have any size.
-    with open_regular(path, "a checkpoint", MAX_FILE_SIZE if kind == POLICY_FORMAT else math.inf) as file:
+    with open_regular(path, "a checkpoint", math.inf) as file:
         try:
-            _check_archive(file, _MAX_PICKLE_SIZE[kind])
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about tensors that are rejected below
-                content = torch.load(path, map_location=place, weights_only=True)
+            with zipfile.ZipFile(file) as archive:
+                # torch checks no sums, and reads an entry that is marked as a folder as empty.
+                if archive.testzip() is not None or any(entry.external_attr & 0x10 for entry in archive.infolist()):
+                    raise zipfile.BadZipFile
+            content = torch.load(path, map_location=place, weights_only=True)
             file_kind = content.get("format") if isinstance(content, dict) else None
-            if not _is_plain(content, set()):
+            if not _is_plain(content):
                 raise ValueError
         except torch.OutOfMemoryError:
             raise
@@ -113,54 +107,13 @@ def _damaged_error(path: Path) -> ConfigError:
     return ConfigError(f"{path}: damaged, or not a checkpoint of this program")
 
 
-def _check_archive(file: BinaryIO, largest: int) -> None:
-    """Reject a zip file that torch did not write, that is damaged, or that unpacks to more bytes than it has.
-
-    Args:
-        file: open zip file.
-        largest: largest allowed size (bytes) of the pickled structure in the file.
-
-    Raises:
-        BadZipFile: if the file is rejected.
-    """
-    with zipfile.ZipFile(file) as archive:
-        size = 0
-        for entry in archive.infolist():
-            size += entry.file_size
-            # No checksum covers the bit that marks an entry as a folder, which torch reads as empty.
-            is_invalid = entry.external_attr & 0x10 or entry.compress_type != zipfile.ZIP_STORED
-            name = entry.filename.rpartition("/")[2]
-            # With constants, torch would read the file as a program.
-            is_invalid |= name == "constants.pkl" or (name == "data.pkl" and entry.file_size > largest)
-            if is_invalid or (name == "data.pkl" and may_call_builtins(archive.read(entry))):
-                raise zipfile.BadZipFile
-        if size > os.fstat(file.fileno()).st_size or archive.testzip() is not None:
-            raise zipfile.BadZipFile
-
-
-def _is_plain(value: Any, seen: set[int]) -> bool:
-    """Return whether a value consists of dicts and lists of tensors, finite numbers, strings and None.
-
-    Args:
-        value: content of a file.
-        seen: ids of the dicts and lists met so far. One that occurs again, as the betas of an optimiser do, may only
-            have a few children, all leaves; otherwise a small file could unfold to more than the memory.
-    """
-    if isinstance(value, dict | list | tuple):
-        children = list(value.values() if isinstance(value, dict) else value)
-        if id(value) in seen:
-            return len(children) <= _MAX_SHARED_LENGTH and all(map(_is_leaf, children))
-        seen.add(id(value))
-        has_plain_keys = not isinstance(value, dict) or all(
-            isinstance(key, int) or is_printable_text(key) for key in value
-        )
-        return has_plain_keys and all(_is_plain(child, seen) for child in children)
-    return stores_all_elements(value) if isinstance(value, torch.Tensor) else _is_leaf(value)
-
-
-def _is_leaf(value: Any) -> bool:
-    """Return whether a value is a finite number, a string or None."""
-    return value is None or isinstance(value, bool | str) or is_number(value)
+def _is_plain(value: Any) -> bool:
+    """Return whether a value consists of dicts and lists of tensors, finite numbers, strings and None."""
+    if isinstance(value, dict):
+        return all(isinstance(key, int) or is_printable_text(key) for key in value) and _is_plain([*value.values()])
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | str | torch.Tensor) or is_number(value)
 
 
 def saved_settings(state: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -343,7 +296,7 @@ def find_policy(path: Path, which: str = "best") -> Path:
     if single is not None:
         is_single = which in ("best", "latest", single.name)
         require(is_single, "--which", which, f"left out, as {path} has only one policy")
-        return single if single == path else path_inside(path, SHIPPED_POLICY_FILE)
+        return single if single == path else path / SHIPPED_POLICY_FILE
     names = ", ".join(shipped_paths("pretrained"))
     run = find_run(path, "checkpoint", f"a policy file or a run folder, or one of {names}")
     name: Any = which
@@ -353,7 +306,7 @@ def find_policy(path: Path, which: str = "best") -> Path:
         if name is None:
             command = shlex.join(["marinenav", "train", "--resume", str(run), *plugins.option_words()])
             raise ConfigError(f"{run}: has no policy yet, as nothing was evaluated or saved; go on with: {command}")
-    file = path_inside(run, f"{CHECKPOINTS_FOLDER}/{name}")
+    file = run / CHECKPOINTS_FOLDER / name
     if name == which:
         files = sorted(policy.name for policy in file.parent.glob("policy_*.pt"))
         names = ", ".join(["best", "latest", *files[-_MAX_LISTED_POLICIES:]])
@@ -388,7 +341,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     Raises:
         ConfigError: if the manifest is damaged.
     """
-    file = path_inside(folder.parent, f"{folder.name}/{MANIFEST_FILE}")
+    file = folder / MANIFEST_FILE
     if not file.exists():
         return {"policies": []}
     content = read_json(file)

@@ -28,7 +28,7 @@ from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.tensorboard import RunLogger, TensorBoard
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import modifiable_path, path_inside, sqlite_url, write_atomically
+from train_RL_agents.utils.files import sqlite_url, write_atomically
 
 LoggerFactory = Callable[[Path, int], Any]
 """Function of the run folder and the env-steps at which the run is resumed (or -1) that returns a logger of torchrl."""
@@ -86,10 +86,7 @@ def _make_csv(path: Path, resumed_at: int) -> Any:
         path: run folder, in whose folder ``csv`` the files are.
         resumed_at: env-steps after which existing lines are deleted, as a resumed run repeats them; -1 for a new run.
     """
-    folder = path_inside(path, "csv")
-    for entry in folder.rglob("*"):
-        modifiable_path(folder, str(entry.relative_to(folder)))
-    for file in (folder / "scalars").rglob("*.csv"):
+    for file in (path / "csv" / "scalars").rglob("*.csv"):
         lines = read_text(file, "a table of scalars").splitlines(keepends=True)
         # A resumed run repeats the steps after its checkpoint; the last line of a killed run may be incomplete.
         kept = [line for line in lines if line.endswith("\n") and int(line.partition(",")[0]) <= resumed_at]
@@ -111,8 +108,7 @@ def _make_wandb(path: Path, resumed_at: int) -> Any:
         def close(self, timeout: float | None = None) -> None:
             self.experiment.finish()
 
-    file = path_inside(path, "wandb_run_id")
-    path_inside(path, "wandb")  # raises an error if it is a link out of the folder
+    file = path / "wandb_run_id"
     if not file.exists():
         write_atomically(file, secrets.token_hex(8), replace_input=True)
     return Run(
@@ -159,10 +155,10 @@ def _make_mlflow(path: Path, resumed_at: int) -> _MLflow:
         path: run folder, in which the id of the run is; a resumed run continues the run of that id.
         resumed_at: env-steps at which the run is resumed, -1 for a new run; not used.
     """
-    mlflow, file = import_optional("mlflow", "mlflow"), path_inside(path, "mlflow_run_id")
+    mlflow, file = import_optional("mlflow", "mlflow"), path / "mlflow_run_id"
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    store = sqlite_url(modifiable_path(path, "mlflow.db"))
+    store = sqlite_url(path / "mlflow.db")
     mlflow.set_tracking_uri(os.environ.get("MLFLOW_TRACKING_URI", store))
     if file.exists():
         run = mlflow.start_run(read_text(file, "the name of a run"))

@@ -25,7 +25,7 @@ from marinenav_env.support.validation import ConfigError, is_nonnegative_int, re
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
 from train_RL_agents.utils.device import num_cpu_cores, num_cpu_threads, resolve_device
-from train_RL_agents.utils.files import path_inside, write_atomically
+from train_RL_agents.utils.files import write_atomically
 
 ResultType = TypeVar("ResultType")
 
@@ -224,7 +224,7 @@ class Ranks:
     def _state_file(self, folder: Path, env_steps: int) -> Path:
         """Return the file of this rank's training state; except on the first rank, its name has the env-steps."""
         rank_file = f"{Path(STATE_FILE).stem}_rank{self.rank}_{env_steps:012d}.pt"
-        return path_inside(folder.parent, f"{folder.name}/{STATE_FILE if self.is_main else rank_file}")
+        return folder / (STATE_FILE if self.is_main else rank_file)
 
     def write_state(self, folder: Path, state: dict[str, Any]) -> None:
         """Write the training state of this rank; a complete set of files from one step exists at any moment.

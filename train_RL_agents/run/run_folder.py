@@ -31,7 +31,6 @@ from train_RL_agents.run import lock
 from train_RL_agents.run.checkpoint import (
     CHECKPOINTS_FOLDER,
     NOT_EVALUATED_NOTE,
-    STATE_FILE,
     STOPPED_POLICY_FILE,
     TEACHER_FILE,
     find_run,
@@ -44,11 +43,9 @@ from train_RL_agents.run.loggers import check_loggers, open_loggers
 from train_RL_agents.run.run_log import RunLog
 from train_RL_agents.run.tags import result_scalars
 from train_RL_agents.run.tensorboard import RunLogger
-from train_RL_agents.utils.files import TEMPORARY_SUFFIX, path_inside, read_json, write_atomically
+from train_RL_agents.utils.files import TEMPORARY_SUFFIX, read_json, write_atomically
 from train_RL_agents.utils.provenance import git_revision, software_versions
 
-_EVALUATION_FILES = ("eval_configs.json", "evaluations.csv", "evaluations.npz")
-"""Names of the files with the scenarios and results of the evaluations."""
 LOCK_FILE = "run.lock"
 """Name of the file that is locked while a process writes to the run folder."""
 LOG_FILE = "run.log"
@@ -159,7 +156,7 @@ class RunFolder:
             ConfigError: when there is no run, or more than one.
         """
         folder = find_run(Path(path))
-        path = path_inside(folder, CONFIG_FILE)
+        path = folder / CONFIG_FILE
         config = restore_config(read_json(path), str(path))
         return cls(folder, config, config.seed[0])
 
@@ -169,21 +166,9 @@ class RunFolder:
         """Lock the folder for this process, remove incomplete files of a killed process, and open run.log.
 
         Raises:
-            ConfigError: when another process trains this run, a link leads out of the folder, or the package of a
-                logger is missing.
+            ConfigError: when another process trains this run, or the package of a logger is missing.
         """
         check_loggers(self.config.loggers)
-        for name in (
-            LOCK_FILE,
-            LOG_FILE,
-            CONFIG_FILE,
-            TEACHER_FILE,
-            *_EVALUATION_FILES,
-            f"{CHECKPOINTS_FOLDER}/{STATE_FILE}",
-        ):
-            path = path_inside(self.path, name)
-            is_writable = path.is_file() or not path.exists()
-            require(is_writable, "run folder", str(path), "a regular file")
         read_manifest(self.checkpoints)  # fails now if it is damaged, not at the first policy
         self._lock = lock.acquire_lock(self.path / LOCK_FILE)
         for folder in (self.path, self.checkpoints):
@@ -228,7 +213,7 @@ class RunFolder:
     # Files --------------------------------------------------------------------------------------
 
     def _write(self, name: str, content: str | bytes) -> None:
-        write_atomically(path_inside(self.path, name), content, replace_input=True)
+        write_atomically(self.path / name, content, replace_input=True)
 
     def _write_json(self, name: str, content: Any) -> None:
         self._write(name, json.dumps(content, indent=2, allow_nan=False) + "\n")

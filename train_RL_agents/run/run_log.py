@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 import warnings
 from collections.abc import Iterator
@@ -11,15 +10,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from marinenav_env.support.validation import ConfigError
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import open_without_links
 
 
 class RunLog(logging.Handler):
     """Handler of ``logging`` that writes lines of this program and of libraries to a file.
 
     Args:
-        path: file to append to; created if it is missing, rejected if it is a link.
+        path: file to append to; created if it is missing.
 
     Raises:
         ConfigError: if the file cannot be opened.
@@ -27,8 +26,10 @@ class RunLog(logging.Handler):
 
     def __init__(self, path: Path) -> None:
         super().__init__(logging.WARNING)
-        descriptor = open_without_links(path, os.O_WRONLY | os.O_APPEND)
-        self._file = os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
+        try:
+            self._file = path.open("a", encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
 
     def add(self, line: str) -> None:
         """Add a line with the current time to the file."""

@@ -84,27 +84,6 @@ def test_what_came_after_the_checkpoint_is_replaced(tmp_path: Path) -> None:
     assert not list(run.path.glob("events*"))
 
 
-@pytest.mark.parametrize("name", ["csv", "csv/scalars/a", "csv/texts/hparams0.txt"])
-def test_no_link_leads_out_of_the_run_folder(tmp_path: Path, name: str) -> None:
-    run, outside = new_run(tmp_path, "loggers=csv"), tmp_path / "outside"
-    outside.mkdir()
-    (run.path / name).parent.mkdir(parents=True, exist_ok=True)
-    (run.path / name).symlink_to(outside / "file" if name.endswith("txt") else outside)
-    run.log({"a/b": 1.0}, 8)
-    run.close()
-    assert not list(outside.iterdir())
-
-
-def test_a_text_that_is_a_hard_link_is_left_alone(tmp_path: Path) -> None:
-    run, other = new_run(tmp_path, "loggers=csv"), tmp_path / "other.txt"
-    other.write_text("a: 1\n")
-    (run.path / "csv/texts").mkdir(parents=True)
-    (run.path / "csv/texts/hparams0.txt").hardlink_to(other)
-    run.log({"a/b": 1.0}, 8)
-    run.close()
-    assert other.read_text() == "a: 1\n"
-
-
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
 def test_a_missing_package_is_named_before_the_run_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -1,14 +1,11 @@
 """What a run's folder holds, and that its parts agree."""
 
 import itertools
-import json
 import math
 import shlex
-import shutil
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +27,6 @@ from tests.train_RL_agents.tiny_runs import (
     new_run,
     saved,
     scalars,
-    small_pool,
     strict,
 )
 from train_RL_agents.agents import AGENTS
@@ -40,7 +36,6 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run import loggers, run_folder
 from train_RL_agents.run.checkpoint import load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder, best_policy
-from train_RL_agents.torchrl_trainer import resume
 from train_RL_agents.utils.provenance import software_versions
 
 STEPS = [80, 160]
@@ -432,66 +427,3 @@ def test_evaluations_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="what was there is kept"):
         run.write_evaluations(rows * 2, {"timesteps": [8, 16]})
     assert files(run.path) == before
-
-
-@pytest.fixture
-def victim(tmp_path):
-    """A file outside of the run folder."""
-    path = tmp_path / "victim"
-    path.write_text("secret")
-    return path
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "trial_config.json",
-        "evaluations.csv",
-        "evaluations.npz",
-        "run.log",
-        "run.lock",
-        "checkpoints/manifest.json",
-        "checkpoints/training_state.pt",
-        "checkpoints",
-    ],
-)
-def test_no_link_leads_out_of_a_received_run_folder(tmp_path, victim, trained, name):
-    run = tmp_path / "seed_0"
-    shutil.copytree(trained.path, run)
-    shutil.move(run / name, tmp_path / "moved")
-    target = tmp_path / "moved" if name == "checkpoints" else victim
-    (run / name).symlink_to(target)
-    before = files(target) if target.is_dir() else target.read_bytes()
-    for act in (resumed_further, load_policy):
-        with suppress(ConfigError):
-            act(run)
-    assert (files(target) if target.is_dir() else target.read_bytes()) == before
-    with pytest.raises(ConfigError, match="leads out of"):
-        resumed_further(run)
-
-
-def resumed_further(path):
-    """Resume with an evaluation more."""
-    with small_pool():
-        resume(RunFolder.open(path), 240, quiet=True).train()
-
-
-def test_a_temporary_file_that_is_a_link_is_removed_and_not_written(tmp_path, victim, trained):
-    run = tmp_path / "seed_0"
-    shutil.copytree(trained.path, run)
-    link = run / "checkpoints" / ".training_state.pt.tmp"
-    link.symlink_to(victim)
-    resumed_further(run)
-    assert victim.read_text() == "secret"
-    assert not link.is_symlink()
-
-
-def test_a_manifest_names_no_policy_elsewhere(tmp_path, trained):
-    run = tmp_path / "seed_0"
-    shutil.copytree(trained.path, run)
-    (tmp_path / "policy.pt").write_bytes(load_policy(trained.path).path.read_bytes())
-    manifest = run / "checkpoints" / "manifest.json"
-    content = read_manifest(manifest.parent) | {"best": "../../policy.pt"}
-    manifest.write_text(json.dumps(content))
-    with pytest.raises(ConfigError, match="leads out of"):
-        load_policy(run)
