@@ -85,33 +85,25 @@ class Level:
 
     def __post_init__(self) -> None:
         check_fields(self, "level")
-        few_robots = not self.encounter or self.num_robots <= 6
-        require(few_robots, "level.num_robots", self.num_robots, "at most 6 in an encounter")
-        for name in ("traffic", "unruly"):
-            share = getattr(self, name)
-            require(self.encounter or not share, f"level.{name}", share, "0 but in an encounter")
-        is_used = self.num_cores > 0 or not self.core_speed
-        require(is_used, "level.core_speed", self.core_speed, "0 without vortex cores")
-        is_used = self.unruly > 0.0 or self.behaviours == type(self).behaviours
-        require(is_used, "level.behaviours", self.behaviours, "left out without unruly robots")
+        several = self.encounter and self.num_robots > 1
         has_traffic = max(self.traffic, self.unruly) > 0.0 and self.num_robots > 1
-        require(
-            has_traffic or not self.slow_vessel,
-            "level.slow_vessel",
-            self.slow_vessel,
-            "false without traffic and a second robot",
-        )
+        usual, in_motion = type(self), has_traffic or self.overtaken
+        checks = [
+            (not self.encounter or self.num_robots <= 6, "num_robots", "at most 6 in an encounter"),
+            (self.encounter or not self.traffic, "traffic", "0 but in an encounter"),
+            (self.encounter or not self.unruly, "unruly", "0 but in an encounter"),
+            (self.num_cores > 0 or not self.core_speed, "core_speed", "0 without vortex cores"),
+            (self.unruly > 0.0 or self.behaviours == usual.behaviours, "behaviours", "left out without unruly robots"),
+            (has_traffic or not self.slow_vessel, "slow_vessel", "false without traffic and a second robot"),
+        ]
         for name in ("speed_spread", "time_spread", "speed_reserve"):
-            value, usual = getattr(self, name), getattr(type(self), name)
-            in_motion = has_traffic or self.overtaken or value == usual
-            require(in_motion, f"level.{name}", value, f"{usual} where no vessel starts in motion")
-        can_be_overtaken = self.encounter and self.num_robots > 1 and not self.slow_vessel
-        require(
-            can_be_overtaken or not self.overtaken,
-            "level.overtaken",
-            self.overtaken,
-            "false but in an encounter of two robots or more without slow_vessel",
-        )
+            value = getattr(usual, name)
+            is_used = in_motion or getattr(self, name) == value
+            checks.append((is_used, name, f"{value} where no vessel starts in motion"))
+        allowed = "false but in an encounter of two robots or more without slow_vessel"
+        checks.append((not self.overtaken or (several and not self.slow_vessel), "overtaken", allowed))
+        for is_allowed, name, allowed in checks:
+            require(is_allowed, f"level.{name}", getattr(self, name), allowed)
 
 
 LEVELS: tuple[Level, ...] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -61,27 +61,17 @@ _SHARED_SETTINGS = ("left_thrust_change", "right_thrust_change")
 """Settings that are one list of numbers for all robots; in other settings a list has a number for each robot."""
 _TEXT_KEYS = ("name", "about", "source", "licence")
 _FILE_KEYS = ("format", "version", *_TEXT_KEYS, "approximated", "vessel")
-_FULL_THRUST_TIME = 1.0
-"""Time in which the default vessel reaches full thrust ahead from zero (s)."""
-_MIN_LENGTH, _MAX_LENGTH = 0.1, 500.0
-"""Bounds of the length of a plausible vessel (m)."""
 _MIN_TOP_SPEED, _MAX_TOP_SPEED = 1.0 / 30.0, 50.0
 """Bounds of the top speed of a plausible vessel: the lower one in hull lengths per second, the upper one in m/s."""
-_MAX_LAG, _MAX_ADDED_MASS_RATIO = 60.0, 25.0
-"""Largest plausible time constant of the shaft speeds (s), and largest plausible ratio of added mass to mass (1)."""
 
 
 class VesselFile(NamedTuple):
-    """Content of a JSON file that describes a vessel."""
+    """Content of a JSON file that describes a vessel: its name, a description, the source of its numbers, and these."""
 
     name: str
-    """Name of the vessel."""
     about: str
-    """Description in one line."""
     source: str
-    """Source of the numbers."""
     licence: str
-    """Licence of the source."""
     approximated: tuple[str, ...]
     """Statements on what differs from the source."""
     settings: dict[str, Any]
@@ -96,14 +86,14 @@ class VesselFile(NamedTuple):
 
 @dataclass(frozen=True)
 class VesselScale:
-    """Ratios of a vessel's length, top speed and largest thrust to those of the default vessel."""
+    """Ratios (1) of a vessel's length, top speed and largest thrust to those of the default vessel.
+
+    If robots differ, the longest, the fastest and the strongest count.
+    """
 
     length: float
-    """Ratio of the hull lengths (1); if robots differ, the longest counts."""
     speed: float
-    """Ratio of the top speeds (1); if robots differ, the fastest counts."""
     thrust: float
-    """Ratio of the largest thrusts (1); if robots differ, the strongest counts."""
 
     @property
     def time(self) -> float:
@@ -130,10 +120,7 @@ def read_vessel(name: str | Path) -> VesselConfig:
 
 
 def read_vessel_file(name: str | Path) -> VesselFile:
-    """Return the content of a vessel file, or of the published vessel.
-
-    Args:
-        name: ``published``, the name of a vessel that comes with the package (see vessel_files), or a JSON file.
+    """Return the content of a vessel file, given its name or path as in read_vessel.
 
     Raises:
         ConfigError: when there is no such vessel, or its file is damaged or its numbers are not plausible.
@@ -167,14 +154,10 @@ def make_vessel(settings: Mapping[str, Any]) -> VesselConfig:
 
 
 def _parse_vessel_file(content: Any) -> VesselFile:
-    """Convert the parsed JSON of a vessel file to a VesselFile.
-
-    Raises:
-        ConfigError: when it is damaged or its numbers are not plausible.
-    """
+    """Convert the parsed JSON of a vessel file to a VesselFile."""
     require(isinstance(content, dict), "vessel file", content, "a JSON object")
-    require(content.get("format") == VESSEL_FILE_FORMAT, "format", content.get("format"), VESSEL_FILE_FORMAT)
-    require(content.get("version") == VESSEL_FILE_VERSION, "version", content.get("version"), str(VESSEL_FILE_VERSION))
+    for key, expected in (("format", VESSEL_FILE_FORMAT), ("version", VESSEL_FILE_VERSION)):
+        require(content.get(key) == expected, key, content.get(key), str(expected))
     for key in content:
         require(key in _FILE_KEYS, "key", key, f"one of {', '.join(_FILE_KEYS)}")
     texts = {name: content.get(name, "") for name in _TEXT_KEYS}
@@ -185,43 +168,27 @@ def _parse_vessel_file(content: Any) -> VesselFile:
     require(isinstance(notes, list) and all(map(is_printable_text, notes)), "approximated", notes, "a list of texts")
     numbers = content.get("vessel")
     require(isinstance(numbers, dict), "vessel", numbers, "an object with numbers such as m")
-    settings = dict(_read_numbers(numbers, _VESSEL_SETTINGS, ""))
     actuators = numbers.get("actuators", {})
     require(isinstance(actuators, dict), "actuators", actuators, "an object with numbers such as lag")
+    settings = dict(_read_numbers(numbers, _VESSEL_SETTINGS, ""))
     settings |= dict(_read_numbers(actuators, _ACTUATOR_SETTINGS, "actuators."))
     for name in _REQUIRED_SETTINGS:
         require(name in settings, name, None, f"stated, in {UNITS_BY_SETTING[name]}")
     usual = dict.fromkeys(HYDRODYNAMIC_COEFFICIENTS, 0.0) | {"single_rotation": 1.0}
     settings = usual | settings | {"name": texts["name"]}
-    _check_plausibility(make_vessel(settings))
+    for boat in _robot_settings(make_vessel(settings)):
+        _check_plausibility(boat)
     return VesselFile(texts["name"], texts["about"], texts["source"], texts["licence"], tuple(notes), settings)
 
 
 def check_vessel_name(name: str, key: str = "name") -> None:
-    """Refuse a name that a vessel file cannot have.
-
-    Args:
-        name: name of a vessel.
-        key: key or option that states the name, for the message.
-
-    Raises:
-        ConfigError: when the name is empty, is PUBLISHED_VESSEL, or has control characters.
-    """
+    """Refuse a name that a vessel file cannot have; ``key`` is the key or option that states it, for the message."""
     is_allowed = is_printable_text(name) and name not in ("", PUBLISHED_VESSEL)
     require(is_allowed, key, name, f"a name other than {PUBLISHED_VESSEL}, without control characters")
 
 
 def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted name and the value of each setting in a section of a vessel file, and check the stated units.
-
-    Args:
-        stated: settings of the section: values, or objects with the keys value, unit and source.
-        names: names that are allowed in the section.
-        prefix: prefix of the dotted names, empty or ``actuators.``.
-
-    Raises:
-        ConfigError: for an unknown name, a wrong unit, or a value that is not a number.
-    """
+    """Yield the dotted name and the value of each setting in a section of a vessel file, and check the stated units."""
     for name, given in stated.items():
         if not prefix and name == "actuators":
             continue
@@ -243,66 +210,47 @@ def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -
         yield key, value
 
 
-def _check_plausibility(vessel: VesselConfig) -> None:
-    """Raise an error for a vessel whose numbers are not plausible for a boat.
-
-    Raises:
-        ConfigError: when a number is not plausible.
-    """
-    for boat in _robot_settings(vessel):
-        _check_hull_of_robot(boat)
-        _check_actuators_of_robot(boat)
-        speed = _robot_top_speed(boat)
-        doubt = f"the top speed of {speed:.3g} m/s is not plausible"
-        require(speed <= _MAX_TOP_SPEED, "xU", boat["xU"], f"larger in size: {doubt}")
-        is_fast = speed >= _MIN_TOP_SPEED * boat["length"]
-        require(is_fast, "max_thrust", boat["max_thrust"], f"larger: {doubt}")
-
-
-def _check_hull_of_robot(boat: dict[str, Any]) -> None:
-    """Raise ConfigError for implausible size, mass, damping or thrust of one robot, from its settings by name."""
-    plausible = f"from {_MIN_LENGTH:g} to {_MAX_LENGTH:g} m"
-    require(_MIN_LENGTH <= boat["length"] <= _MAX_LENGTH, "length", boat["length"], plausible)
-    narrow = 0.02 * boat["length"] <= boat["width"] <= 3.0 * boat["length"]
-    require(narrow, "width", boat["width"], f"from 0.02 to 3 lengths ({boat['length']:g} m)")
+def _check_plausibility(boat: dict[str, Any]) -> None:
+    """Raise ConfigError if a number of one robot, given its settings by dotted name, is not plausible for a boat."""
+    for name, (low, high, why) in _plausible_bounds(boat["length"], boat["m"], boat["Izz"]).items():
+        require(low <= boat[name] <= high, name, boat[name], f"from {low:g} to {high:g}{why}")
     density = boat["m"] / (boat["length"] ** 2 * boat["width"])
     require(density <= 1e3, "m", boat["m"], f"smaller: for its size it would be {density:.3g} kg/m^3")
     require(boat["max_thrust"] > 0.0, "max_thrust", boat["max_thrust"], "above 0")
-    gyration = math.sqrt(boat["Izz"] / boat["m"])
-    is_inside = 0.02 * boat["length"] <= gyration <= boat["length"]
-    reach = f"such that sqrt(Izz / m), {gyration:.3g} m, is from 0.02 to 1 lengths"
-    require(is_inside, "Izz", boat["Izz"], reach)
-    for name in _DAMPING_COEFFICIENTS:
-        require(boat[name] <= 0.0, name, boat[name], "at most 0: damping opposes the motion")
     for motion, names in (("surge", _DAMPING_COEFFICIENTS[:3]), ("yaw", (*_DAMPING_COEFFICIENTS[6:], "cross_flow"))):
         require(any(boat[name] for name in names), names[0], 0.0, f"below 0, or another damping of {motion}")
     sway, yaw = boat["m"] - boat["yDotV"], boat["Izz"] - boat["nDotR"]
-    for name, whole in (("xDotU", boat["m"]), ("yDotV", boat["m"]), ("nDotR", boat["Izz"])):
-        require(boat[name] <= 0.0, name, boat[name], "at most 0: water adds to the mass that accelerates")
-        least = -_MAX_ADDED_MASS_RATIO * whole
-        allowed = f"at least {least:g}, {_MAX_ADDED_MASS_RATIO:g} times what accelerates without water"
-        require(boat[name] >= least, name, boat[name], allowed)
-    for name in ("radius", "detect_radius", "cross_flow_length"):
-        require(boat[name] <= 10.0 * boat["length"], name, boat[name], f"at most 10 lengths ({boat['length']:g} m)")
     is_positive = sway * yaw > boat["yDotR"] * boat["nDotV"]
     require(is_positive, "yDotR", boat["yDotR"], "such that the mass matrix can be inverted")
-
-
-def _check_actuators_of_robot(boat: dict[str, Any]) -> None:
-    """Raise ConfigError for implausible actuators of one robot, given its settings by dotted name."""
-    lag, exponent, band = (boat[f"actuators.{name}"] for name in ("lag", "speed_exponent", "dead_band"))
-    require(lag <= _MAX_LAG, "actuators.lag", lag, f"at most {_MAX_LAG:g} s")
-    require(0.1 <= exponent <= 10.0, "actuators.speed_exponent", exponent, "from 0.1 to 10")
-    require(band < 1.0, "actuators.dead_band", band, "below 1: the propellers would never turn")
     steering, lift = boat["actuators.steering"], boat["actuators.rudder_lift"]
-    sides = ("left", "right") if steering == "thrusters" else ("left",)
+    sides = ("left", "right")[: num_thrusters(steering)]
     for name in ("limit", "strength"):
         shares = [boat[f"actuators.{side}_{name}"] for side in sides]
         require(any(shares), f"actuators.{sides[0]}_{name}", shares[0], "above 0 on one side: the boat has no thrust")
-    for name in ("actuators.spacing", "actuators.position"):
-        allowed = f"at most 3 lengths ({boat['length']:g} m) in size"
-        require(abs(boat[name]) <= 3.0 * boat["length"], name, boat[name], allowed)
     require(steering != "rudder" or lift > 0.0, "actuators.rudder_lift", lift, "above 0 for a boat with a rudder")
+    speed = _robot_top_speed(boat)
+    doubt = f"the top speed of {speed:.3g} m/s is not plausible"
+    require(speed <= _MAX_TOP_SPEED, "xU", boat["xU"], f"larger in size: {doubt}")
+    is_fast = speed >= _MIN_TOP_SPEED * boat["length"]
+    require(is_fast, "max_thrust", boat["max_thrust"], f"larger: {doubt}")
+
+
+def _plausible_bounds(length: float, mass: float, inertia: float) -> dict[str, tuple[float, float, str]]:
+    """Return the smallest and largest plausible value of settings of a boat by dotted name, and why."""
+    in_water, share = ": water adds up to 25 times to what accelerates", f" in a boat of {length:g} m"
+    return {
+        "length": (0.1, 500.0, " m"),
+        "width": (0.02 * length, 3.0 * length, share),
+        "Izz": (mass * (0.02 * length) ** 2, mass * length**2, f" in a boat of {length:g} m and {mass:g} kg"),
+        **dict.fromkeys(_DAMPING_COEFFICIENTS, (-math.inf, 0.0, ": damping opposes the motion")),
+        **dict.fromkeys(("xDotU", "yDotV"), (-25.0 * mass, 0.0, in_water)),
+        "nDotR": (-25.0 * inertia, 0.0, in_water),
+        **dict.fromkeys(("radius", "detect_radius", "cross_flow_length"), (0.0, 10.0 * length, share)),
+        **dict.fromkeys(("actuators.spacing", "actuators.position"), (-3.0 * length, 3.0 * length, share)),
+        "actuators.lag": (0.0, 60.0, " s"),
+        "actuators.speed_exponent": (0.1, 10.0, ""),
+        "actuators.dead_band": (0.0, 0.99, ": the propellers would never turn"),
+    }
 
 
 # Sizes and speeds -------------------------------------------------------------------------------
@@ -336,10 +284,9 @@ def num_thrusters(steering: str) -> int:
 
 
 def holding_setpoints(vessel: VesselConfig, speed: Speed, robot: int = 0) -> tuple[Speed, Speed]:
-    """Return the setpoints with which a robot with ideal actuators keeps a forward speed (m/s) in still water.
+    """Return the setpoints (N) with which a robot with ideal actuators keeps a forward speed (m/s) in still water.
 
-    Returns:
-        Left and right thrust (N); with a single thruster its thrust, and 0 for its angle.
+    They are the left and right thrust; with a single thruster its thrust, and 0 for its angle.
     """
     linear, quadratic, cubic, steering = (
         value_for_robot(value, robot) for value in (vessel.xU, vessel.xUU, vessel.xUUU, vessel.actuators.steering)
@@ -357,10 +304,7 @@ def max_thrust_for_top_speed(vessel: VesselConfig, speed: float, robot: int = 0)
 
 
 def _num_full_thrusters(boat: Mapping[str, Any]) -> float:
-    """Return the total thrust of one robot under full commands over the largest thrust of a side (1).
-
-    It is the number of thrusters unless their limits or strengths differ from 1.
-    """
+    """Return the total thrust of one robot under full commands over the largest thrust of a side (1)."""
     count, total = num_thrusters(boat["actuators.steering"]), 0.0
     for side in ("left", "right")[:count]:
         shaft_speed = boat[f"actuators.{side}_limit"] ** boat["actuators.speed_exponent"]
@@ -404,11 +348,7 @@ def _robot_stopping_distance(boat: Mapping[str, Any]) -> float:
 
 
 def scale_of_vessel(vessel: VesselConfig) -> VesselScale:
-    """Return the ratios of a vessel's length, top speed and largest thrust to those of the default vessel.
-
-    Raises:
-        ConfigError: when no robot has any thrust.
-    """
+    """Return the ratios of a vessel's length, top speed and largest thrust to those of the default vessel."""
     usual, fastest = VesselConfig(), top_speed(vessel)
     without_thrust = "above 0, like one limit and one strength of the thrusters: the boat has no thrust"
     require(fastest > 1e-9, "world.vessel.max_thrust", vessel.max_thrust, without_thrust)
@@ -420,10 +360,7 @@ def scale_of_vessel(vessel: VesselConfig) -> VesselScale:
 
 
 def observation_scale(vessel: VesselConfig) -> VesselScale:
-    """Return the factors on the typical magnitudes (Entry.scale) of observed lengths, speeds and thrusts of a vessel.
-
-    They are 1 for a vessel with the name ``published``, else those of ``scale_of_vessel``.
-    """
+    """Return the factors on typical magnitudes (Entry.scale) of what a vessel observes, 1 if it is ``published``."""
     return VesselScale(1.0, 1.0, 1.0) if vessel.name == PUBLISHED_VESSEL else scale_of_vessel(vessel)
 
 
@@ -432,19 +369,14 @@ def _largest(value: PerRobot) -> float:
     return max(value) if isinstance(value, tuple) else value
 
 
-def _round_digits(value: float, digits: int = 3) -> float:
+def _round(value: float, digits: int = 3) -> float:
     """Round a number to a few significant digits."""
     return float(f"{value:.{digits}g}")
 
 
-def _map_numbers(change: Callable[[float], float], value: Any) -> Any:
-    """Apply a function to a number, or to every number of a tuple or list."""
-    return tuple(map(change, value)) if isinstance(value, tuple | list) else change(value)
-
-
 def _scale_numbers(value: Any, factor: float) -> Any:
     """Multiply a number, or every number of a tuple, by a factor and round the result."""
-    return _map_numbers(lambda number: _round_digits(number * factor), value)
+    return tuple(_scale_numbers(each, factor) for each in value) if isinstance(value, tuple) else _round(value * factor)
 
 
 def complete_vessel(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -453,48 +385,37 @@ def complete_vessel(settings: Mapping[str, Any]) -> dict[str, Any]:
     scale = scale_of_vessel(vessel)
     sizes = vessel.length, vessel.width
     counts = [len(size) for size in sizes if isinstance(size, tuple)]
-    radii = [
-        _round_digits(0.5 * math.hypot(*(value_for_robot(size, robot) for size in sizes)), 4)
+    radii = tuple(
+        _round(0.5 * math.hypot(*(value_for_robot(size, robot) for size in sizes)), 4)
         for robot in range(min(counts, default=1))
-    ]
-    radius = tuple(radii) if counts else radii[0]
+    )
+    radius = radii if counts else radii[0]
     reached = _largest(usual.goal_distance) / _largest(usual.length)
     derived: dict[str, Any] = {
         "radius": radius,
         "detect_radius": radius,
         "goal_distance": _scale_numbers(vessel.length, reached),
-        "max_thrust_rate": _map_numbers(
-            lambda thrust: _round_digits(thrust / (_FULL_THRUST_TIME * scale.time)), vessel.max_thrust
-        ),
+        # The default vessel reaches full thrust ahead in a second.
+        "max_thrust_rate": _scale_numbers(vessel.max_thrust, 1.0 / scale.time),
     }
     rate = _largest(settings.get("max_thrust_rate", derived["max_thrust_rate"]))
     share = {number / _largest(usual.max_thrust_rate): None for number in usual.left_thrust_change}
-    changes = tuple(_round_digits(part * rate, 4) for part in share)
+    changes = tuple(_round(part * rate, 4) for part in share)
     derived |= {"left_thrust_change": changes, "right_thrust_change": changes}
     return derived | dict(settings)
 
 
-_LENGTH_SETTINGS = (
-    "sensor.range",
-    "sensor.scan_range",
-    "colregs.crossing_x",
-    "colregs.crossing_y",
-    "colregs.crossing_corner_y",
-    "colregs.head_on_x",
-    "colregs.head_on_half_width",
-    "colregs.clearance",
-    "colregs.domain",
-    "colregs.stand_on_until",
-    "scenario.width",
-    "scenario.height",
-    "scenario.start_margin",
-    "scenario.obstacle_margin",
-    "scenario.clear_r",
-    "scenario.core_radius",
-    "scenario.obs_r_range",
-    "scenario.scale",
-    "weather.hull_height",
-    "reward.timestep_penalty",
+_LENGTH_SETTINGS = tuple(
+    f"{section}.{name}"
+    for section, names in {
+        "sensor": "range scan_range",
+        "colregs": "crossing_x crossing_y crossing_corner_y head_on_x head_on_half_width clearance domain "
+        "stand_on_until",
+        "scenario": "width height start_margin obstacle_margin clear_r core_radius obs_r_range scale",
+        "weather": "hull_height",
+        "reward": "timestep_penalty",
+    }.items()
+    for name in names.split()
 )
 """Settings below ``world`` that scaled_settings multiplies by the ratio of lengths."""
 _SPEED_SETTINGS = ("colregs.min_speed", "scenario.v_rel_max", "scenario.v_range", "scenario.speed_scale")
@@ -516,13 +437,13 @@ def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
     included, but is not extended beyond the width of the map for this.
     """
     usual, scale = WorldConfig(), scale_of_vessel(vessel)
-    settings: dict[str, Any] = {"dt": _round_digits(usual.dt * scale.time, 2)}
+    settings: dict[str, Any] = {"dt": _round(usual.dt * scale.time, 2)}
     factors = dict.fromkeys(_LENGTH_SETTINGS, scale.length) | dict.fromkeys(_SPEED_SETTINGS, scale.speed)
     for name, factor in (factors | dict.fromkeys(_TIME_SETTINGS, scale.time)).items():
         settings[name] = _scale_numbers(attrgetter(name)(usual), factor)
     needed = min(4.0 * (stopping_distance(vessel) + _largest(vessel.radius)), settings["scenario.width"])
     for name in ("sensor.range", "sensor.scan_range"):
-        settings[name] = max(settings[name], _round_digits(needed))
+        settings[name] = max(settings[name], _round(needed))
     return settings
 
 
@@ -532,9 +453,6 @@ def scaled_world(vessel: VesselConfig | str | Path, **changes: Any) -> WorldConf
     Args:
         vessel: configuration of the vessel, or its name or file as in read_vessel.
         **changes: fields of WorldConfig that override the scaled ones, such as ``max_steps`` or ``sensor``.
-
-    Raises:
-        ConfigError: when the vessel cannot be read; see read_vessel.
     """
     if not isinstance(vessel, VesselConfig):
         vessel = read_vessel(vessel)
@@ -548,30 +466,13 @@ def scaled_world(vessel: VesselConfig | str | Path, **changes: Any) -> WorldConf
 
 
 def scaled_level(level: AnyLevel, length: float, speed: float) -> AnyLevel:
-    """Return a level with its start-to-goal distance, map size and current speed multiplied by factors.
-
-    Args:
-        level: level for the published vessel.
-        length: factor on the lengths of the level.
-        speed: factor on the speeds of the level.
-    """
-    return replace(
-        level,
-        min_start_goal_dis=_round_digits(level.min_start_goal_dis * length),
-        map_size=_round_digits(level.map_size * length),
-        core_speed=_round_digits(level.core_speed * speed),
-    )
+    """Return a level for the published vessel with its lengths and its current speed multiplied by factors."""
+    factors = {"min_start_goal_dis": length, "map_size": length, "core_speed": speed}
+    return replace(level, **{name: _round(getattr(level, name) * factor) for name, factor in factors.items()})
 
 
 def describe_vessel(world: WorldConfig, levels: tuple[Level, ...] = ()) -> list[str]:
-    """Return a summary of a vessel and of the settings that follow from its size, as lines "name: value".
-
-    The list is empty for the published vessel.
-
-    Args:
-        world: configuration whose values the lines state, whether derived or given.
-        levels: levels whose distances between starts and goals the lines state.
-    """
+    """Return a summary of a vessel and of what follows from its size, as lines "name: value"; empty if published."""
     vessel, area = world.vessel, world.scenario
     if vessel.name == PUBLISHED_VESSEL:
         return []

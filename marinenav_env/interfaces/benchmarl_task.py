@@ -27,9 +27,7 @@ except ImportError as error:
 class MarineNavTask(TaskClass):
     """Task with all vessels as the group ``robots``, flat observations, and continuous or discrete actions.
 
-    Args:
-        name: name of the task, for logs.
-        config: keyword arguments of MarineNavEnv, such as ``config`` and ``scenarios``.
+    Its ``config`` has keyword arguments of MarineNavEnv, such as ``config`` and ``scenarios``.
     """
 
     def get_env_fun(

@@ -25,19 +25,14 @@ from marinenav_env.sensing.entries import Entry
 from marinenav_env.specs import GROUP
 from marinenav_env.stepping.actions import check_shape_and_dtype
 from marinenav_env.support.seeds import as_seed
-from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
+from marinenav_env.support.validation import ConfigError, require
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
 """Function that writes the actions of all robots, ``robots/action``, into the output of MarineNavEnv and returns it."""
 
 
 class _FirstVesselWorlds(NumpyWorlds):
-    """Worlds in which the first vessel is the agent and the others follow another policy.
-
-    Args:
-        others: policy of the other vessels, or ``straight`` or ``idle``.
-        *settings: positional arguments of NumpyWorlds.
-    """
+    """Worlds in which the first vessel is the agent and the others follow another policy."""
 
     def __init__(self, others: str | Policy, *settings: Any) -> None:
         super().__init__(*settings)
@@ -46,49 +41,28 @@ class _FirstVesselWorlds(NumpyWorlds):
         extras = self.env.constants.extras
         if others == "straight" and self.env.num_robots > 1 and extras is not None:
             has_thrusters = not (extras.steering != STEERING_TYPES.index("thrusters")).any()
-            require(
-                has_thrusters, "others", others, "a policy, or idle, for vessels with a rudder or an azimuth thruster"
-            )
+            allowed = "a policy, or idle, for vessels with a rudder or an azimuth thruster"
+            require(has_thrusters, "others", others, allowed)
         self._others = others
 
     def reset(self, seed: Any = None) -> None:
-        """Start new episodes in all worlds, like NumpyWorlds.reset.
-
-        Raises:
-            ConfigError: when an episode has no agent; see _require_agents.
-        """
+        """Start new episodes in all worlds, like NumpyWorlds.reset."""
         super().reset(seed)
         self._require_agents(np.ones(self.env.num_envs, np.bool_))
 
     def start_episodes(self, over: NDArray[np.bool_]) -> None:
-        """Start a new episode in the worlds where ``over`` [E] is true.
-
-        Raises:
-            ConfigError: when a new episode has no agent; see _require_agents.
-        """
+        """Start a new episode in the worlds where ``over`` [E] is true."""
         super().start_episodes(over)
         self._require_agents(over)
 
     def _require_agents(self, begun: NDArray[np.bool_]) -> None:
-        """Raise ConfigError if a new episode has no agent.
-
-        Args:
-            begun: [E] bool, worlds in which an episode begins.
-
-        Raises:
-            ConfigError: when the first vessel is missing, or is scripted (keeps course and speed, or misbehaves).
-        """
+        """Raise ConfigError if a new episode has no agent."""
         if not self.now.get((GROUP, "mask"))[:, 0].cpu().numpy()[begun].all():
-            raise ConfigError(
-                "scenarios: in each episode there must be a first vessel, the agent, "
-                "which does not keep course and speed"
-            )
+            allowed = "there must be a first vessel, the agent, which does not keep course and speed"
+            raise ConfigError(f"scenarios: in each episode {allowed}")
 
     def step(self, actions: Tensor) -> Results:
-        """Make a control step with the agents' actions, [E, 2] or [E], and return the agents' results.
-
-        They are observation, reward, terminated, truncated and ``info``, with arrays [E, ...].
-        """
+        """Make a control step with the agents' actions, [E, 2] or [E], and return the agents' results."""
         env, others = self.env, self._others
         joint = others(self.now) if callable(others) else write_actions(self.now, env, others)
         policy_actions: Any = None if joint is None else joint.get((GROUP, "action"), None)
@@ -115,9 +89,6 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
         flat: True for observations as one vector, False for a dictionary.
         render_mode: ``rgb_array``, ``human`` or None.
         render_fps: frames per second of the window, as in MarineNavEnv.render.
-
-    Raises:
-        ConfigError: for a setting that cannot be used.
     """
 
     metadata = METADATA
@@ -165,22 +136,14 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
     AutoresetMode: in the same step, with the last observation in ``info["final_obs"]``; in the next
     step, whose action is then ignored; or by ``reset(options={"reset_mask": [E] bool})``.
 
+    The further arguments are those of MarineNavGymEnv; the first world is drawn.
+
     Args:
         num_envs: number of worlds E.
-        config: configuration of the worlds; by default the published one.
-        scenarios: scenarios of the episodes, as in MarineNavEnv; by default drawn from all levels.
-        others: policy of the other vessels, ``straight`` or ``idle``, as in MarineNavGymEnv.
-        continuous: True for continuous actions, False for indices of thrust-change pairs.
-        flat: True for observations as one vector, False for a dictionary.
-        render_mode: ``rgb_array``, ``human`` or None; the first world is drawn.
-        render_fps: frames per second of the window.
         device: device of the worlds; arrays are on the host.
         max_episode_steps: number of control steps after which episodes are truncated, if smaller than
             ``config.max_steps``.
         autoreset_mode: Gymnasium's AutoresetMode or its name; it determines when the next episodes start.
-
-    Raises:
-        ConfigError: for a setting that cannot be used.
     """
 
     metadata = METADATA | {"autoreset_mode": AutoresetMode.SAME_STEP}
@@ -205,8 +168,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         is_mode = isinstance(mode_name, str) and mode_name in modes
         values = ", ".join(mode.value for mode in AutoresetMode)
         require(is_mode, "autoreset_mode", autoreset_mode, f"one of {values}")
-        is_positive = isinstance(num_envs, Integral) and not isinstance(num_envs, bool) and num_envs > 0
-        require(is_positive, "num_envs", num_envs, "a whole number, at least 1")
+        require(_is_positive_int(num_envs), "num_envs", num_envs, "a whole number, at least 1")
         config = _limit_steps(config or WorldConfig(), max_episode_steps)
         settings = config, scenarios, continuous, flat, render_mode, render_fps, num_envs, device
         self._worlds = _FirstVesselWorlds(others, *settings)
@@ -238,13 +200,9 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
             self._worlds.reset(seed)
             self._over[:] = False
         else:
-            is_mask = isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and seed is None
-            require(
-                is_mask and mask.shape == self._over.shape,
-                "reset_mask",
-                mask,
-                f"an array of {self.num_envs} truth values, without a seed",
-            )
+            is_mask = isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.shape == self._over.shape
+            allowed = f"an array of {self.num_envs} truth values, without a seed"
+            require(is_mask and seed is None, "reset_mask", mask, allowed)
             self._worlds.start_episodes(mask)
             self._over &= ~mask
         return self._worlds.observation(0), {}
@@ -301,6 +259,10 @@ def _limit_steps(config: WorldConfig, steps: int | None) -> WorldConfig:
     """Return a configuration whose episodes end after at most ``steps`` control steps; None: unchanged."""
     if steps is None:
         return config
-    steps = int(steps) if isinstance(steps, np.integer) else steps
-    require(is_nonnegative_int(steps) and steps > 0, "max_episode_steps", steps, "a whole number, at least 1")
-    return replace(config, max_steps=min(config.max_steps, steps))
+    require(_is_positive_int(steps), "max_episode_steps", steps, "a whole number, at least 1")
+    return replace(config, max_steps=min(config.max_steps, int(steps)))
+
+
+def _is_positive_int(value: Any) -> bool:
+    """Return whether a value is a whole number of Python or NumPy above 0."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0

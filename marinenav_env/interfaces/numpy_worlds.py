@@ -27,21 +27,9 @@ METADATA = {"render_modes": list(RENDER_MODES), "render_fps": DEFAULT_FPS}
 
 
 class NumpyWorlds:
-    """Wrapper of MarineNavEnv that takes and returns NumPy arrays.
+    """Wrapper of MarineNavEnv that takes and returns NumPy arrays, for the interfaces, which explain its arguments.
 
-    Args:
-        config: configuration of the worlds; None: the published one.
-        scenarios: scenarios, as in MarineNavEnv. With a curriculum, a single world draws a new
-            scenario for every episode.
-        continuous: True for continuous actions, False for indices of thrust-change pairs.
-        flat: True for observations as one vector, False for a dictionary.
-        render_mode: ``rgb_array``, ``human`` or None.
-        render_fps: frames per second of the window, as in ``MarineNavEnv.render``.
-        num_envs: number of worlds E.
-        device: device of the worlds.
-
-    Raises:
-        ConfigError: for a setting that cannot be used.
+    With a curriculum, a single world draws a new scenario for every episode.
     """
 
     now: TensorDictBase
@@ -69,11 +57,7 @@ class NumpyWorlds:
         self._begun = False
 
     def reset(self, seed: Any = None) -> None:
-        """Start new episodes in all worlds, after seeding with a seed (or a list with one per world) if given.
-
-        Raises:
-            ConfigError: when the seed is invalid, or the list does not have one seed per world.
-        """
+        """Start new episodes in all worlds, after seeding with a seed (or a list with one per world) if given."""
         if seed is not None:
             self.env.set_seed(joint_seed(seed, self.env.num_envs))
         if seed is None and self._begun:
@@ -89,33 +73,21 @@ class NumpyWorlds:
         self.now = self.env.maybe_reset(TensorDict({"done": done}, [len(over)]))
 
     def require_reset(self) -> None:
-        """Raise ConfigError if no episode has begun yet.
-
-        Raises:
-            ConfigError: when ``reset`` has not been called.
-        """
+        """Raise ConfigError if no episode has begun yet."""
         if not self._begun:
             raise ConfigError("step: must come after reset")
 
     def actions(self, values: Any, key: str = "action", unbatched: bool = False) -> Tensor:
         """Convert the actions of one robot per world to a tensor [E, ...]; ``step_all`` checks their values.
 
-        Args:
-            values: array of actions, or a value that converts to one.
-            key: name of the actions in error messages.
-            unbatched: True for the action of a single world, without a batch dimension.
-
-        Raises:
-            ConfigError: when the actions have another shape or type, or no episode has begun.
+        The action of a single world is ``unbatched``, without a batch dimension. ``key`` is for messages.
         """
         self.require_reset()
         continuous, array = self.env.continuous, _to_array(values)
         shape = [1 if unbatched else self.env.num_envs, 2][unbatched : 2 if continuous else 1]
         require(list(array.shape) == shape, f"{key}.shape", list(array.shape), f"{shape}")
-        allowed = "numbers" if continuous else "whole numbers"
-        require(
-            array.dtype.kind in ("iuf" if continuous else "iu"), f"{key}.dtype", array.dtype, f"a type of {allowed}"
-        )
+        kinds, allowed = ("iuf", "a type of numbers") if continuous else ("iu", "a type of whole numbers")
+        require(array.dtype.kind in kinds, f"{key}.dtype", array.dtype, allowed)
         if array.dtype.kind == "f":
             # Clipped before conversion to a smaller type makes values infinite; ``step_all`` raises an error for those.
             array = np.where(np.isfinite(array), array.clip(-1.0, 1.0), array)
@@ -123,11 +95,7 @@ class NumpyWorlds:
         return tensor[None] if unbatched else tensor
 
     def step_all(self, actions: Tensor) -> None:
-        """Make a control step with the actions [E, R, ...] of all robots, and store its output in ``now``.
-
-        Raises:
-            ConfigError: when an action of an active robot is invalid.
-        """
+        """Make a control step with the actions [E, R, ...] of all robots, and store its output in ``now``."""
         # The last reward is not an input of the next step.
         step = self.now.exclude((GROUP, "reward")).set((GROUP, "action"), actions)
         self.now = self.env.step(step).get("next")

@@ -26,16 +26,7 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
     An agent whose vessel arrives or collides receives its last observation and leaves; the
     episode ends when no agent is left.
 
-    Args:
-        config: configuration of the world; by default the published one.
-        scenarios: scenarios, as in MarineNavEnv; by default a new one of any level for every episode.
-        continuous: True for continuous actions, False for indices of thrust-change pairs.
-        flat: True for observations as one vector, False for a dictionary.
-        render_mode: ``rgb_array``, ``human`` or None.
-        render_fps: frames per second of the window, as in MarineNavEnv.render.
-
-    Raises:
-        ConfigError: for a setting that cannot be used.
+    The arguments are those of MarineNavGymEnv.
     """
 
     metadata = METADATA | {"name": "marinenav_v0"}

@@ -35,9 +35,6 @@ class MarineNavVecEnv(VecEnv):
         num_envs: number of worlds, with one learning vessel per world.
         scaled: whether observations are divided by their scales.
         **options: further arguments of MarineNavVectorEnv; ``autoreset_mode`` must be SAME_STEP.
-
-    Raises:
-        ConfigError: for a setting that cannot be used.
     """
 
     def __init__(self, num_envs: int = 64, *, scaled: bool = True, **options: Any) -> None:

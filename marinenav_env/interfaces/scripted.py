@@ -40,13 +40,7 @@ SCRIPTED_POLICIES: dict[str, Callable[[Tensor, MarineNavEnv], Tensor]] = {
 
 
 def write_actions(step: TensorDictBase, env: MarineNavEnv, name: str) -> TensorDictBase:
-    """Write the actions of a scripted policy for all robots into the environment's output, and return it.
-
-    Args:
-        step: output of the environment, with observations; it is changed in place.
-        env: environment that the actions are for.
-        name: name of the policy in SCRIPTED_POLICIES.
-    """
+    """Write the actions of the scripted policy ``name`` for all robots into the environment's output, and return it."""
     action = SCRIPTED_POLICIES[name](step.get((GROUP, "observation", "self_state")), env)
     return step.set((GROUP, "action"), action if env.continuous else _nearest_discrete_actions(action, env))
 
@@ -56,9 +50,7 @@ def _nearest_discrete_actions(action: Tensor, env: MarineNavEnv) -> Tensor:
     vessel = env.constants.vessel
     rates = action * vessel.max_thrust_rate[..., None]
     left, right = (
-        (wanted[..., None] - offered).abs().argmin(-1)
-        for wanted, offered in zip(
-            rates.unbind(-1), (vessel.left_thrust_change, vessel.right_thrust_change), strict=True
-        )
+        (rates[..., side, None] - offered).abs().argmin(-1)
+        for side, offered in enumerate((vessel.left_thrust_change, vessel.right_thrust_change))
     )
     return left * vessel.right_thrust_change.shape[-1] + right

@@ -78,11 +78,7 @@ class VesselTracks:
 
 
 def new_figure(width: float, height: float, layout: Any = None) -> Figure:
-    """Return an empty figure, drawn in memory, whose width and height are given in inches.
-
-    Raises:
-        ConfigError: when matplotlib is not installed.
-    """
+    """Return an empty figure, drawn in memory, whose width and height are given in inches."""
     figures = import_optional("matplotlib.figure", "plot")
     figure: Figure = figures.Figure(figsize=(width, height), dpi=100, layout=layout)
     import_optional("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg(figure)
@@ -106,12 +102,7 @@ def to_page(points: Floats) -> Floats:
 
 
 def hull_outline(pose: Floats, size: Floats) -> Floats:
-    """Return the corners [5, 2] in the world (m) of a hull with a pointed bow.
-
-    Args:
-        pose: [3] x, y (m), yaw (rad).
-        size: [2] length and width (m).
-    """
+    """Return the corners [5, 2] in the world (m) of a hull with a pointed bow, of a length and width (m)."""
     outline = np.array([[0.5, 0.0], [0.2, 0.5], [-0.5, 0.5], [-0.5, -0.5], [0.2, -0.5]])
     return body_to_world(pose, outline * size)
 
@@ -126,11 +117,8 @@ def body_to_world(pose: Floats, points: NDArray[Any]) -> Floats:
 def map_limits(*views: VesselTracks) -> Limits:
     """Return limits (m) that contain the maps, tracks and goals of all views, with a margin of MAP_MARGIN."""
     points = np.concatenate(
-        [
-            part
-            for view in views
-            for part in (np.zeros((1, 2)), np.array([view.map_size]), view.poses[..., :2].reshape(-1, 2), view.goals)
-        ]
+        [np.zeros((1, 2)), np.array([view.map_size for view in views])]
+        + [part for view in views for part in (view.poses[..., :2].reshape(-1, 2), view.goals)]
     )
     (x_low, y_low), (x_high, y_high) = points.min(0) - MAP_MARGIN, points.max(0) + MAP_MARGIN
     return float(x_low), float(x_high), float(y_low), float(y_high)
@@ -152,32 +140,14 @@ def draw_current(axes: Axes, view: VesselTracks, limits: Limits) -> AxesImage | 
         return None
     x_low, x_high, y_low, y_high = limits
     dense = np.mgrid[x_low:x_high:200j, y_low:y_high:200j]
-    image = axes.imshow(
-        np.hypot(*current_field(view, *dense)),
-        cmap="Blues",
-        alpha=0.6,
-        vmin=0.0,
-        vmax=MAX_COLOUR_SPEED,
-        origin="lower",
-        extent=(y_low, y_high, x_low, x_high),
-        zorder=0,
-    )
+    extent, speed = (y_low, y_high, x_low, x_high), np.hypot(*current_field(view, *dense))
+    colours: Any = {"cmap": "Blues", "alpha": 0.6, "vmin": 0.0, "vmax": MAX_COLOUR_SPEED}
+    image = axes.imshow(speed, origin="lower", extent=extent, zorder=0, **colours)
     sparse = np.mgrid[x_low + 2.0 : x_high : 4.0, y_low + 2.0 : y_high : 4.0]
     north, east = current_field(view, *sparse)
     shortened = np.minimum(1.0, 0.6 / np.maximum(np.hypot(north, east), 1e-6))
-    axes.quiver(
-        sparse[1],
-        sparse[0],
-        east * shortened,
-        north * shortened,
-        color="0.35",
-        width=0.0022,
-        angles="xy",
-        scale_units="xy",
-        scale=0.17,
-        pivot="mid",
-        zorder=1,
-    )
+    arrows: Any = {"color": "0.35", "width": 0.0022, "angles": "xy", "scale_units": "xy", "scale": 0.17}
+    axes.quiver(sparse[1], sparse[0], east * shortened, north * shortened, pivot="mid", zorder=1, **arrows)
     return image
 
 
@@ -238,11 +208,7 @@ def draw_number(axes: Axes, x: float, y: float, text: str, **style_options: Any)
 
 
 def draw_map(axes: Axes, view: VesselTracks, limits: Limits) -> AxesImage | None:
-    """Draw the map, currents, obstacles and goals of a world, which do not change during an episode.
-
-    Returns:
-        The image of the current, for a colour bar; None without currents.
-    """
+    """Draw the map, currents, obstacles and goals of a world; return the image of the current, if there is one."""
     from matplotlib.patches import Rectangle
 
     x_low, x_high, y_low, y_high = limits
@@ -303,36 +269,19 @@ def draw_arrow(axes: Axes, start: NDArray[Any], end: NDArray[Any], linestyle: An
     """Draw a black arrow between two points of the page (m)."""
     from matplotlib.patches import FancyArrowPatch
 
-    patch = FancyArrowPatch(
-        (float(start[0]), float(start[1])),
-        (float(end[0]), float(end[1])),
-        arrowstyle=head,
-        mutation_scale=8,
-        shrinkA=0,
-        shrinkB=0,
-        linestyle=linestyle,
-        color="black",
-        zorder=6,
-    )
-    return axes.add_artist(patch)
+    points = (float(start[0]), float(start[1])), (float(end[0]), float(end[1]))
+    style: Any = {"arrowstyle": head, "mutation_scale": 8, "shrinkA": 0, "shrinkB": 0, "linestyle": linestyle}
+    return axes.add_artist(FancyArrowPatch(*points, color="black", zorder=6, **style))
 
 
 class PartialRedraw:
-    """Drawing of a matplotlib figure in which few artists change from picture to picture; the rest is drawn once.
-
-    Args:
-        figure: figure that is drawn in memory, see new_figure.
-    """
+    """Drawing of a matplotlib figure in which few artists change from picture to picture; the rest is drawn once."""
 
     def __init__(self, figure: Figure) -> None:
         self._figure, self._still = figure, None
 
     def image(self, moving: Sequence[Artist]) -> NDArray[np.uint8]:
-        """Return the figure as pixels [height, width, 3].
-
-        Args:
-            moving: artists that differ from one picture to the next.
-        """
+        """Return the figure as pixels [height, width, 3], with artists that differ from picture to picture."""
         for artist in moving:
             artist.set_animated(True)
         canvas: Any = self._figure.canvas

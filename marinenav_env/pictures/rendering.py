@@ -40,14 +40,7 @@ PICTURE_SIZE = 6.4
 class Renderer:
     """Renderer of the first environment of a world, with the tracks since the start of its episode.
 
-    It needs matplotlib, from the extra ``plot``.
-
-    Args:
-        map_size: width and height of the map (m); with several scenarios of a file, of the largest.
-        levels: levels of the scenarios, whose map sizes replace that one unless they are 0.
-
-    Raises:
-        ConfigError: when matplotlib is not installed.
+    It needs matplotlib, from the extra ``plot``. Map sizes of levels replace ``map_size`` (m) unless they are 0.
     """
 
     def __init__(self, map_size: tuple[float, float], levels: Sequence[Level] = ()) -> None:
@@ -65,12 +58,7 @@ class Renderer:
         return self._draw(world)
 
     def show(self, world: WorldState, fps: float | None) -> None:
-        """Show the current state in a window; do nothing once the user has closed it.
-
-        Args:
-            world: state of the world.
-            fps: pictures per second, as in Window; only the value of the first call counts.
-        """
+        """Show the current state in a window, with the ``fps`` of the first call, until the user closes it."""
         self._window = self._window or Window(fps)
         self._append_poses(world)
         if self._window.due():
@@ -137,9 +125,6 @@ class Window:
     Args:
         fps: pictures per second, kept by waiting in ``show``; None: it never waits, and pictures that
             come too fast are skipped.
-
-    Raises:
-        ConfigError: when fps is not above 0.
     """
 
     def __init__(self, fps: float | None) -> None:

@@ -48,11 +48,7 @@ def parse_yaml(text: str, name: str) -> Any:
 
 
 def parse_colav(content: Any, name: str) -> Situation:
-    """Convert a scenario of colav-simulator, as parsed YAML or JSON, to a situation.
-
-    Raises:
-        ConfigError: if the content is invalid, or leaves the state of a ship for the simulator to draw.
-    """
+    """Convert a scenario of colav-simulator, as parsed YAML or JSON, to a situation."""
     root = Node(content, name)
     stated = root.get("name")
     left_out: Counter[str] = Counter()

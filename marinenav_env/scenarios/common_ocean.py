@@ -53,11 +53,7 @@ MIN_AREA_SIDE = 100.0
 
 
 def parse_common_ocean(text: str, name: str) -> Situation:
-    """Convert the XML of a CommonOcean scenario to a situation; ``name`` is the source of the text, for messages.
-
-    Raises:
-        ConfigError: if the text is not such XML, has invalid values, or has no vessel.
-    """
+    """Convert the XML of a CommonOcean scenario to a situation; ``name`` is the source of the text, for messages."""
     root = parse_xml(text, name)
     require(root.value.tag == ROOT_TAG, f"{name}: root element", root.value.tag, ROOT_TAG)
     stated = Element("timeStepSize")
@@ -188,9 +184,6 @@ def write_common_ocean(path: str | Path, situation: Situation) -> None:
 
     Ships with a track become dynamic obstacles, the others planning problems. ``situations.situation_from_episode`` and
     ``situations.scale_situation`` return such situations.
-
-    Raises:
-        ConfigError: if the situation is not to scale, or a ship with a track precedes one without.
     """
     Path(path).write_text(common_ocean_text(situation), encoding="utf-8")
 

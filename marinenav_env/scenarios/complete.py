@@ -26,10 +26,8 @@ from marinenav_env.support.validation import ConfigError
 
 COUNT_FIELDS = ("num_robots", "num_cores", "num_obstacles")
 """Fields of Level with the numbers of objects that it requires, in the order in which these are drawn."""
-MAX_TRIAL_SCENARIOS = 64
-"""Largest number of scenarios that are drawn on trial for a level."""
-MAX_TRIAL_OBJECTS = 2048
-"""Approximate largest number of robots, cores and obstacles in all trial scenarios of a level."""
+MAX_TRIAL_SCENARIOS, MAX_TRIAL_OBJECTS = 64, 2048
+"""Largest number of scenarios that are drawn on trial for a level, and, roughly, of all objects in them."""
 DRAW_BUDGET_FACTORS = (1, 4, 16, 64)
 """Factors on the configured number of draws that are tried one after another until they suffice."""
 MAX_DRAWS = 50_000
@@ -61,17 +59,10 @@ def _trial_counts(config: ScenarioConfig, level: Level, draws: int) -> Tensor:
     return object_counts(sampler.sample(torch.zeros(size, dtype=torch.int64), RandomSource.from_seed(0, size, cpu)))
 
 
-def _draw_budgets(config: ScenarioConfig) -> list[int]:
-    """Return the numbers of draws per scenario that are tried one after another, the smallest first."""
-    return [min(factor * config.draws, MAX_DRAWS) for factor in DRAW_BUDGET_FACTORS]
-
-
-def _sufficient_draws(config: ScenarioConfig, level: Level, tried: int = len(DRAW_BUDGET_FACTORS)) -> int:
-    """Return the smallest of the first ``tried`` budgets of draws that completes half the scenarios; 0 if none does."""
-    for draws in _draw_budgets(config)[:tried]:
-        if _share_complete(config, level, draws) >= 0.5:
-            return draws
-    return 0
+def _sufficient_draws(config: ScenarioConfig, level: Level) -> int:
+    """Return the smallest number of draws that completes half the scenarios of a level; 0 if none does."""
+    budgets = (min(factor * config.draws, MAX_DRAWS) for factor in DRAW_BUDGET_FACTORS)
+    return next((draws for draws in budgets if _share_complete(config, level, draws) >= 0.5), 0)
 
 
 def _share_complete(config: ScenarioConfig, level: Level, draws: int) -> float:
@@ -84,15 +75,7 @@ def _share_complete(config: ScenarioConfig, level: Level, draws: int) -> float:
 
 @lru_cache(maxsize=1024)
 def required_draws(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
-    """Return the number of draws per scenario that these levels need: the configured number or more.
-
-    Args:
-        config: constraints on scenarios, with the configured number.
-        levels: all levels that are drawn together.
-
-    Raises:
-        ConfigError: for a level without enough room on the map; the message states the numbers of objects that fit.
-    """
+    """Return the number of draws per scenario that levels which are drawn together need: ``config.draws`` or more."""
     budgets = [_sufficient_draws(config, level) for level in levels]
     if 0 in budgets:
         _raise_no_room(config, levels, budgets.index(0))
@@ -101,76 +84,39 @@ def required_draws(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
 
 @lru_cache(maxsize=1024)
 def required_attempts(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
-    """Return how many attempts per scenario leave at most MAX_INCOMPLETE_SHARE of each level's scenarios incomplete.
-
-    Args:
-        config: constraints on scenarios, with the number of draws from ``required_draws``.
-        levels: all levels that are drawn together.
-    """
+    """Return how many attempts per scenario leave at most MAX_INCOMPLETE_SHARE of each level's scenarios incomplete."""
     lacking = max(1.0 - _share_complete(config, level, config.draws) for level in levels)
     # The share is at most a half for levels with enough room.
     return math.ceil(math.log(MAX_INCOMPLETE_SHARE) / math.log(min(lacking, 0.5))) if lacking else 1
 
 
 def _raise_no_room(config: ScenarioConfig, levels: tuple[Level, ...], number: int) -> NoReturn:
-    """Raise the error for ``levels[number]``, which lacks room on the map.
-
-    Raises:
-        ConfigError: always; the message states the counts that fit and, if one is found, a map that is large enough.
-    """
+    """Raise the error for ``levels[number]``, which lacks room on the map, with the counts that fit."""
     level = levels[number]
     asked, room = dict(zip(COUNT_FIELDS, _required_counts(config, level), strict=True)), _fitting_counts(config, level)
     short = [name for name in COUNT_FIELDS if room[name] < asked[name]]
     wanted = ", ".join(f"{name}={asked[name]}" for name in short)
     fits = " and ".join(str(room[name]) for name in short)
-    wide, high = (level.map_size or side for side in (config.width, config.height))
+    wide, high = level.map_size or config.width, level.map_size or config.height
     far = "" if level.encounter else f", min_start_goal_dis={level.min_start_goal_dis:g}"
-    growth = _sufficient_growth(config, level, max(asked[name] / max(1, room[name]) for name in short))
-    setting = "map_size" if level.map_size else "world.scenario.width and height, or map_size"
-    larger = f"; all fit on {_map_size_text(growth * wide, growth * high)} ({setting})" if growth else ""
     raise ConfigError(
-        f"level {number + 1}: {wanted}: there is room for {fits} on the map of {_map_size_text(wide, high)} "
-        f"(clear_r={config.clear_r:g}{far}){larger}"
+        f"level {number + 1}: {wanted}: there is room for {fits} on the map of {wide:.10g} x {high:.10g} m "
+        f"(clear_r={config.clear_r:g}{far})"
     )
-
-
-def _map_size_text(wide: float, high: float) -> str:
-    """Return the text of a size of the map, such as ``50 x 60 m``."""
-    return f"{wide:.10g} x {high:.10g} m"
 
 
 def _fitting_counts(config: ScenarioConfig, level: Level) -> dict[str, int]:
     """Return how many robots, cores and obstacles of those required fit in nine of ten scenarios, by field of Level."""
     room = {}
+    most = min(DRAW_BUDGET_FACTORS[-1] * config.draws, MAX_DRAWS)
     for column, (name, asked) in enumerate(zip(COUNT_FIELDS, _required_counts(config, level), strict=True)):
-        counts = _trial_counts(config, level, _draw_budgets(config)[-1])[:, column].sort().values
+        counts = _trial_counts(config, level, most)[:, column].sort().values
         room[name] = min(asked, int(counts[len(counts) // 10]))
         if room[name] < asked:
             # Cores and obstacles have more room without the robots that do not fit.
             fits: dict[str, Any] = {name: max(room[name], int(name == "num_robots"))}
             level = replace(level, **fits)
     return room
-
-
-def _sufficient_growth(config: ScenarioConfig, level: Level, crowding: float) -> float:
-    """Return a factor on the sides of the map with which a level has enough room; 0 if none is found.
-
-    Args:
-        config: constraints on scenarios.
-        level: level without enough room.
-        crowding: largest ratio of a required count to the count that fits.
-    """
-    side = min(level.map_size or config.width, level.map_size or config.height)
-    # The shorter side is tried in whole metres, starting below what the area per robot requires.
-    wanted = math.ceil(side * min(1.3, max(1.05, 0.9 * math.sqrt(crowding))))
-    for _ in range(30):
-        growth = wanted / side
-        larger = replace(config, width=growth * config.width, height=growth * config.height)
-        # Only the smaller budgets are tried: that is faster and leaves more room.
-        if _sufficient_draws(larger, replace(level, map_size=growth * level.map_size), 2):
-            return growth
-        wanted = math.ceil(1.1 * wanted)
-    return 0.0
 
 
 class CompleteSampler(ScenarioSampler):
@@ -180,22 +126,11 @@ class CompleteSampler(ScenarioSampler):
     often, and one that is then still incomplete becomes a copy of a complete one of the batch, of the same level if
     possible. If the batch has no complete one, it stays incomplete; see ``replace_if_complete``.
 
-    Args:
-        config: constraints on scenarios; the number of draws is increased where it is too small for a level.
-        levels: levels that scenarios are drawn for.
-        device: device of the scenarios.
-        dtype: floating-point type of the scenarios.
-
-    Raises:
-        ConfigError: for a level without enough room on the map; the message states the counts that fit.
+    The arguments are those of ScenarioSampler; ``config.draws`` is increased where it is too small for a level.
     """
 
     def __init__(
-        self,
-        config: ScenarioConfig,
-        levels: tuple[Level, ...],
-        device: torch.device,
-        dtype: torch.dtype,
+        self, config: ScenarioConfig, levels: tuple[Level, ...], device: torch.device, dtype: torch.dtype
     ) -> None:
         super().__init__(config, levels, device, dtype)
         self.config = replace(config, draws=required_draws(config, tuple(levels)))
@@ -205,11 +140,7 @@ class CompleteSampler(ScenarioSampler):
         """True if reads by the host are free, so that it finds incomplete scenarios, and only those are redrawn."""
 
     def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
-        """Draw one complete scenario per entry of ``level``; for the arguments see ScenarioSampler.sample.
-
-        Raises:
-            ConfigError: when host reads are free and a scenario is still incomplete after MAX_ATTEMPTS attempts.
-        """
+        """Draw one complete scenario per entry of ``level``; for the arguments see ScenarioSampler.sample."""
         scenario = super().sample(level, generator)
         if self.redraws_on_host:
             return self.redraw_incomplete(scenario, level, generator, 1)
@@ -226,16 +157,9 @@ class CompleteSampler(ScenarioSampler):
         generator: torch.Generator | RandomSource,
         attempts: int | None = None,
     ) -> Scenario:
-        """Draw incomplete scenarios again, in place and with host reads, and return all scenarios.
+        """Draw incomplete scenarios of ``sample`` again, in place and with host reads, and return all scenarios.
 
-        Args:
-            scenario: scenarios from ``sample``, batch [P].
-            level: [P] int64, the argument of ``sample``.
-            generator: generator or random source, the argument of ``sample``.
-            attempts: number of earlier attempts; None: the number that ``sample`` makes without host reads.
-
-        Raises:
-            ConfigError: when a scenario is still incomplete after MAX_ATTEMPTS attempts.
+        ``attempts`` is the number of earlier attempts; None: the number that ``sample`` makes without host reads.
         """
         for attempt in range(attempts or required_attempts(self.config, self._levels), MAX_ATTEMPTS):
             complete = self.is_complete(scenario)
@@ -262,14 +186,7 @@ class CompleteSampler(ScenarioSampler):
 
 
 def _complete_rows(level: Tensor, complete: Tensor) -> Tensor:
-    """Return for each of P scenarios its own index if it is complete, else that of a complete replacement, [P].
-
-    The replacement is the next complete scenario of the same level or, if there is none, of any level.
-
-    Args:
-        level: [P] int64, levels of the scenarios.
-        complete: [P] bool, scenarios that are complete.
-    """
+    """Return for each of P scenarios its own index if it is complete, else that of a complete replacement, [P]."""
     size = len(level)
     number = torch.arange(size, device=level.device)
     after = (number - number[:, None]) % size

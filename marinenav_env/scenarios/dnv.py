@@ -56,11 +56,7 @@ def is_dnv(content: Any) -> bool:
 
 
 def parse_dnv(content: Any, name: str) -> Situation:
-    """Convert a traffic situation of DNV's generator, or an input of the generator, to a situation.
-
-    Raises:
-        ConfigError: if the content is invalid, or does not determine where the ships start.
-    """
+    """Convert a traffic situation of DNV's generator, or an input of the generator, to a situation."""
     root = Node(content, name)
     title, targets = root.get("title"), root.get("targetShips", "targetShip")
     encounters = [] if targets else root.require("encounters", "encounter").items(least=1)
@@ -131,11 +127,7 @@ def _placed_ship(ship: _StatedShip, origin: Point, degree: float, knot: float, l
 
 
 def _target_ship(encounter: Node, own: Ship, degree: float) -> Ship:
-    """Return the other ship of an encounter, placed so that it meets the own ship after the encounter's vector time.
-
-    The bearing and the two speeds allow one or two such starts. For ``overtaking-give-way`` the closer one is taken,
-    from which the other's course is more like the own ship's; otherwise the farther one.
-    """
+    """Return the other ship of an encounter, placed so that it meets the own ship after the encounter's vector time."""
     kind = encounter.require("desiredEncounterType")
     if kind.value not in [*ENCOUNTER_ABBREVIATIONS]:
         raise kind.error_for(f"one of {', '.join(ENCOUNTER_ABBREVIATIONS)}")

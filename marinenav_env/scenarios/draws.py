@@ -49,22 +49,13 @@ class GeneratorDraws:
     size: int
     """Number of scenarios P."""
     dtype: torch.dtype
-    can_draw_parts = False
-
-    def rows(self, rows: Tensor | slice) -> Draws:
-        """Raise NotImplementedError, because numbers of a generator cannot be drawn for some scenarios alone."""
-        raise NotImplementedError
 
     def uniform(self, purpose: int, before: Sequence[int], after: Sequence[int]) -> Tensor:
         """Draw numbers uniform on [0, 1), of shape [*before, P, *after]; the purpose is ignored."""
         return self._uniform(*before, self.size, *after)
 
     def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """Draw numbers of ``count`` candidates per scenario, one tensor [size, P, count] for each of the sizes.
-
-        They are uniform on [0, 1); with ``choices`` above 0, the first tensor has whole numbers below ``choices``. The
-        purpose is ignored.
-        """
+        """Draw numbers of candidates as CounterDraws does; the purpose is ignored."""
         generator, parts = self.generator, []
         for number, size in enumerate(sizes):
             shape = self.size, count, size
@@ -111,16 +102,9 @@ class CounterDraws:
         return numbers.view(*before, *after, -1).movedim(-1, len(before)).contiguous()
 
     def candidates(self, purpose: int, count: int, sizes: Sequence[int], choices: int = 0) -> list[Tensor]:
-        """Draw numbers of candidates, uniform on [0, 1); equal purposes give equal numbers.
+        """Draw numbers of ``count`` candidates per scenario, one tensor [size, P, count] for each of the sizes.
 
-        Args:
-            purpose: what is drawn, such as ROBOTS.
-            count: number of candidates B per scenario.
-            sizes: for each component of a candidate, how many numbers it has.
-            choices: exclusive bound of the first component, which then has whole numbers; 0: uniform like the others.
-
-        Returns:
-            One tensor [size, P, B] per component.
+        They are uniform on [0, 1); with ``choices`` above 0, the first tensor has whole numbers below ``choices``.
         """
         first, *others = self._numbers(purpose, count, sum(sizes)).split(list(sizes))
         if choices:
@@ -128,10 +112,7 @@ class CounterDraws:
         return [first, *others]
 
     def _numbers(self, purpose: int, count: int, size: int) -> Tensor:
-        """Return numbers uniform on [0, 1) for a purpose, ``size`` numbers per candidate, [size, P, count].
-
-        The numbers of a candidate do not depend on the number of candidates ``count``.
-        """
+        """Return numbers uniform on [0, 1) for a purpose, ``size`` numbers per candidate, [size, P, count]."""
         calls = -(-size // 4)
         words = self.source.with_purpose(purpose + ATTEMPT_STRIDE * self.attempt).words(count, calls)
         numbers = torch.stack([uniform(word, self.dtype) for word in words])
@@ -144,14 +125,7 @@ Draws = GeneratorDraws | CounterDraws
 
 
 def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.dtype, attempt: int = 0) -> Draws:
-    """Return the random numbers for a batch of scenarios.
-
-    Args:
-        source: generator, or counter-based random source of P environments.
-        size: number of scenarios P.
-        dtype: floating-point type of the numbers.
-        attempt: number of times that these scenarios were drawn before; only a counter-based source uses it.
-    """
+    """Return the random numbers of ``size`` scenarios; ``attempt`` counts earlier ones, from a counter-based source."""
     if isinstance(source, torch.Generator):
         return GeneratorDraws(source, size, dtype)
     return CounterDraws(source, dtype, attempt)
@@ -160,19 +134,15 @@ def make_draws(source: torch.Generator | RandomSource, size: int, dtype: torch.d
 def examine_until_enough(draws: Draws, max_candidates: int, examine: ExamineCandidates) -> tuple[Tensor, ...]:
     """Examine as few candidates as needed, and return the results that examining all candidates would give.
 
-    Args:
-        draws: random numbers of P scenarios.
-        max_candidates: largest number of candidates per scenario.
-        examine: function whose results for a scenario do not change once there are enough candidates.
-
-    Returns:
-        Results of ``examine``, each [P, ...].
+    The results of ``examine`` for a scenario do not change once there are enough candidates.
     """
-    count = min(FIRST_CANDIDATES, max_candidates) if draws.can_draw_parts else max_candidates
+    if not (isinstance(draws, CounterDraws) and draws.can_draw_parts):
+        return examine(draws, slice(None), max_candidates)[0]
+    count = min(FIRST_CANDIDATES, max_candidates)
     results, enough = examine(draws, slice(None), count)
     rows = torch.arange(len(enough), device=enough.device)
     while count < max_candidates:
-        rows = rows[~enough]  # host: free wherever draws.can_draw_parts is true
+        rows = rows[~enough]  # host: free, as draws.can_draw_parts says
         if not len(rows):
             break
         count = min(CANDIDATE_GROWTH * count, max_candidates)

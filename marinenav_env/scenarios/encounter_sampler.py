@@ -69,13 +69,7 @@ class Encounters(NamedTuple):
 
 
 def _min_relative_speed(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
-    """Return the smallest relative speed of any two present vessels (m/s), [P, 1]; infinite where there is one vessel.
-
-    Args:
-        course: [P, R] courses (rad).
-        speed: [P, R] speeds (m/s).
-        both: [P, R, R] bool, pairs of which both vessels are present.
-    """
+    """Return the smallest relative speed (m/s), [P, 1], of any two vessels of which ``both`` [P, R, R] are present."""
     velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
     relative = (velocity[:, :, None] - velocity[:, None]).norm(dim=-1)
     same = torch.eye(course.shape[-1], dtype=torch.bool, device=course.device)
@@ -85,11 +79,7 @@ def _min_relative_speed(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
 class EncounterSampler:
     """Sampler of the robots of encounters, for batches of mixed levels.
 
-    Args:
-        config: constraints on scenarios, and factors on lengths and speeds.
-        levels: levels that scenarios are drawn for.
-        sides: [2, L] width and height of the map of each of the L levels (m).
-        options: device and floating-point type of the tensors.
+    ``sides`` [2, L] are the width and height of the map of each level (m); options are the device and type of tensors.
     """
 
     def __init__(
@@ -101,9 +91,8 @@ class EncounterSampler:
         self._traffic = torch.tensor([level.traffic for level in levels], **options)
         self._slow = torch.tensor([level.slow_vessel for level in levels], device=device)
         self._unruly = torch.tensor([level.unruly for level in levels], **options)
-        codes = [[BEHAVIOURS.index(name) for name in level.behaviours] for level in levels]
-        self._num_behaviours = torch.tensor([len(row) for row in codes], device=device)
-        rows = [torch.tensor(row) for row in codes]
+        rows = [torch.tensor([BEHAVIOURS.index(name) for name in level.behaviours]) for level in levels]
+        self._num_behaviours = torch.tensor([len(row) for row in rows], device=device)
         self._behaviours = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(device)
         self._overtaken = torch.tensor([level.overtaken for level in levels], device=device)
         self._speed_spread, self._time_spread = (
@@ -118,13 +107,9 @@ class EncounterSampler:
     def draw(self, level: Tensor, present: Tensor, is_encounter: Tensor, draws: Draws) -> Encounters:
         """Draw encounters of robots whose courses meet at one point, for P scenarios of up to R robots.
 
-        The point is the centre of the map; vessels with a delay meet robot 0 farther along its course.
-
-        Args:
-            level: [P] int64, index into the levels.
-            present: [P, R] bool, robots that are present if the scenario is an encounter.
-            is_encounter: [P] bool, scenarios that are encounters; the results of the others must be ignored.
-            draws: random numbers of the P scenarios.
+        The point is the centre of the map; vessels with a delay meet robot 0 farther along its course. ``level`` [P] is
+        the index of the level, and ``present`` [P, R] says which robots are present if the scenario is an encounter,
+        ``is_encounter`` [P]; the results of others must be ignored.
         """
         robots = present.shape[-1]
         # Courses in other scenarios are ignored and need no separation.
@@ -141,22 +126,19 @@ class EncounterSampler:
         speed, scripted = torch.zeros_like(course), torch.zeros_like(present)
         behaviour, onset, delay = None, None, None
         if self.has_motion:
-            traffic, overtaken = self._traffic[level][:, None], self._overtaken[level][:, None]
-            moving = (traffic > 0.0) | (self._unruly[level][:, None] > 0.0) | overtaken
-            slow = self._slow[level][:, None]
-            spread = self._speed_spread[level][:, None]
-            course, speed, scripted = self._draw_motion(moving, traffic, slow, overtaken, spread, course, draws)
+            moving = (self._traffic[level] > 0.0) | (self._unruly[level] > 0.0) | self._overtaken[level]
+            moving = moving[:, None]
+            course, speed, scripted = self._draw_motion(level, moving, course, draws)
             both = present[:, :, None] & present[:, None]
-            gap = torch.where(overtaken, scale * MIN_OVERTAKING_DISTANCE, apart)
-            time = torch.maximum(before / usual_speed, (gap / _min_relative_speed(course, speed, both))).clamp_max(
-                longest
-            )
+            gap = torch.where(self._overtaken[level][:, None], scale * MIN_OVERTAKING_DISTANCE, apart)
+            time = torch.maximum(before / usual_speed, gap / _min_relative_speed(course, speed, both))
+            time = time.clamp_max(longest)
             if self._has_delays:
                 delay = self._draw_delays(level, course, speed, time, gap, both, draws) * moving
                 time = time + delay
             reach = torch.where(moving, speed * time, reach)
             if self._has_unruly:
-                scripted, behaviour, onset = self._draw_behaviours(level, scripted, time, slow, draws)
+                scripted, behaviour, onset = self._draw_behaviours(level, scripted, time, draws)
         jitter = 2.0 * draws.uniform(PLACE_OFFSETS, (2,), (robots, 2)) - 1.0
         centre = 0.5 * self._sides[:, level].T[:, None]
         beyond = beyond.expand(present.shape)
@@ -171,25 +153,12 @@ class EncounterSampler:
         return Encounters(ends, course, speed, scripted, behaviour, onset)
 
     def _draw_delays(
-        self,
-        level: Tensor,
-        course: Tensor,
-        speed: Tensor,
-        time: Tensor,
-        gap: Tensor,
-        both: Tensor,
-        draws: Draws,
+        self, level: Tensor, course: Tensor, speed: Tensor, time: Tensor, gap: Tensor, both: Tensor, draws: Draws
     ) -> Tensor:
         """Return how much later than without delays each vessel meets the first one (s), [P, R]; 0 for the first.
 
-        Args:
-            level: [P] int64, index into the levels.
-            course: [P, R] courses (rad).
-            speed: [P, R] speeds (m/s).
-            time: [P, 1] time until all vessels would meet without delays (s).
-            gap: [P, 1] smallest allowed distance of two starts (m).
-            both: [P, R, R] bool, pairs of which both vessels are present.
-            draws: random numbers of the P scenarios.
+        ``time`` [P, 1] is the time until all would meet without delays (s), ``gap`` [P, 1] the smallest distance of two
+        starts (m), and ``both`` [P, R, R] says of which pairs both vessels are present.
         """
         velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
         drawn = draws.uniform(DELAYS, (), speed.shape[1:]) * self._time_spread[level][:, None] * time
@@ -206,20 +175,16 @@ class EncounterSampler:
         return delays.gather(0, first.expand(1, *speed.shape))[0]
 
     def _draw_behaviours(
-        self, level: Tensor, scripted: Tensor, time: Tensor, controlled: Tensor, draws: Draws
+        self, level: Tensor, scripted: Tensor, time: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the mask of scripted robots, indices of their behaviours in BEHAVIOURS and onsets (s), all [P, R].
 
-        Args:
-            level: [P] int64, index into the levels.
-            scripted: [P, R] bool, robots that keep course and speed unless they misbehave.
-            time: [P, 1 or R] time until the vessels would meet (s).
-            controlled: [P, 1] bool, scenarios whose second vessel is slow and controlled by actions.
-            draws: random numbers of the scenarios.
+        ``scripted`` [P, R] are robots that keep course and speed unless they misbehave, and ``time`` [P, 1 or R] is the
+        time until the vessels would meet (s).
         """
         chance, choice, lead = draws.uniform(BEHAVIOUR_CHOICES, (3,), scripted.shape[1:])
         slot = torch.arange(scripted.shape[-1], device=level.device)
-        unruly = (chance < self._unruly[level][:, None]) & (slot > 0) & ~(controlled & (slot == 1))
+        unruly = (chance < self._unruly[level][:, None]) & (slot > 0) & ~(self._slow[level][:, None] & (slot == 1))
         count = self._num_behaviours[level][:, None]
         index = (choice * count).to(torch.int64).minimum(count - 1)
         behaviour = torch.where(unruly, self._behaviours[level].gather(-1, index), 0)
@@ -228,21 +193,16 @@ class EncounterSampler:
         return scripted | unruly, behaviour, onset
 
     def _draw_motion(
-        self,
-        moving: Tensor,
-        traffic: Tensor,
-        controlled: Tensor,
-        overtaken: Tensor,
-        spread: Tensor,
-        course: Tensor,
-        draws: Draws,
+        self, level: Tensor, moving: Tensor, course: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return courses (rad), speeds (m/s) and the mask of scripted robots, all [P, R]; use them where ``moving``.
 
-        Robots other than the first are scripted with the probability ``traffic`` [P, 1]. Where ``controlled`` [P, 1]
-        is true, the second vessel is slow and not scripted; where ``overtaken`` [P, 1] is true, the first is slow and
-        the second scripted. The other speeds vary by the share ``spread`` [P, 1]. ``moving`` is a mask [P, 1].
+        A second vessel that is slow by its level is not scripted; where the first is overtaken, it is slow and the
+        second is scripted.
         """
+        traffic, controlled, overtaken, spread = (
+            values[level][:, None] for values in (self._traffic, self._slow, self._overtaken, self._speed_spread)
+        )
         chance, vary, turn = draws.uniform(INITIAL_MOTION, (3,), course.shape[1:])
         slot = torch.arange(course.shape[-1], device=course.device)
         slow = ((chance[:, :1] < SLOW_VESSEL_PROBABILITY) | controlled) & (slot == 1) & moving

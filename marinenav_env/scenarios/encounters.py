@@ -23,15 +23,7 @@ MAX_COURSE_CANDIDATES = 256
 
 
 def smallest_course_difference(course: Tensor, present: Tensor) -> Tensor:
-    """Return the smallest difference between the courses of any two present vessels (rad).
-
-    Args:
-        course: [..., R] courses (rad).
-        present: [..., R] bool, vessels that are present.
-
-    Returns:
-        Differences [...], which are pi where there is only one vessel.
-    """
+    """Return the least difference between the courses [..., R] of present vessels (rad), [...]; pi if there is one."""
     apart = torch.acos((course[..., None] - course[..., None, :]).cos().clamp(-1.0, 1.0))
     same = torch.eye(course.shape[-1], dtype=torch.bool, device=course.device)
     both = present[..., None] & present[..., None, :] & ~same
@@ -39,16 +31,10 @@ def smallest_course_difference(course: Tensor, present: Tensor) -> Tensor:
 
 
 def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = MIN_COURSE_DIFFERENCE) -> Tensor:
-    """Draw the courses of vessels that meet; the first vessel heads north.
+    """Draw the courses [P, R] (rad, clockwise from north) of vessels that meet; the first vessel heads north.
 
-    Args:
-        present: [P, R] bool, vessels that are present.
-        draws: random numbers of P scenarios.
-        separation: smallest difference between the courses (rad), a number or [P]; where no candidate reaches it, the
-            candidate with the largest difference is taken.
-
-    Returns:
-        [P, R] courses (rad, clockwise from north).
+    Any two of the ``present`` ones [P, R] differ by the ``separation`` (rad), a number or [P]; where no candidate
+    reaches it, the candidate with the largest difference is taken.
     """
     size, robots = present.shape
     least = (torch.zeros(size, dtype=draws.dtype, device=present.device) + separation)[:, None]
@@ -66,13 +52,7 @@ def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = MIN
 
 
 def _candidate_courses(kind: Tensor, turn: Tensor, least: Tensor) -> Tensor:
-    """Return the courses [P, B, R] (rad) of B candidates for each of P encounters; the first vessel has the course 0.
-
-    Args:
-        kind: [R - 1, P, B] int64, indices into MEAN_COURSES for the vessels other than the first.
-        turn: [R - 1, P, B] numbers uniform on [0, 1), for the deviation from the mean course.
-        least: [P, 1] smallest allowed difference between the courses (rad).
-    """
+    """Return courses [P, B, R] (rad) from indices into MEAN_COURSES and uniform numbers, both [R - 1, P, B]."""
     middle = torch.zeros_like(turn)
     # Filled with scalars, because making a tensor of Python numbers makes the CPU wait for a GPU.
     for number, course in enumerate(MEAN_COURSES):
@@ -83,16 +63,10 @@ def _candidate_courses(kind: Tensor, turn: Tensor, least: Tensor) -> Tensor:
 
 
 def starts_and_goals(course: Tensor, before: Tensor, beyond: Tensor, centre: Tensor | float) -> tuple[Tensor, Tensor]:
-    """Return the starts and goals of vessels whose courses meet at a point.
+    """Return the starts and goals [P, R, 2] (m) of vessels on courses [P, R] (rad) that meet at a point.
 
-    Args:
-        course: [P, R] courses (rad).
-        before: [P, R] distance from the start to the meeting point (m).
-        beyond: [P, R] distance from the meeting point to the goal (m).
-        centre: [P, 1, 2] meeting point (m), or [P, R, 2] one per vessel.
-
-    Returns:
-        Starts and goals, both [P, R, 2] (m).
+    ``before`` and ``beyond`` [P, R] are the distances from the start to the point, and from there to the goal (m), and
+    ``centre`` is the point [P, 1, 2] (m), or [P, R, 2] one per vessel.
     """
     ahead = torch.stack((course.cos(), course.sin()), -1)
     return centre - before[..., None] * ahead, centre + beyond[..., None] * ahead

@@ -27,10 +27,15 @@ class Node:
         """Return an error that states the location and value, and that it must be ``allowed``, such as "a list"."""
         return ConfigError(f"{self.place}={brief(self.value)}: must be {allowed}")
 
-    def get(self, *names: str) -> Node | None:
-        """Return the first member with one of these names, in camelCase or snake_case; None if there is none."""
+    def keys(self) -> set[str]:
+        """Return the keys of the value, which must be an object."""
         if not isinstance(self.value, dict):
             raise self.error_for("an object")
+        return set(self.value)
+
+    def get(self, *names: str) -> Node | None:
+        """Return the first member with one of these names, in camelCase or snake_case; None if there is none."""
+        self.keys()
         for name in names:
             for key in (name, re.sub("([A-Z])", r"_\1", name).lower()):
                 if self.value.get(key) is not None:

@@ -76,10 +76,7 @@ def _is_off_map(point: Sequence[float], area: tuple[float, float]) -> bool:
 
 
 def _is_encounter(start: Points, goal: Points, area: tuple[float, float], offset: float) -> bool:
-    """Return whether all lines from start to goal cross the map's centre as in an encounter; ``area`` is its size.
-
-    Starts and goals deviate from such lines by up to ``offset`` (m) along either axis.
-    """
+    """Return whether all lines from start to goal cross the map's centre as in an encounter; ``area`` is its size."""
     centre_x, centre_y = 0.5 * area[0], 0.5 * area[1]
     farthest = 1.01 * math.sqrt(2.0) * offset
     for (x, y), (goal_x, goal_y) in zip(start, goal, strict=True):

@@ -44,12 +44,9 @@ def _stack_setting(worlds: Sequence[WorldConfig], section: str, name: str, robot
 
 
 def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> ActuatorParameters:
-    """Convert the actuators and the hull terms of configurations to tensors, batch [len(worlds)].
+    """Convert actuators and hull terms of worlds, with ``robots`` slots, to tensors, batch [len(worlds)].
 
-    Args:
-        worlds: configurations of the environments; a single one is shared by all.
-        robots: number of robot slots R.
-        **options: device and floating-point type of the tensors.
+    The options are the device and the floating-point type of the tensors.
     """
     per_robot: Callable[..., Tensor] = partial(_stack_setting, worlds, robots=robots, **options)
     tensors = {
@@ -79,20 +76,10 @@ def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> 
 def build_parameters(
     worlds: Sequence[WorldConfig], robots: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[Parameters, Tensor]:
-    """Convert configurations to parameter tensors.
-
-    Args:
-        worlds: configurations of the environments; a single one is shared by all.
-        robots: number of robot slots R.
-        device: device of the tensors.
-        dtype: floating-point type of the tensors.
+    """Convert the configurations of environments, with ``robots`` slots, to parameter tensors.
 
     Returns:
-        Parameters, batch [len(worlds)], and the von Mises quantile table [rows, points].
-
-    Raises:
-        ConfigError: when a per-robot value has too few numbers, or the numbers of discrete
-            commands differ between environments.
+        Parameters, batch [len(worlds)] (1: shared by all), and the von Mises quantile table [rows, points].
     """
     options: dict[str, Any] = {"device": device, "dtype": dtype}
     batch = [len(worlds)]

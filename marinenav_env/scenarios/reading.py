@@ -73,11 +73,7 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
 
 
 def scenario_paths(path: str | Path) -> list[Path]:
-    """Return the scenario files of a folder in the order of their names; for anything else, the path itself.
-
-    Raises:
-        ConfigError: if a folder cannot be read, or has no scenario file or too many.
-    """
+    """Return the scenario files of a folder in the order of their names; for anything else, the path itself."""
     path = Path(path)
     try:
         if not path.is_dir():
@@ -92,11 +88,7 @@ def scenario_paths(path: str | Path) -> list[Path]:
 
 
 def read_situations(path: str | Path) -> list[Situation]:
-    """Read the traffic situations of a file or folder in the formats of other programs.
-
-    Raises:
-        ConfigError: when a file cannot be read, or is a scenario file of this project.
-    """
+    """Read the traffic situations of a file or folder in the formats of other programs."""
     situations = []
     for file in scenario_paths(path):
         content = _read_content(file)

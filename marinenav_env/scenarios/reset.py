@@ -35,12 +35,7 @@ class NewEpisodes(NamedTuple):
 
 
 def select_entries(pool: WorldState, index: Tensor) -> WorldState:
-    """Return the state of environments that start from entries of a pool, batch [E].
-
-    Args:
-        pool: states of the world, batch [P].
-        index: [E] int64, index of the entry for each environment.
-    """
+    """Return the state of environments that start from the entries ``index`` [E] of a pool, batch [P]."""
     now = pool.now[index].apply(environments_innermost)
     shared = pool.parameters.batch_size[0] == 1
     return WorldState(now, pool.parameters if shared else pool.parameters[index])
@@ -60,16 +55,10 @@ def select_environments(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
 def reset_environments(
     done: Tensor, episodes: NewEpisodes, world: WorldState, finished: Sequence[Tensor] = ()
 ) -> WorldState:
-    """Start new episodes in the environments whose episode is over.
+    """Return the state of a world, batch [E], with new episodes in the environments that are ``done`` [E].
 
-    Args:
-        done: [E] bool, environments whose episode is over.
-        episodes: states that the environments are reset to.
-        world: state of the world, batch [E]; it is not changed.
-        finished: all other results of the compiled function that calls this one, see ``replace_rows``.
-
-    Returns:
-        State of the world, in new tensors except for parameters that all environments share.
+    It is in new tensors, except for parameters that all environments share. ``finished`` are all other results of the
+    compiled function that calls this one, see ``replace_rows``.
     """
     if episodes.allowed is not None:
         done = done & episodes.allowed

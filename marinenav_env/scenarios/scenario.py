@@ -40,13 +40,7 @@ def blank_scenarios(
 ) -> Scenario:
     """Return scenarios, batch [size], with all numbers zero and all slots empty, for a sampler to fill.
 
-    Args:
-        size: number of scenarios P.
-        robots: number of robot slots R.
-        obstacles: number of obstacle slots O.
-        cores: number of slots C for vortex cores of the current.
-        device: device of the tensors.
-        dtype: floating-point type of the tensors.
+    They have ``robots``, ``obstacles`` and ``cores`` (vortices of the current) slots.
     """
 
     def zeros(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
@@ -83,36 +77,20 @@ def _coordinates_last(coordinates: Tensor) -> Tensor:
 
 
 def _distance_to_nearest(points: Tensor, others: Tensor, present: Tensor) -> Tensor:
-    """Return the distance from each point to the nearest of other points (m), [P, B].
-
-    Args:
-        points: [2, P, B] candidates (m).
-        others: [2, P, N] points to stay away from (m).
-        present: [P, N] bool, other points that count; the distance is infinite if none does.
-    """
+    """Return the distance from points [2, P, B] to the nearest of others [2, P, N] that are ``present`` (m), [P, B]."""
     # The shape is [2, P, N, B], so that candidates are adjacent in memory.
     dx, dy = points[:, :, None] - torch.where(present, others, torch.inf)[..., None]
     return dx.square_().add_(dy.square_()).amin(1).sqrt_()
 
 
 def _accept_candidates(
-    candidates: Tensor,
-    is_open: Tensor,
-    wanted: Tensor,
-    slots: int,
-    clash: Callable[[Tensor], Tensor],
+    candidates: Tensor, is_open: Tensor, wanted: Tensor, slots: int, clash: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Accept the first open candidate for each slot in turn, and close the candidates that clash with it.
 
-    Args:
-        candidates: [n, P, B] B candidates of n numbers each for every scenario.
-        is_open: [P, B] bool, candidates that may be accepted.
-        wanted: [P] number of candidates to accept.
-        slots: number of slots N.
-        clash: function from an accepted candidate [n, P, 1] to the mask [P, B] of candidates that clash with it.
-
-    Returns:
-        Accepted candidates [n, P, N], zero in empty slots, and the mask [P, N] of filled slots.
+    Of the candidates [n, P, B], ``wanted`` [P] of those that are open [P, B] are accepted. ``clash`` maps an accepted
+    one [n, P, 1] to the mask [P, B] of those that clash with it. Returns the accepted ones [n, P, slots], zero in empty
+    slots, and the mask [P, slots] of filled slots.
     """
     number = torch.arange(is_open.shape[-1], device=is_open.device)
     accepted = candidates.new_zeros(*candidates.shape[:2], slots)
@@ -149,20 +127,10 @@ class ScenarioSampler:
     Robots, vortex cores of the current and obstacles are drawn by rejection. As in the published sampler, a scenario
     has fewer of them than its level requires if ``config.draws`` draws do not suffice; CompleteSampler draws scenarios
     that have all of them.
-
-    Args:
-        config: constraints on scenarios.
-        levels: levels that scenarios are drawn for.
-        device: device of the scenarios.
-        dtype: floating-point type of the scenarios.
     """
 
     def __init__(
-        self,
-        config: ScenarioConfig,
-        levels: tuple[Level, ...],
-        device: torch.device,
-        dtype: torch.dtype,
+        self, config: ScenarioConfig, levels: tuple[Level, ...], device: torch.device, dtype: torch.dtype
     ) -> None:
         for level in levels:
             _check_room(config, level)
@@ -183,15 +151,7 @@ class ScenarioSampler:
         self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))
 
     def sample(self, level: Tensor, generator: torch.Generator | RandomSource) -> Scenario:
-        """Draw one scenario per entry of ``level``.
-
-        Args:
-            level: [P] int64, index into the levels.
-            generator: generator on the sampler's device, or counter-based random source of P environments.
-
-        Returns:
-            Scenarios, batch [P].
-        """
+        """Draw one scenario per entry of ``level`` [P], int64 indices into the levels."""
         return self.draw(level, make_draws(generator, len(level), self._options["dtype"]))
 
     def draw(self, level: Tensor, draws: Draws) -> Scenario:
@@ -244,14 +204,7 @@ class ScenarioSampler:
     def _accept_enough(
         self, draws: Draws, wanted: Tensor, choose: Callable[..., tuple[Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor]:
-        """Return the accepted candidates and the mask of filled slots, from as few candidates as needed.
-
-        Args:
-            draws: random numbers of the scenarios.
-            wanted: [P] number of candidates to accept; fewer are accepted if the draws are used up.
-            choose: function from the random numbers, rows and ``wanted`` of some scenarios, and the number of
-                candidates, to the results of ``_accept_candidates``.
-        """
+        """Return the accepted candidates and the mask of filled slots, from as few candidates as needed."""
 
         def examine(draws: Draws, rows: Tensor | slice, count: int) -> tuple[tuple[Tensor, ...], Tensor]:
             accepted, mask = choose(draws, rows, wanted[rows], count)
@@ -261,10 +214,7 @@ class ScenarioSampler:
         return accepted.movedim(0, 1), mask
 
     def _is_free(self, points: Tensor, radius: Tensor | float, level: Tensor, ends: Tensor, present: Tensor) -> Tensor:
-        """Return whether discs [2, P, B] are on the map, their edges at least clear_r from starts and goals, [P, B].
-
-        ``ends`` [2, P, N] are starts and goals (m), and ``present`` [P, N] says which exist.
-        """
+        """Return whether discs [2, P, B] are on the map, their edges at least clear_r from starts and goals, [P, B]."""
         beyond = (points < radius) | (points > self._sides[:, level, None] - radius)
         near = _distance_to_nearest(points, ends, present) < radius + self.config.clear_r
         return ~(beyond[0] | beyond[1] | near)
@@ -289,10 +239,7 @@ class ScenarioSampler:
         return self._accept_enough(draws, wanted, choose)
 
     def _draw_cores(self, level: Tensor, ends: Tensor, present: Tensor, draws: Draws) -> Tensor:
-        """Draw centres x, y (m) and circulations (m^2/s, positive for clockwise) of vortex cores, [3, P, C].
-
-        They stay away from the points ``ends`` [2, P, N] (m) that are ``present`` [P, N].
-        """
+        """Draw centres x, y (m) and circulations (m^2/s, positive for clockwise) of vortex cores, [3, P, C]."""
         if self._max_cores == 0:
             return ends.new_zeros(3, len(level), 0)
         config, turn = self.config, 2.0 * math.pi
@@ -316,18 +263,14 @@ class ScenarioSampler:
             signed = torch.where(clockwise, strength, -strength)
             taken = ends[:, rows], present[rows]
             free = self._is_free(points, config.core_radius, level[rows], *taken)
-            candidates = torch.cat((points, signed[None]))
-            return _accept_candidates(candidates, free, wanted, self._max_cores, clash)
+            return _accept_candidates(torch.cat((points, signed[None])), free, wanted, self._max_cores, clash)
 
         return self._accept_enough(draws, self._counts[level, 1], choose)[0]
 
     def _draw_obstacles(
         self, level: Tensor, ends: Tensor, present: Tensor, cores: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor]:
-        """Draw the centres x, y and radii of the obstacles (m), [3, P, O], and their mask [P, O].
-
-        They stay away from the ``cores`` [3, P, C] and the points ``ends`` [2, P, N] (m) that are ``present`` [P, N].
-        """
+        """Draw the centres x, y and radii of the obstacles (m), [3, P, O], and their mask [P, O]."""
         if self._max_obstacles == 0:
             return ends.new_zeros(3, len(level), 0), present[:, :0]
         config = self.config
@@ -340,13 +283,10 @@ class ScenarioSampler:
             if self._max_cores:
                 near = _distance_to_nearest(points, cores[:2, rows], cores[2, rows] != 0.0)
                 free &= near > config.core_radius + radii
-            candidates = torch.cat((points, radii[None]))
-            return _accept_candidates(
-                candidates,
-                free,
-                wanted,
-                self._max_obstacles,
-                lambda accepted: _distance(points, accepted[:2]) <= radii + accepted[2],
-            )
+
+            def clash(accepted: Tensor) -> Tensor:
+                return _distance(points, accepted[:2]) <= radii + accepted[2]
+
+            return _accept_candidates(torch.cat((points, radii[None])), free, wanted, self._max_obstacles, clash)
 
         return self._accept_enough(draws, self._counts[level, 2], choose)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -32,12 +32,11 @@ from marinenav_env.config import (
     WorldConfig,
 )
 from marinenav_env.levels import BEHAVIOURS
+from marinenav_env.scenarios.nodes import MAX_ELEMENTS, Node
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS, REWARD_WEIGHT_FIELDS, build_parameters
 from marinenav_env.state import Parameters, Scenario
-from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number, is_printable_text, require
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 
-MAX_ITEMS = 1000
-"""Largest number of robots, of obstacles and of cores of an episode."""
 MAX_MAGNITUDE = 1e6
 """Largest magnitude of a number of a robot, obstacle or core in a file."""
 # Settings of a world that episodes in files do not have; of the reward settings, they have only WEIGHTS.
@@ -60,16 +59,13 @@ _MAP_FIELDS = _field_by_key(ScenarioConfig, core_radius="r")
 # Keys that are written for other readers and accepted without effect.
 _UNUSED_KEYS = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
 # Keys of the initial motion, and how many numbers each has per robot (None: a single number, not in a list).
-_MOTION_WIDTHS = {
-    "start": 2,
-    "goal": 2,
-    "init_theta": None,
-    "init_velocity_r": 3,
-    "init_left_pos": None,
-    "init_right_pos": None,
-    "init_left_thrust": None,
-    "init_right_thrust": None,
-}
+_SIDES = ("init_left_pos", "init_right_pos", "init_left_thrust", "init_right_thrust")
+_MOTION_WIDTHS = {"start": 2, "goal": 2, "init_theta": None, "init_velocity_r": 3} | dict.fromkeys(_SIDES)
+
+
+_ROBOT_KEYS = {*_VESSEL_FIELDS, *_HULL_FIELDS, *_MOTION_WIDTHS, "dt", "N", "perception", "actuators", "boat"}
+_ROBOT_KEYS |= {"behaviour", "onset"}
+_ENV_KEYS = {*_REWARD_FIELDS, *_MAP_FIELDS, *_UNUSED_KEYS, "seed", "num_robots", "obstacles", "cores"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,201 +131,155 @@ def _per_robot_lists(config: Any, names: dict[str, str], count: int) -> dict[str
     }
 
 
-# Reading ----------------------------------------------------------------------------------------
+def _numbers(node: Node, count: int | None = None, width: int | None = None, low: float = -MAX_MAGNITUDE) -> list[Any]:
+    """Return a list of ``count`` (None: any) numbers, or of lists of ``width`` numbers."""
+    items = node.items(count or 0, MAX_ELEMENTS if count is None else count)
+    if width is not None:
+        return [_numbers(item, width) for item in items]
+    return [item.number(low, MAX_MAGNITUDE) for item in items]
 
 
-def _copied_object(value: Any, key: str) -> dict[str, Any]:
-    """Return a copy of a JSON object, or raise ConfigError that names ``key`` if the value is not one."""
-    require(isinstance(value, dict), key, value, "a JSON object")
-    return dict(value)
-
-
-def _checked_list(key: str, values: Any, count: int | None = None, width: int | None = None) -> list[Any]:
-    """Return a copy of a list, which must have ``count`` (None: any) numbers, or lists of ``width`` numbers."""
-
-    def is_item(value: Any) -> bool:
-        if width is None:
-            return is_number(value)
-        return isinstance(value, list) and len(value) == width and all(map(is_number, value))
-
-    items = "finite numbers" if width is None else f"lists of {width} finite numbers"
-    has_items = isinstance(values, list) and count in (None, len(values)) and all(map(is_item, values))
-    require(has_items, key, values, f"a list of {items if count is None else f'{count} {items}'}")
-    numbers = values if width is None else [number for value in values for number in value]
-    is_small = len(values) <= MAX_ITEMS and all(abs(number) <= MAX_MAGNITUDE for number in numbers)
-    require(is_small, key, values, f"at most {MAX_ITEMS}, of numbers up to {MAX_MAGNITUDE:g} in size")
-    return list(values)
-
-
-def _shared_value(key: str, values: list[Any]) -> Any:
-    """Return the value that all robots share, or raise ConfigError if the values differ."""
-    require(len({json.dumps(value) for value in values}) == 1, key, values, "equal for all robots")
+def _shared_value(node: Node, count: int) -> Any:
+    """Return the value that all robots share."""
+    values = [item.value for item in node.items(count, count)]
+    if any(value != values[0] for value in values):
+        raise node.error_for("equal for all robots")
     return values[0]
 
 
-def _pop_config(config_type: type, names: dict[str, str], section: dict[str, Any], **parts: Any) -> Any:
-    """Remove the keys of ``names`` (fields by key) from a section; make a config of them and the fields ``parts``."""
-    values = {names[name]: section.pop(name) for name in names if name in section}
+def _config_of_robots(config_type: type, names: dict[str, str], section: Node, count: int, **parts: Any) -> Any:
+    """Make a config from lists with one value for each robot; ``names`` has its fields by the keys of the section."""
+    known = section.keys() & names.keys()
+    stated = {name: Node(section.value[name], f"{section.place}.{name}") for name in names if name in known}
+    values = {names[name]: [item.value for item in node.items(count, count)] for name, node in stated.items()}
     return _make_config(config_type, json.dumps(values, default=float), **parts)
 
 
 @lru_cache(maxsize=256)
 def _make_config(config_type: type, values: str, **parts: Any) -> Any:
-    """Build a config from the JSON text of its fields and from the fields ``parts``.
-
-    It is cached, because most episodes of a file share the config and its checks take time.
-    """
+    """Build a config from the JSON text of its fields and from the fields ``parts``."""
+    # Cached, because most episodes of a file share the config and its checks take time.
     return config_type(**json.loads(values), **parts)
 
 
-def _pop_discs(env: dict[str, Any], name: str, size: str, key: str) -> tuple[list[Any], list[Any]]:
-    """Remove obstacles or cores from ``env``, and return a list of [x, y, size] and a list of flags: is it clockwise?
-
-    The size of ``name`` (``obstacles`` or ``cores``) has the key ``size``; errors name the episode by ``key``.
-    """
-    where = f"{key}.env.{name}"
-    discs = _copied_object(env.pop(name), where)
-    positions = _checked_list(f"{where}.positions", discs["positions"], width=2)
-    sizes = _checked_list(f"{where}.{size}", discs[size], len(positions))
-    require(all(value >= 0.0 for value in sizes), f"{where}.{size}", sizes, "at least 0")
-    turns = discs["clockwise"] if name == "cores" else [True] * len(sizes)
-    has_flags = isinstance(turns, list) and len(turns) == len(sizes)
-    has_flags = has_flags and all(turn in (True, False) for turn in turns)
-    require(has_flags, f"{where}.clockwise", turns, f"a list of {len(sizes)} truth values")
-    return [[*position, value] for position, value in zip(positions, sizes, strict=True)], turns
+def _config_of_env(config_type: type, names: dict[str, str], env: Node) -> Any:
+    """Make a config from the keys ``names`` of a section that all robots share."""
+    values = {field_name: env.value[name] for name, field_name in names.items() if name in env.value}
+    return _make_config(config_type, json.dumps(values, default=float))
 
 
-def _pop_behaviours(robots: dict[str, Any], where: str, count: int) -> tuple[list[str], list[float]]:
-    """Remove the names of behaviours ("": none) and their onsets (s) of ``count`` robots, and return these lists.
+def _read_discs(discs: Node, size: str) -> list[list[float]]:
+    """Return the positions and the sizes, whose key is ``size``, of obstacles or cores as a list of [x, y, size]."""
+    positions = _numbers(discs.require("positions"), width=2)
+    sizes = _numbers(discs.require(size), len(positions), low=0.0)
+    return [[*position, value] for position, value in zip(positions, sizes, strict=True)]
 
-    Both are empty if there are no behaviours.
-    """
-    names, onset, key = robots.pop("behaviour", []), robots.pop("onset", []), f"{where}.behaviour"
-    are_names = isinstance(names, list) and len(names) in (0, count)
-    are_names = are_names and all(name in ("", *BEHAVIOURS) for name in names)
-    require(are_names, key, names, f"a list of {count} names, each empty or one of {', '.join(BEHAVIOURS)}")
-    require(not names or "" in names, key, names, "empty for at least one robot")
-    return names, _checked_list(f"{where}.onset", onset, len(names))
+
+def _read_behaviours(robots: Node, count: int) -> tuple[list[str], list[float]]:
+    """Return the names of behaviours ("": none) and their onsets (s) of robots; both empty without behaviours."""
+    stated, onset = (Node(robots.value.get(key, []), f"{robots.place}.{key}") for key in ("behaviour", "onset"))
+    names = [node.value for node in stated.items(count, count)] if stated.value != [] else []
+    if not all(name in ("", *BEHAVIOURS) for name in names) or (names and "" not in names):
+        raise stated.error_for(f"a list of names, each empty (one or more) or one of {', '.join(BEHAVIOURS)}")
+    return names, _numbers(onset, len(names))
+
+
+def _unknown_keys(section: Node, prefix: str, known: Collection[str]) -> set[str]:
+    """Return the names of the keys of a section that are not ``known``, with a prefix."""
+    return {f"{prefix}.{name}" for name in section.keys() - set(known)}
+
+
+def _read_world(env: Node, robots: Node, count: int, unknown: set[str]) -> WorldConfig:
+    """Return the configuration of the world of an episode, and add the names of unknown keys to ``unknown``."""
+    perception, boat = robots.require("perception"), robots.get("boat")
+    actuators = robots.get("actuators") or Node({}, f"{robots.place}.actuators")
+    unknown |= _unknown_keys(perception, "robots.perception", _SENSOR_FIELDS)
+    unknown |= _unknown_keys(actuators, "robots.actuators", _ACTUATOR_FIELDS)
+    dt, substeps, *commands = (_shared_value(robots.require(name), count) for name in ("dt", "N", *COMMAND_FIELDS))
+    for name, command in zip(COMMAND_FIELDS, commands, strict=True):
+        _numbers(Node(command, f"{robots.place}.{name}[0]"))
+    vessel = _config_of_robots(
+        VesselConfig,
+        {name: item for name, item in (_VESSEL_FIELDS | _HULL_FIELDS).items() if name not in COMMAND_FIELDS},
+        robots,
+        count,
+        **dict(zip(COMMAND_FIELDS, map(tuple, commands), strict=True)),
+        name=VesselConfig.name if boat is None else boat.text(),
+        actuators=_config_of_robots(ActuatorConfig, _ACTUATOR_FIELDS, actuators, count),
+    )
+    return _make_config(
+        WorldConfig,
+        json.dumps({"dt": dt, "substeps": substeps}, default=float),
+        vessel=vessel,
+        sensor=_config_of_robots(SensorConfig, _SENSOR_FIELDS, perception, count),
+        reward=_config_of_env(RewardConfig, _REWARD_FIELDS, env),
+        scenario=_config_of_env(ScenarioConfig, _MAP_FIELDS, env),
+    )
 
 
 def _parse_episode(entry: Any, key: str, unknown: set[str]) -> Episode:
     """Parse one entry of a scenario file, named ``key`` in errors, and add the names of unknown keys to ``unknown``."""
-    entry = _copied_object(entry, key)
-    entry = _copied_object(entry["config"], f"{key}.config") if "config" in entry else entry
-    where = f"{key}.robots"
-    env, robots = _copied_object(entry["env"], f"{key}.env"), _copied_object(entry["robots"], where)
-    perception = _copied_object(robots.pop("perception"), f"{where}.perception")
-    actuators = _copied_object(robots.pop("actuators", {}), f"{where}.actuators")
-    boat = robots.pop("boat", VesselConfig.name)
-    require(is_printable_text(boat), f"{where}.boat", boat, "a text")
-    has_robots = isinstance(robots["start"], list) and len(robots["start"]) > 0
-    require(has_robots, f"{where}.start", robots["start"], "a list with at least one robot")
-    count = len(robots["start"])
-    stated, allowed = env.pop("num_robots", count), f"{count}, the number of robots given"
-    require(stated == count, f"{key}.env.num_robots", stated, allowed)
-    per_robot = [
-        (robots, [*_VESSEL_FIELDS, *_HULL_FIELDS, "dt", "N"], where),
-        (actuators, _ACTUATOR_FIELDS, f"{where}.actuators"),
-        (perception, _SENSOR_FIELDS, f"{where}.perception"),
-    ]
-    for section, names, place in per_robot:
-        for name in section.keys() & names:
-            has_values = isinstance(section[name], list) and len(section[name]) == count
-            allowed = f"a list with one value for each of {count}"
-            require(has_values, f"{place}.{name}", section[name], allowed)
-    for name in COMMAND_FIELDS:
-        robots[name] = _shared_value(f"{where}.{name}", robots[name])
-        _checked_list(f"{where}.{name}[0]", robots[name])
-    seed = env.pop("seed", 0)
-    require(is_nonnegative_int(seed), f"{key}.env.seed", seed, "a whole number from 0")
-    dt, substeps = (_shared_value(f"{where}.{name}", robots.pop(name)) for name in ("dt", "N"))
+    root = Node(entry, key)
+    root = root.get("config") or root
+    env, robots = root.require("env"), root.require("robots")
+    count = len(robots.require("start").items(1, MAX_ELEMENTS))
+    stated, seed = env.get("num_robots"), env.get("seed")
+    if stated is not None and stated.value != count:
+        raise stated.error_for(f"{count}, the number of robots given")
+    if seed is not None and not is_nonnegative_int(seed.value):
+        raise seed.error_for("a whole number from 0")
     start, goal, heading, velocity, *sides = (
-        _checked_list(f"{where}.{name}", robots.pop(name), count, width) for name, width in _MOTION_WIDTHS.items()
+        _numbers(robots.require(name), count, width) for name, width in _MOTION_WIDTHS.items()
     )
-    behaviour, onset = _pop_behaviours(robots, where, count)
-    obstacles, _ = _pop_discs(env, "obstacles", "r", key)
-    cores, clockwise = _pop_discs(env, "cores", "Gamma", key)
-    states_penalty = "collision_penalty" in env
-    episode = Episode(
+    behaviour, onset = _read_behaviours(robots, count)
+    cores, turns = _read_discs(env.require("cores"), "Gamma"), env.require("cores").require("clockwise").items()
+    flags = [turn.value for turn in turns]
+    are_flags = len(flags) == len(cores) and all(flag in (True, False) for flag in flags)
+    require(are_flags, f"{env.place}.cores.clockwise", flags, f"a list of {len(cores)} truth values")
+    unknown |= _unknown_keys(robots, "robots", _ROBOT_KEYS) | _unknown_keys(env, "env", _ENV_KEYS)
+    return Episode(
         start,
         goal,
         heading,
         velocity,
         thruster_angle=[list(pair) for pair in zip(*sides[:2], strict=True)],
         thrust=[list(pair) for pair in zip(*sides[2:], strict=True)],
-        obstacles=obstacles,
-        cores=[[x, y, gamma if turn else -gamma] for (x, y, gamma), turn in zip(cores, clockwise, strict=True)],
-        world=_make_config(
-            WorldConfig,
-            json.dumps({"dt": dt, "substeps": substeps}, default=float),
-            vessel=_pop_config(
-                VesselConfig,
-                _VESSEL_FIELDS | _HULL_FIELDS,
-                robots,
-                name=boat,
-                actuators=_pop_config(ActuatorConfig, _ACTUATOR_FIELDS, actuators),
-            ),
-            sensor=_pop_config(SensorConfig, _SENSOR_FIELDS, perception),
-            reward=_pop_config(RewardConfig, _REWARD_FIELDS, env),
-            scenario=_pop_config(ScenarioConfig, _MAP_FIELDS, env),
-        ),
-        seed=seed,
+        obstacles=_read_discs(env.require("obstacles"), "r"),
+        cores=[[x, y, gamma if flag else -gamma] for (x, y, gamma), flag in zip(cores, flags, strict=True)],
+        world=_read_world(env, robots, count, unknown),
+        seed=0 if seed is None else seed.value,
         behaviour=behaviour,
         onset=onset,
-        states_penalty=states_penalty,
+        states_penalty="collision_penalty" in env.value,
     )
-    # The remaining keys are unknown.
-    unknown |= {f"robots.{name}" for name in robots}
-    unknown |= {f"robots.perception.{name}" for name in perception}
-    unknown |= {f"robots.actuators.{name}" for name in actuators}
-    unknown |= {f"env.{name}" for name in env if name not in _UNUSED_KEYS}
-    return episode
 
 
 def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
-    """Return the episodes in the parsed content of a scenario file of this project.
+    """Return the episodes in the parsed JSON of a scenario file of this project, a list of episodes or a single one.
 
-    Args:
-        entries: parsed JSON, a list of episodes or a single one.
-        name: source of the content, for messages.
-
-    Returns:
-        Episodes. Unknown keys are ignored, with one warning that names them.
-
-    Raises:
-        ConfigError: when a value is missing, of the wrong type or out of range.
+    Unknown keys are ignored, with one warning that names them; ``name`` is the source of the content, for messages.
     """
     entries = [entries] if isinstance(entries, dict) and entries else entries
-    require(
-        isinstance(entries, list) and len(entries) > 0,
-        name,
-        type(entries).__name__,
-        "a JSON list of at least one episode",
-    )
+    has_entries = isinstance(entries, list) and len(entries) > 0
+    require(has_entries, name, type(entries).__name__, "a JSON list of at least one episode")
     unknown: set[str] = set()
     episodes = []
     for number, entry in enumerate(entries):
         key = f"{name}[{number}]"
         try:
             episodes.append(_parse_episode(entry, key, unknown))
-        except KeyError as error:
-            raise ConfigError(f"{key}: the key {error} is missing") from error
-        except ConfigError as error:
+        except (TypeError, ValueError) as error:  # such as ConfigError
             text = str(error)
             raise ConfigError(text if text.startswith(key) else f"{key}: {text}") from error
-        except (TypeError, ValueError, AttributeError) as error:
-            raise ConfigError(f"{key}: not an episode in the scenario format ({error})") from error
     if unknown:
         warnings.warn(f"{name}: left out unknown keys {sorted(unknown)}", stacklevel=3)
     return episodes
 
 
-# Writing ----------------------------------------------------------------------------------------
-
-
 def _episode_object(episode: Episode) -> dict[str, Any]:
     """Convert an episode to a JSON object, the inverse of ``_parse_episode``."""
     count, world = len(episode.start), episode.world
+    sides = [[pair[side] for pair in pairs] for pairs in (episode.thruster_angle, episode.thrust) for side in (0, 1)]
     robots: dict[str, Any] = {
         "dt": [world.dt] * count,
         "N": [world.substeps] * count,
@@ -339,18 +289,13 @@ def _episode_object(episode: Episode) -> dict[str, Any]:
         "goal": episode.goal,
         "init_theta": episode.heading,
         "init_velocity_r": episode.velocity,
-        "init_left_pos": [left for left, _ in episode.thruster_angle],
-        "init_right_pos": [right for _, right in episode.thruster_angle],
-        "init_left_thrust": [left for left, _ in episode.thrust],
-        "init_right_thrust": [right for _, right in episode.thrust],
+        **dict(zip(_SIDES, sides, strict=True)),
         "perception": _per_robot_lists(world.sensor, _SENSOR_FIELDS, count),
     }
     if world.vessel.needs_actuator_parameters:
+        actuators = _per_robot_lists(world.vessel.actuators, _ACTUATOR_FIELDS, count)
         robots |= _per_robot_lists(world.vessel, _HULL_FIELDS, count)
-        robots |= {
-            "boat": world.vessel.name,
-            "actuators": _per_robot_lists(world.vessel.actuators, _ACTUATOR_FIELDS, count),
-        }
+        robots |= {"boat": world.vessel.name, "actuators": actuators}
     if episode.behaviour:
         robots |= {"behaviour": episode.behaviour, "onset": episode.onset}
     env = {
@@ -365,34 +310,23 @@ def _episode_object(episode: Episode) -> dict[str, Any]:
             "Gamma": [abs(core[2]) for core in episode.cores],
         },
         "obstacles": {
-            "positions": [obstacle[:2] for obstacle in episode.obstacles],
-            "r": [obstacle[2] for obstacle in episode.obstacles],
+            "positions": [disc[:2] for disc in episode.obstacles],
+            "r": [disc[2] for disc in episode.obstacles],
         },
     }
     return {"env": env, "robots": robots}
 
 
 def write_scenarios(path: str | Path, episodes: Sequence[Episode]) -> None:
-    """Write a scenario file, from which ``read_scenarios`` reads equal episodes, to a path.
-
-    The file has one number per robot, even where an episode has one number for all robots.
-    """
+    """Write a scenario file, from which ``read_scenarios`` reads equal episodes, to a path."""
     Path(path).write_text(scenario_text(episodes), encoding="utf-8")
 
 
 def scenario_text(episodes: Sequence[Episode]) -> str:
-    """Return the JSON text of a scenario file with the given episodes.
-
-    Raises:
-        ConfigError: when ``episodes`` is not a list of at least one Episode.
-    """
-    has_episodes = isinstance(episodes, Sequence) and len(episodes) > 0
-    has_episodes = has_episodes and all(isinstance(episode, Episode) for episode in episodes)
-    require(has_episodes, "episodes", episodes, "a list of one Episode or more")
+    """Return the JSON text of a scenario file with the given episodes."""
+    are_episodes = isinstance(episodes, Sequence) and all(isinstance(episode, Episode) for episode in episodes)
+    require(are_episodes and len(episodes) > 0, "episodes", episodes, "a list of one Episode or more")
     return json.dumps([_episode_object(episode) for episode in episodes]) + "\n"
-
-
-# Conversion from and to tensors -----------------------------------------------------------------
 
 
 def map_per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tuple[float, ...]]) -> WorldConfig:
@@ -413,19 +347,13 @@ def map_per_robot(world: WorldConfig, change: Callable[[tuple[float, ...]], tupl
 
 
 def episodes_from_scenarios(scenarios: Scenario, config: WorldConfig, seed: int = 0) -> list[Episode]:
-    """Convert scenario tensors to episodes that can be written to a file.
-
-    Args:
-        scenarios: scenarios, batch [P]; empty slots are omitted.
-        config: configuration of the world that the scenarios were drawn for.
-        seed: seed that the scenarios were drawn from, stored for information only.
-    """
+    """Convert scenarios, batch [P], that were drawn for a world from a seed to episodes that can be written."""
     return [_episode_from_scenario(scenario, config, seed) for scenario in scenarios.cpu()]
 
 
 def _episode_from_scenario(scenario: Scenario, config: WorldConfig, seed: int) -> Episode:
     """Convert one scenario, batch [], to an episode."""
-    robot, obstacle, core = scenario.robot_mask, scenario.obstacle_mask, scenario.core_circulation != 0.0
+    robot, core = scenario.robot_mask, scenario.core_circulation != 0.0
     kept = robot.nonzero().squeeze(-1).tolist()
     circles = torch.cat((scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)
     vortices = torch.cat((scenario.core_position, scenario.core_circulation[:, None]), -1)
@@ -433,7 +361,7 @@ def _episode_from_scenario(scenario: Scenario, config: WorldConfig, seed: int) -
     behaviour, onset = _behaviours_and_onsets(scenario)
     return Episode(
         **{name: scenario.get(name)[robot].tolist() for name in motion},
-        obstacles=circles[obstacle].tolist(),
+        obstacles=circles[scenario.obstacle_mask].tolist(),
         cores=vortices[core].tolist(),
         world=map_per_robot(config, lambda value: tuple(value[index] for index in kept)),
         seed=seed,
@@ -462,11 +390,7 @@ def single_vessel_episode(episode: Episode, slot: int) -> Episode:
 
 
 def config_for_batch(config: WorldConfig, episodes: Sequence[Episode]) -> WorldConfig:
-    """Return ``config`` with the time step and the number of object slots that a batch of episodes requires.
-
-    Raises:
-        ConfigError: when the time steps of the episodes differ.
-    """
+    """Return ``config`` with the time step and the number of object slots that a batch of episodes requires."""
     worlds = [episode.world for episode in episodes]
     steps = {(world.dt, world.substeps) for world in worlds}
     require(len(steps) == 1, "dt, N", sorted(steps), "the same in all episodes of a batch")
@@ -490,17 +414,9 @@ def with_weather(episodes: Sequence[Episode], weather: WeatherConfig) -> Sequenc
 
 
 def overridden_settings(episodes: Iterable[Episode], config: WorldConfig) -> list[str]:
-    """Return the names of the settings of a world that are not at their default and that episodes override.
-
-    Episodes have their own vessels, sensors, rewards and time step, which replace those of the
-    world. Settings of the sampling of scenarios are not considered.
-    """
-    sections = {
-        "vessel": _VESSEL_FIELDS | _HULL_FIELDS,
-        "vessel.actuators": _ACTUATOR_FIELDS,
-        "sensor": _SENSOR_FIELDS,
-        "reward": _REWARD_FIELDS,
-    }
+    """Return the names of settings of a world, not at their default, that episodes override with their own."""
+    sections = {"vessel": _VESSEL_FIELDS | _HULL_FIELDS, "vessel.actuators": _ACTUATOR_FIELDS}
+    sections |= {"sensor": _SENSOR_FIELDS, "reward": _REWARD_FIELDS}
     names = [f"{section}.{name}" for section, fields_ in sections.items() for name in fields_.values()]
     worlds, defaults = {episode.world for episode in episodes}, WorldConfig()
 
@@ -510,24 +426,15 @@ def overridden_settings(episodes: Iterable[Episode], config: WorldConfig) -> lis
         has_fewer = isinstance(other, tuple) and len(other) < len(value)
         return bool((value[: len(other)] if has_fewer else value) != other)
 
-    overridden = []
-    for name in ("dt", "substeps", *names):
-        read = attrgetter(name)
-        value = read(config)
-        if value != read(defaults) and any(differs(value, read(world)) for world in worlds):
-            overridden.append(name)
-    return overridden
+    getters = {name: attrgetter(name) for name in ("dt", "substeps", *names)}
+    changed = {name: read for name, read in getters.items() if read(config) != read(defaults)}
+    return [name for name, read in changed.items() if any(differs(read(config), read(world)) for world in worlds)]
 
 
 def stack_episodes(
     episodes: Sequence[Episode], device: torch.device, dtype: torch.dtype
 ) -> tuple[Scenario, Parameters, Tensor]:
-    """Convert episodes to tensors, padded to the largest numbers of robots, obstacles and cores.
-
-    Args:
-        episodes: N episodes.
-        device: device of the tensors.
-        dtype: floating-point type of the tensors.
+    """Convert N episodes to tensors, padded to the largest numbers of robots, obstacles and cores.
 
     Returns:
         Scenarios, batch [N], parameters, batch [N], and the von Mises quantile table [rows, points].

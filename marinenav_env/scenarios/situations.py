@@ -142,15 +142,10 @@ def guided_ship(
     speeds: Sequence[float],
     left_out: Counter[str],
 ) -> Ship:
-    """Return a ship on the course to its first waypoint ahead, even if it starts on another course.
+    """Return a ship on the course to its first waypoint ahead, or on ``degrees``, if known, where none is ahead.
 
-    Args:
-        node: description of the ship, for messages.
-        position: its position (m).
-        waypoints: its waypoints (m).
-        degrees: its course where no waypoint is ahead; None if unknown.
-        speeds: its initial speed, then later ones, in any unit.
-        left_out: counter to which its later turns and changes of speed are added.
+    ``node`` describes the ship, for messages. The speeds are the initial one, then later ones, in any unit; turns and
+    changes of speed are counted in ``left_out``.
     """
     ahead = waypoints_ahead(position, waypoints)
     if not ahead and degrees is None:
@@ -208,11 +203,7 @@ def time_to_closest_approach(own: Ship, other: Ship) -> float | None:
 
 
 def similarity_factors(situation: Situation, world: WorldConfig) -> tuple[float, float]:
-    """Return the factors on lengths and on speeds that scale a situation to a world, as the module docstring states.
-
-    Raises:
-        ConfigError: if two ships start at the same place.
-    """
+    """Return the factors on lengths and on speeds that scale a situation to a world, as the module docstring states."""
     own, *others = situation.ships
     length, pace = world.scenario.scale, world.scenario.speed_scale
     fastest, speeds = max(ship.speed for ship in situation.ships), 1.0
@@ -247,11 +238,7 @@ def similarity_factors(situation: Situation, world: WorldConfig) -> tuple[float,
 
 
 def scale_situation(situation: Situation, world: WorldConfig) -> Situation:
-    """Scale a situation to the vessels of a world, with the own ship at the origin; return one to scale unchanged.
-
-    Raises:
-        ConfigError: if two ships start at the same place.
-    """
+    """Scale a situation to the vessels of a world, with the own ship at the origin; return one to scale unchanged."""
     if situation.is_to_scale:
         return situation
     lengths, speeds = similarity_factors(situation, world)
@@ -269,12 +256,7 @@ def scale_situation(situation: Situation, world: WorldConfig) -> Situation:
 
 
 def _with_goals(ships: Sequence[Ship], scale: ScenarioConfig) -> list[Ship]:
-    """Return ships with goals: the stated one, else the end of the track, else beyond the closest approach.
-
-    Args:
-        ships: ships whose positions and speeds are scaled to this world, the own ship first.
-        scale: settings with the factors on the lengths and speeds of the world.
-    """
+    """Return ships with goals: the stated one, else the end of the track, else beyond the closest approach."""
     own, *others = ships
     times = [time_to_closest_approach(own, other) for other in others]
     last = max((time for time in times if time is not None), default=EARLIEST_APPROACH * scale.time_scale)
@@ -287,23 +269,16 @@ def _with_goals(ships: Sequence[Ship], scale: ScenarioConfig) -> list[Ship]:
 
 
 def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
-    """Convert a situation to an episode whose vessels start in motion, with the thrust that keeps their speed.
+    """Convert a situation to an episode of a world, whose vessels start with the thrust that keeps their speed.
 
-    Args:
-        situation: traffic situation; it is scaled unless it is to scale.
-        world: world whose vessels and sensors the episode has.
-
-    Raises:
-        ConfigError: if two ships start at the same place, or distances differ too much to be scaled.
+    A situation with two ships at one place, or with distances that differ too much to be scaled, is refused.
     """
     scaled = scale_situation(situation, world)
     ships, obstacles = _with_goals(scaled.ships, world.scenario), scaled.obstacles
     points = [point for ship in ships for point in (ship.position, ship.goal or ship.position)]
     corners = [*points, *((n - r, e - r) for n, e, r in obstacles), *((n + r, e + r) for n, e, r in obstacles)]
     if not all(abs(value) <= MAX_MAGNITUDE for corner in corners for value in corner):
-        raise ConfigError(
-            f"{situation.name}: the map must be at most {MAX_MAGNITUDE:g} m wide, scaled to these vessels"
-        )
+        raise ConfigError(f"{situation.name}: the map must be at most {MAX_MAGNITUDE:g} m wide, in these lengths")
     low, high = ([fit(axis) for axis in zip(*corners, strict=True)] for fit in (min, max))
     margin = MAP_MARGIN * world.scenario.scale
     shift, size = [margin - value for value in low], [b - a + 2.0 * margin for a, b in zip(low, high, strict=True)]
@@ -318,9 +293,8 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
     thrust = [_clipped_setpoints(world.vessel, ship.speed, robot) for robot, ship in enumerate(ships)]
     world = replace(world, scenario=replace(world.scenario, width=size[0], height=size[1]))
     if not situation.is_to_scale:
-        world = replace(
-            world, vessel=_with_slow_thrusters(world.vessel, ships, MIN_THRUSTER_SPEED * world.scenario.speed_scale)
-        )
+        slowest = MIN_THRUSTER_SPEED * world.scenario.speed_scale
+        world = replace(world, vessel=_with_slow_thrusters(world.vessel, ships, slowest))
     return Episode(
         start=[moved(ship.position) for ship in ships],
         goal=[moved(ship.goal or ship.position) for ship in ships],
@@ -342,13 +316,7 @@ def _clipped_setpoints(vessel: VesselConfig, speed: float, robot: int) -> list[f
 
 
 def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: float) -> VesselConfig:
-    """Return the settings of the vessels, with a smaller ``max_thrust`` for those slower than the own vessel.
-
-    Args:
-        vessel: settings of the vessels, with a number for all or a tuple with one for each.
-        ships: initial states of the vessels, scaled to this world, the own vessel first.
-        slowest: smallest initial speed for which the thrust is reduced (m/s); slower vessels get the thrust for it.
-    """
+    """Return the settings of the vessels, with a smaller ``max_thrust`` for those slower than the own vessel."""
     base = vessel.max_thrust if isinstance(vessel.max_thrust, tuple) else (vessel.max_thrust,) * len(ships)
     limits = [
         min(limit, max_thrust_for_top_speed(vessel, SPEED_RESERVE * max(ship.speed, slowest), robot))
@@ -360,11 +328,9 @@ def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: f
 
 
 def situation_from_episode(episode: Episode, name: str = "episode") -> Situation:
-    """Convert an episode to a situation that is to scale; vortices, vessels and sensors are left out.
+    """Convert an episode, whose vessels initially move straight ahead, to a situation that is to scale.
 
-    Args:
-        episode: episode whose vessels initially move straight ahead.
-        name: name of the situation.
+    Vortices, vessels and sensors are left out.
     """
     ships = [
         Ship((x, y), heading, math.hypot(*velocity[:2]), (goal[0], goal[1]))

@@ -29,12 +29,9 @@ MAX_WAVE_DEVIATION = math.radians(30.0)
 
 
 class ParameterSampler:
-    """Sampler of the parameter tensors of scenarios, without host reads.
+    """Sampler of the parameters of scenarios with ``robots`` slots, without host reads.
 
-    Args:
-        shared: parameters of the world, batch [1], which levels vary.
-        levels: levels that state the ranges of the parameters.
-        robots: number of robot slots R.
+    Levels state the ranges by which those of the world, ``shared``, batch [1], vary.
     """
 
     def __init__(self, shared: Parameters, levels: tuple[Level, ...], robots: int) -> None:
@@ -62,15 +59,10 @@ class ParameterSampler:
         self._spread = torch.tensor([math.log(level.vessel_spread) for level in levels], **like)
 
     def sample(self, level: Tensor, velocity: Tensor, source: RandomSource) -> Parameters:
-        """Draw the parameters of one scenario per entry of ``level``.
+        """Draw the parameters, batch [P], of one scenario per entry of ``level`` [P], int64 indices into the levels.
 
-        Args:
-            level: [P] int64, index into the levels.
-            velocity: [P, R, 3] initial velocity of the vessels relative to the water (m/s, m/s, rad/s).
-            source: random source of P environments.
-
-        Returns:
-            Parameters, batch [P]; factors on mass and thrust are uniform on a logarithmic scale.
+        ``velocity`` [P, R, 3] is the initial one relative to the water (m/s, m/s, rad/s). Factors on mass and thrust
+        are uniform on a logarithmic scale.
         """
         draws = CounterDraws(source, self._noise.dtype)
         chance = draws.uniform(VESSELS, (2,), (self._robots,))
@@ -99,10 +91,7 @@ class ParameterSampler:
         return torch.where(is_slower, torch.minimum(largest, limit), largest)
 
     def _sample_faults(self, level: Tensor, draws: Draws, shared: ActuatorParameters | None) -> ActuatorParameters:
-        """Return the actuators of scenarios, batch [P], with one weak thruster, left or right, for some robots.
-
-        ``shared`` has their actuators without faults; if it is None, they are those of the default vessel.
-        """
+        """Return the actuators of scenarios, batch [P], with one weak thruster, left or right, for some robots."""
         if shared is None:
             like: Any = {"dtype": self._faults.dtype, "device": self._faults.device}
             shared = build_extras([WorldConfig()], self._robots, **like)[torch.zeros_like(level)]

@@ -50,11 +50,7 @@ class XmlNode(Node):
 
 
 def parse_xml(text: str, name: str) -> XmlNode:
-    """Parse XML and return its root element; ``name`` is the source of the text, for messages.
-
-    Raises:
-        ConfigError: if the text is not XML, has a document type, or exceeds MAX_ELEMENTS or MAX_DEPTH.
-    """
+    """Parse XML and return its root element; ``name`` is the source of the text, for messages."""
     builder, depth, count = TreeBuilder(), 0, 0
 
     def refuse(reason: object) -> NoReturn:

@@ -14,9 +14,6 @@ def import_optional(name: str, extra: str) -> Any:
     Args:
         name: dotted name of the module, such as ``matplotlib.figure``.
         extra: extra that installs it, as in ``pip install marinenav[extra]``.
-
-    Raises:
-        ConfigError: when it is not installed; the message says how to install it.
     """
     try:
         return import_module(name)

@@ -39,11 +39,7 @@ def protect_input(status: os.stat_result) -> None:
 
 
 def require_overwritable(path: Path) -> None:
-    """Raise an error if a path is that of a file that protected_inputs protects, or of a directory, pipe or device.
-
-    Raises:
-        ConfigError: when the path must not be overwritten.
-    """
+    """Raise an error if a path is that of a file that protected_inputs protects, or of a directory, pipe or device."""
     try:
         status = path.stat()
     except (OSError, ValueError):  # writing will raise an error
@@ -54,11 +50,7 @@ def require_overwritable(path: Path) -> None:
 
 
 def require_writable_outputs(*paths: Path) -> None:
-    """Raise an error if an output file could not be written, so that no time is spent on its content.
-
-    Raises:
-        ConfigError: when a file cannot be written, or is named twice; see also require_overwritable.
-    """
+    """Raise an error if an output file could not be written, so that no time is spent on its content."""
     for number, path in enumerate(paths):
         require(path.name != "", "output", str(path), "the name of a file")
         require_overwritable(path)
@@ -68,41 +60,21 @@ def require_writable_outputs(*paths: Path) -> None:
 
 
 def require_writable_folder(path: Path) -> None:
-    """Raise an error if files cannot be created in a folder, or the folder cannot be created.
-
-    Raises:
-        ConfigError: when the folder is not writable.
-    """
+    """Raise an error if files cannot be created in a folder, or the folder cannot be created."""
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     _require_writable(existing, f"{path}: the folder cannot be made, or not written to")
 
 
 def _require_writable(folder: Path, message_start: str) -> None:
     """Raise ConfigError, with a message that begins with ``message_start``, if files cannot be created in a folder."""
-    if not folder.exists():
-        reason = f"there is no folder {folder}"
-    else:
-        reason = "" if folder.is_dir() else f"{folder} is not a folder"
     try:
-        if not reason:
-            tempfile.TemporaryFile(dir=folder).close()
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        reason = f"no file can be made in {folder}: {error.strerror}"
-    if reason:
-        raise ConfigError(f"{message_start} ({reason})")
+        raise ConfigError(f"{message_start} (no file can be made in {folder}: {error.strerror})") from error
 
 
 def open_regular(path: str | Path, description: str, max_bytes: float) -> BinaryIO:
-    """Open a regular file for reading.
-
-    Args:
-        path: path of the file.
-        description: description of the file for messages, such as "a scenario file".
-        max_bytes: largest size that the file may have (bytes).
-
-    Raises:
-        ConfigError: when there is no such file, it is not a regular file, or it is too large.
-    """
+    """Open a regular file of at most ``max_bytes`` for reading; ``description`` is for messages: "a scenario file"."""
 
     def make_error(reason: object) -> ConfigError:
         return ConfigError(f"{path}: cannot be read as {description} ({reason})")
@@ -124,15 +96,7 @@ def open_regular(path: str | Path, description: str, max_bytes: float) -> Binary
 
 
 def read_text(path: str | Path, description: str) -> str:
-    """Return the content of a text file of at most MAX_TEXT_BYTES bytes: UTF-8, or UTF-16 with its byte-order mark.
-
-    Args:
-        path: path of the file.
-        description: description of the file for messages, such as "a scenario file".
-
-    Raises:
-        ConfigError: when it cannot be read, or has another encoding.
-    """
+    """Return the content of a text file of at most MAX_TEXT_BYTES bytes: UTF-8, or UTF-16 with its byte-order mark."""
     with open_regular(path, description, MAX_TEXT_BYTES) as file:
         try:
             content = file.read(MAX_TEXT_BYTES)
@@ -142,29 +106,12 @@ def read_text(path: str | Path, description: str) -> str:
 
 
 def read_json(path: str | Path, description: str) -> Any:
-    """Return the parsed content of a JSON file of at most MAX_TEXT_BYTES bytes.
-
-    Args:
-        path: path of the file.
-        description: description of the file for messages, such as "a scenario file".
-
-    Raises:
-        ConfigError: when it cannot be read, or is not JSON.
-    """
+    """Return the parsed content of a JSON file; the arguments are those of ``open_regular``."""
     return parse_json(read_text(path, description), str(path), description)
 
 
 def parse_json(text: Any, name: str, description: str) -> Any:
-    """Parse JSON and return its content; repeated keys of an object are refused.
-
-    Args:
-        text: JSON text.
-        name: source of the text, for messages.
-        description: description of the file for messages, such as "a scenario file".
-
-    Raises:
-        ConfigError: when it is not text or not JSON, or an object has a key twice.
-    """
+    """Return the content of JSON text from the source ``name``; repeated keys of an object are refused."""
     try:
         return json.loads(text, object_pairs_hook=_make_json_object)
     except (TypeError, ValueError, RecursionError) as error:
@@ -173,11 +120,7 @@ def parse_json(text: Any, name: str, description: str) -> Any:
 
 
 def _make_json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a dict of the (key, value) pairs of a JSON object; raise an error for repeated keys.
-
-    Raises:
-        ValueError: when the object has a key twice.
-    """
+    """Return a dict of the (key, value) pairs of a JSON object; raise an error for repeated keys."""
     members = dict(pairs)
     if len(members) < len(pairs):
         counts = Counter(name for name, _ in pairs)

@@ -13,11 +13,11 @@ import re
 import sys
 import traceback
 from collections.abc import Collection
-from contextlib import suppress
 from functools import cache
 from importlib import import_module, metadata
 from importlib.metadata import EntryPoint, EntryPoints
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from marinenav_env.support.validation import ConfigError, brief
@@ -39,14 +39,7 @@ _allowed_references: set[str] = set()
 
 
 def allow(*references: str) -> None:
-    """Allow ``resolve`` to import components that the user named.
-
-    Args:
-        references: names of components as ``package.module:Name``.
-
-    Raises:
-        ConfigError: when one is not of that form.
-    """
+    """Allow ``resolve`` to import components that the user named, as ``package.module:Name``."""
     for reference in references:
         if not _is_reference(reference):
             raise ConfigError(f"{brief(reference)}: must be package.module:Name")
@@ -65,7 +58,8 @@ def option_words() -> list[str]:
 
 def _entry_points(group: str) -> EntryPoints:
     """Return the entry points that installed packages register in a group; cached until sys.path changes."""
-    return _read_entry_points(group, tuple((folder, _modification_time(folder)) for folder in sys.path))
+    times = [os.stat(folder or ".").st_mtime_ns if Path(folder).exists() else 0 for folder in sys.path]  # noqa: PTH116
+    return _read_entry_points(group, tuple(zip(sys.path, times, strict=True)))
 
 
 @cache
@@ -74,32 +68,18 @@ def _read_entry_points(group: str, folders: tuple[tuple[str, int], ...]) -> Entr
     return metadata.entry_points(group=group)
 
 
-def _modification_time(folder: str) -> int:
-    """Return the modification time of a folder (ns since the epoch); 0 if there is no such folder."""
-    with suppress(OSError):
-        return os.stat(folder or ".").st_mtime_ns  # noqa: PTH116
-    return 0
-
-
 def registered_names(group: str) -> tuple[str, ...]:
     """Return the sorted names of the entry points that installed packages register in a group, such as REWARDS."""
     return tuple(sorted(_entry_points(group).names))
 
 
 def resolve_entry_point_name(group: str, name: str) -> str:
-    """Return ``package.module:Name`` for the name of an entry point of a group; return any other text unchanged.
-
-    Configuration files store the result, so that they name the package that they need and not only its entry point.
-    """
+    """Return ``package.module:Name`` for the name of an entry point of a group; return any other text unchanged."""
     return next((_reference_of_entry_point(point) for point in _entry_points(group) if point.name == name), name)
 
 
 def resolve(group: str, reference: str) -> Any:
-    """Import and return the object that a reference names.
-
-    Args:
-        group: group of entry points, e.g. ``marinenav.rewards``.
-        reference: ``package.module:Name``, or the name of an entry point.
+    """Import and return the object that ``package.module:Name``, or the name of an entry point of a group, names.
 
     Raises:
         ConfigError: when nothing registers or allows the reference, or it cannot be imported.
@@ -129,13 +109,9 @@ def summarize_error(error: BaseException) -> str:
 
 
 def describe_error(error: BaseException, modules: Collection[str]) -> str:
-    """Return one line on an error of user-defined code: type, message, file and line, and the fields that exist.
+    """Return one line on an error of user-defined code in one of ``modules``: type, message, file and line.
 
-    The fields are added after an AttributeError of a NamedTuple or dataclass.
-
-    Args:
-        error: exception that the code raised.
-        modules: names of the modules with the user-defined components.
+    After an AttributeError of a NamedTuple or dataclass, the fields that exist are added.
     """
     files = {getattr(sys.modules.get(name), "__file__", None) for name in modules}
     frames = traceback.extract_tb(error.__traceback__)
@@ -158,11 +134,7 @@ def _is_reference(text: object) -> bool:
 
 
 def _import_object(reference: str) -> Any:
-    """Import and return the object that a reference names.
-
-    Raises:
-        ConfigError: when the module cannot be imported or has no such attribute.
-    """
+    """Import and return the object that a reference names."""
     module_name, _, name = reference.partition(":")
     try:
         module = import_module(module_name)

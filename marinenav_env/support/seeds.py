@@ -13,15 +13,9 @@ from marinenav_env.support.validation import require
 
 
 def as_seed(seed: Any, key: str = "seed") -> int:
-    """Convert a seed to an int, or draw one.
+    """Convert a seed, a whole number from 0 to 2^64 - 1 of Python, NumPy or torch, to an int; ``key`` is for messages.
 
-    Args:
-        seed: whole number from 0 to 2^64 - 1, of Python, NumPy or torch; None draws one from the
-            operating system, so that no generator is advanced.
-        key: name of the argument in the error message.
-
-    Raises:
-        ConfigError: when it is anything else, such as a bool or a float.
+    None draws one from the operating system, so that no generator is advanced.
     """
     if seed is None:
         return secrets.randbits(63)
@@ -34,16 +28,7 @@ def as_seed(seed: Any, key: str = "seed") -> int:
 
 
 def joint_seed(seeds: Any, count: int) -> int:
-    """Return one seed for several environments, as an int.
-
-    Args:
-        seeds: one seed, which is returned (None draws one, see ``as_seed``), or a list of seeds, from which a seed is
-            derived by numpy.random.SeedSequence.
-        count: number of seeds that a list must have.
-
-    Raises:
-        ConfigError: when ``seeds`` is neither a valid seed nor a list of ``count`` valid seeds.
-    """
+    """Return one seed, as ``as_seed`` does, or one derived by numpy.random.SeedSequence from a list of ``count``."""
     if not isinstance(seeds, list | tuple | np.ndarray) or getattr(seeds, "ndim", 1) == 0:
         return as_seed(seeds)
     require(len(seeds) == count, "seed", seeds, f"one, or a list of {count}")

@@ -64,17 +64,7 @@ def brief(value: object) -> str:
 
 
 def require(condition: bool, key: str, value: object, allowed: str) -> None:
-    """Raise ConfigError with the text "key=value: must be allowed" unless a condition is true.
-
-    Args:
-        condition: whether the value is valid.
-        key: dotted name of the setting or argument.
-        value: value of the setting, for the message.
-        allowed: description of valid values that completes "must be ...".
-
-    Raises:
-        ConfigError: when the condition is false.
-    """
+    """Raise ConfigError with the text "key=value: must be allowed" unless a condition is true."""
     if not condition:
         raise ConfigError(f"{key}={brief(value)}: must be {allowed}")
 
@@ -111,12 +101,7 @@ class Rule:
 
 
 def _make_number_rule(requirement: str, predicate: Callable[[float], bool]) -> Rule:
-    """Return a Rule that applies a predicate to a number, or to every number of a tuple.
-
-    Args:
-        requirement: description of valid numbers that completes "must be ...", such as "above 0".
-        predicate: function that returns whether a number is valid.
-    """
+    """Return a Rule that applies a predicate to a number, or to every number of a tuple."""
 
     def all_satisfy(value: Any) -> bool:
         return all(map(predicate, value)) if isinstance(value, tuple) else predicate(value)
@@ -193,12 +178,7 @@ def field_types(config_type: Any) -> dict[str, Any]:
 
 
 def _convert(annotation: Any, value: Any) -> Any:
-    """Convert a value to a declared type.
-
-    Raises:
-        TypeError: when the value is of another type.
-        ValueError: when the value is not finite or breaks a rule; the text completes "must be ...".
-    """
+    """Convert a value to a declared type."""
     if get_origin(annotation) is Annotated:
         converted = _convert(annotation.__origin__, value)
         if not all(rule.predicate(converted) for rule in annotation.__metadata__):
@@ -216,12 +196,7 @@ def _convert(annotation: Any, value: Any) -> Any:
 
 
 def _convert_to_single_type(kind: Any, value: Any) -> Any:
-    """Convert a value to a type that is neither a union nor ``Annotated``.
-
-    Raises:
-        TypeError: when the value is of another type.
-        ValueError: when the value is not finite or not printable; the text completes "must be ...".
-    """
+    """Convert a value to a type that is neither a union nor ``Annotated``."""
     if isinstance(kind, TypeVar):
         kind = kind.__bound__
     origin, arguments = get_origin(kind) or kind, get_args(kind)
@@ -250,12 +225,7 @@ def _may_be_instance(value: Any, kind: Any) -> bool:
 
 
 def _convert_number(kind: type[int | float], value: Any) -> int | float:
-    """Convert a value to an int or float.
-
-    Raises:
-        TypeError: when the value is not a number, or a bool, or has a fraction although ``kind`` is int.
-        ValueError: when the value is not finite or too large; the text completes "must be ...".
-    """
+    """Convert a value to an int or float."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(value)
     if not is_number(value):

@@ -24,7 +24,6 @@ from marinenav_env.vessels import (
     vessel_files,
 )
 
-NAN, INF = float("nan"), float("inf")
 NUMBERS = {
     "length": 2.0,
     "width": 1.0,
@@ -210,129 +209,79 @@ def test_settings_of_a_file_can_be_completed_after_changes():
     assert make_vessel(complete_vessel(settings)).goal_distance == 1.6
 
 
-# Damaged and absurd files: the content, and what the sentence says.
+# Damaged files: the content, and what the refusal says.
 DAMAGED = [
     ("", "it is empty"),
-    ("{", "cannot be read as a vessel file"),
     ("[]", "must be a JSON object"),
-    ("3", "must be a JSON object"),
     ('{"m": 1, "m": 2}', "is there twice"),
     ({}, "format=None: must be marinenav vessel"),
-    (content(format="boat"), "format='boat': must be marinenav vessel"),
-    (content(version=2), "version=2: must be 1"),
     (content(version="1"), "version='1': must be 1"),
     (content(hull="x"), "key='hull': must be one of format"),
     (content(name=""), "name='': must be a name"),
     (content(name="published"), "name='published': must be a name other than published"),
     (content(name=7), "name=7: must be text"),
+    (content(name="\ud800"), "must be text without control characters"),
     (content(about="a\nb"), "about='a\\nb': must be text"),
-    (content(source=["x"]), "source=['x']: must be text"),
-    (content(approximated="much"), "approximated='much': must be a list of texts"),
     (content(approximated=[1]), "approximated=[1]: must be a list of texts"),
-    (content(vessel=None), "vessel=None: must be an object with numbers"),
     (content(vessel=[1]), "vessel=[1]: must be an object with numbers"),
     (content({}), "length=None: must be stated, in m"),
     (bytes(range(256)), "cannot be read as a vessel file"),
-    (b"\x1f\x8b\x08\0\0\0\0\0", "cannot be read as a vessel file"),
     (json.dumps(content())[:-1] + ",}", "cannot be read as a vessel file"),
-    (json.dumps(content()) * 2, "cannot be read as a vessel file"),
     (json.dumps(content()).replace("80.0", "1" + "0" * 5000), "cannot be read as a vessel file"),
     (json.dumps(content()).replace("80.0", "1e999"), "m=inf: must be a number"),
+    (json.dumps(content()).replace("80.0", "NaN"), "m=nan: must be a number"),
     ("[" * 100_000, "cannot be read as a vessel file"),
-    (content(name="\ud800"), "must be text without control characters"),
-    (content(actuators={"lag": 1.0}), "key='actuators': must be one of format"),
 ]
-DAMAGED += [
-    (
-        content({key: value for key, value in NUMBERS.items() if key != name}),
-        f"{name}=None: must be stated, in {UNITS_BY_SETTING[name]}",
-    )
-    for name in ("length", "width", "m", "Izz", "min_thrust", "max_thrust")
-]
+# Settings of a vessel, those of its actuators with a dot, and what the refusal says.
 CHANGED = [
     ({"mass": 80.0}, "setting='mass': must be one of length"),
-    ({"name": "x"}, "setting='name': must be one of length"),
-    ({"m": "80"}, "m='80': must be a number"),
-    ({"m": None}, "m=None: must be a number"),
-    ({"m": True}, "m=True: must be a number"),
-    ({"m": []}, "m=[]: must be a number"),
-    ({"m": [80.0, "x"]}, "m=[80.0, 'x']: must be a number"),
+    ({".delay": 1.0}, "setting='actuators.delay': must be one of steering"),
+    *(({"m": value}, f"m={value!r}: must be a number") for value in ("80", None, True, [], [80.0, "x"])),
     ({"m": {"value": 80.0, "unit": "lb"}}, "m: unit='lb': must be kg"),
+    ({".lag": {"value": 1.0, "unit": "ms"}}, "actuators.lag: unit='ms': must be s"),
     ({"m": {"unit": "kg"}}, "must be an object with a value"),
     ({"m": {"value": 80.0, "note": "x"}}, "must be an object of value, unit and source"),
     ({"m": {"value": 80.0, "source": 3}}, "m: source=3: must be text"),
-    ({"m": 0.0}, "m=0.0: must be above 0"),
-    ({"m": -80.0}, "m=-80.0: must be above 0"),
+    ({"length": {"value": {"value": 2.0}}}, "must be a number, or a list of numbers"),
+    *(({name: 0.0}, f"{name}=0.0: must be above 0") for name in ("m", "Izz", "max_thrust", "max_thrust_rate")),
+    *(({name: -1.0}, f"{name}=-1.0: must be above 0") for name in ("radius", "goal_distance")),
+    *(({name: -1.0}, f"{name}=-1.0: must be at least 0") for name in ("cross_flow", "max_thrust", "power_coefficient")),
+    ({"length": [2.0, -1.0]}, "must be above 0"),
+    ({"min_thrust": 60.0}, "min_thrust=60.0: must be at most 0"),
+    ({"single_rotation": 2.0}, "single_rotation=2.0: must be at least 0 and at most 1"),
     ({"m": 1e300}, "must be from -1e+30 to 1e+30"),
-    ({"m": 1e6}, "must be smaller: for its size it would be"),
+    ({"m": 1e6, "Izz": 1e4}, "m=1000000.0: must be smaller: for its size it would be"),
     ({"length": 0.01}, "length=0.01: must be from 0.1 to 500 m"),
     ({"length": [2.0, 600.0]}, "length=600.0: must be from 0.1 to 500 m"),
-    ({"width": 0.01}, "width=0.01: must be from 0.02 to 3 lengths"),
-    ({"width": 30.0}, "width=30.0: must be from 0.02 to 3 lengths"),
-    ({"Izz": 0.0}, "Izz=0.0: must be above 0"),
-    ({"Izz": 1e-4}, "Izz=0.0001: must be such that sqrt(Izz / m)"),
-    ({"Izz": 1e5}, "Izz=100000.0: must be such that sqrt(Izz / m)"),
-    ({"min_thrust": 60.0}, "min_thrust=60.0: must be at most 0"),
-    ({"max_thrust": -1.0}, "max_thrust=-1.0: must be at least 0"),
-    ({"max_thrust": 0.0}, "max_thrust=0.0: must be above 0"),
-    ({"max_thrust": 1e7}, "not plausible"),
-    ({"max_thrust_rate": 0.0}, "max_thrust_rate=0.0: must be above 0"),
-    ({"xU": 40.0}, "xU=40.0: must be at most 0: damping opposes the motion"),
-    ({"yVV": 1.0}, "yVV=1.0: must be at most 0: damping opposes the motion"),
-    ({"nR": 30.0}, "nR=30.0: must be at most 0: damping opposes the motion"),
-    ({"nRRR": 1.0}, "nRRR=1.0: must be at most 0: damping opposes the motion"),
+    *(({"width": value}, f"width={value}: must be from 0.04 to 6 in a boat of 2 m") for value in (0.01, 30.0)),
+    *(({"Izz": value}, f"Izz={value}: must be from 0.128 to 320 in a boat of 2 m") for value in (1e-4, 1e5)),
+    ({"m": 1e-9}, "Izz=20.0: must be from 1.6e-12 to 4e-09"),
+    *(({name: 1.0}, f"{name}=1.0: must be from -inf to 0: damping") for name in ("xU", "yVV", "nRRR")),
+    *(({name: 5.5}, f"{name}=5.5: must be from -2000 to 0: water adds") for name in ("xDotU", "yDotV")),
+    *(({name: -1e9}, f"{name}=-1000000000.0: must be from -2000 to 0") for name in ("xDotU", "yDotV")),
+    *(({"nDotR": value}, "must be from -500 to 0: water adds") for value in (1.0, -1e9)),
     ({"xU": 0.0}, "xU=0.0: must be below 0, or another damping of surge"),
     ({"nR": 0.0}, "nR=0.0: must be below 0, or another damping of yaw"),
-    ({"xU": -1e-3}, "not plausible"),
-    ({"xDotU": 5.5}, "xDotU=5.5: must be at most 0"),
-    ({"xDotU": 90.0}, "xDotU=90.0: must be at most 0"),
-    ({"yDotV": 80.0}, "yDotV=80.0: must be at most 0"),
-    ({"nDotR": 20.0}, "nDotR=20.0: must be at most 0"),
     ({"yDotR": -60.0, "nDotV": -60.0}, "must be such that the mass matrix can be inverted"),
-    ({"single_rotation": 2.0}, "single_rotation=2.0: must be at least 0 and at most 1"),
-    ({"cross_flow": -1.0}, "cross_flow=-1.0: must be at least 0"),
-    ({"radius": -1.0}, "radius=-1.0: must be above 0"),
-    ({"left_thrust_change": [1.0] * 33}, "at most 32 numbers"),
-    ({"actuators": 3}, "actuators=3: must be an object with numbers such as lag"),
-    ({"actuators": {"delay": 1.0}}, "setting='actuators.delay': must be one of steering"),
-    ({"actuators": {"lag": -1.0}}, "actuators.lag=-1.0: must be at least 0"),
-    ({"actuators": {"lag": {"value": 1.0, "unit": "ms"}}}, "actuators.lag: unit='ms': must be s"),
-    ({"actuators": {"steering": "sail"}}, "actuators.steering='sail': must be one of thrusters, azimuth, rudder"),
-    ({"actuators": {"steering": 1}}, "actuators.steering=1: must be one of thrusters, azimuth, rudder"),
-    ({"actuators": {"angle_limit": 4.0}}, "actuators.angle_limit=4.0: must be above 0 and at most 3.1415"),
-    ({"actuators": {"angle_rate": 0.0}}, "actuators.angle_rate=0.0: must be above 0"),
-    ({"actuators": {"left_limit": 1.5}}, "actuators.left_limit=1.5: must be at least 0 and at most 1"),
-    ({"actuators": {"dead_band": "much"}}, "actuators.dead_band='much': must be a number"),
-    ({"length": [2.0, -1.0]}, "must be above 0"),
-    ({"length": {"value": {"value": 2.0}}}, "must be a number, or a list of numbers"),
-    ({"radius": [1.0, 1e6]}, "radius=1000000.0: must be at most 10 lengths (2 m)"),
-    ({"m": 1e-9}, "Izz=20.0: must be such that sqrt(Izz / m)"),
+    ({"radius": [1.0, 1e6]}, "radius=1000000.0: must be from 0 to 20 in a boat of 2 m"),
+    ({"cross_flow_length": 1e6}, "cross_flow_length=1000000.0: must be from 0 to 20"),
+    ({"xU": -1e-3}, "xU=-0.001: must be larger in size: the top speed of"),
     ({"max_thrust": 1e-12}, "max_thrust=1e-12: must be larger: the top speed of"),
-    ({"xU": -1e12}, "max_thrust=120.0: must be larger: the top speed of"),
-    ({"xDotU": -1e9}, "xDotU=-1000000000.0: must be at least -2000, 25 times"),
-    ({"yDotV": -1e9}, "yDotV=-1000000000.0: must be at least -2000, 25 times"),
-    ({"nDotR": -1e9}, "nDotR=-1000000000.0: must be at least -500, 25 times"),
-    ({"radius": 1e6}, "radius=1000000.0: must be at most 10 lengths (2 m)"),
-    ({"detect_radius": 0.0}, "detect_radius=0.0: must be above 0"),
-    ({"goal_distance": -3.0}, "goal_distance=-3.0: must be above 0"),
-    ({"cross_flow_length": 1e6}, "cross_flow_length=1000000.0: must be at most 10 lengths (2 m)"),
-    ({"power_coefficient": -1.0}, "power_coefficient=-1.0: must be at least 0"),
+    ({"left_thrust_change": [1.0] * 33}, "at most 32 numbers"),
     ({"right_thrust_change": ["x"]}, "right_thrust_change=['x']: must be a number"),
-    ({"actuators": {"lag": 1e9}}, "actuators.lag=1000000000.0: must be at most 60 s"),
-    ({"actuators": {"lag": [0.1, 1e9]}}, "actuators.lag=1000000000.0: must be at most 60 s"),
-    ({"actuators": {"speed_exponent": 0.0}}, "actuators.speed_exponent=0.0: must be above 0"),
-    ({"actuators": {"speed_exponent": 1e9}}, "actuators.speed_exponent=1000000000.0: must be from 0.1 to 10"),
-    ({"actuators": {"dead_band": 1.0}}, "actuators.dead_band=1.0: must be below 1"),
-    ({"actuators": {"dead_band": -0.1}}, "actuators.dead_band=-0.1: must be at least 0"),
-    ({"actuators": {"left_limit": 0.0, "right_limit": 0.0}}, "actuators.left_limit=0.0: must be above 0 on one side"),
-    ({"actuators": {"left_strength": 0.0, "right_strength": 0.0}}, "left_strength=0.0: must be above 0 on one side"),
-    ({"actuators": {"left_strength": 0.0, "steering": "azimuth"}}, "left_strength=0.0: must be above 0 on one side"),
-    ({"actuators": {"spacing": 1e6}}, "actuators.spacing=1000000.0: must be at most 3 lengths (2 m) in size"),
-    ({"actuators": {"position": -1e6}}, "actuators.position=-1000000.0: must be at most 3 lengths (2 m) in size"),
-    ({"actuators": {"propeller_diameter": -1.0}}, "actuators.propeller_diameter=-1.0: must be at least 0"),
-    ({"actuators": {"steering": []}}, "actuators.steering=[]: must be a kind of steering"),
-    ({"actuators": {"steering": ["azimuth", "sail"]}}, "must be one of thrusters, azimuth, rudder"),
-    ({"actuators": {"steering": "rudder"}}, "actuators.rudder_lift=0.0: must be above 0 for a boat with a rudder"),
+    ({"actuators": 3}, "actuators=3: must be an object with numbers such as lag"),
+    *(({".steering": kind}, "must be one of thrusters, azimuth, rudder") for kind in ("sail", 1, ["azimuth", "sail"])),
+    ({".steering": []}, "actuators.steering=[]: must be a kind of steering"),
+    ({".steering": "rudder"}, "actuators.rudder_lift=0.0: must be above 0 for a boat with a rudder"),
+    ({".lag": -1.0}, "actuators.lag=-1.0: must be at least 0"),
+    ({".lag": [0.1, 1e9]}, "actuators.lag=1000000000.0: must be from 0 to 60 s"),
+    ({".speed_exponent": 1e9}, "actuators.speed_exponent=1000000000.0: must be from 0.1 to 10"),
+    ({".dead_band": 1.0}, "actuators.dead_band=1.0: must be from 0 to 0.99: the propellers"),
+    ({".angle_limit": 4.0}, "actuators.angle_limit=4.0: must be above 0 and at most 3.1415"),
+    ({".left_limit": 1.5}, "actuators.left_limit=1.5: must be at least 0 and at most 1"),
+    ({".left_limit": 0.0, ".right_limit": 0.0}, "actuators.left_limit=0.0: must be above 0 on one side"),
+    ({".left_strength": 0.0, ".steering": "azimuth"}, "left_strength=0.0: must be above 0 on one side"),
+    *(({f".{name}": 1e6}, f"{name}=1000000.0: must be from -6 to 6") for name in ("spacing", "position")),
 ]
 
 
@@ -341,14 +290,15 @@ def test_damaged_files_are_refused_in_one_sentence(tmp_path, stated, sentence):
     refused(written(tmp_path, stated), sentence)
 
 
-@pytest.mark.parametrize(("changes", "sentence"), CHANGED, ids=range(len(CHANGED)))
-def test_absurd_vessels_are_refused_in_one_sentence(tmp_path, changes, sentence):
-    refused(written(tmp_path, content({**NUMBERS, **changes})), sentence)
-
-
-@pytest.mark.parametrize("number", [NAN, INF])
-def test_numbers_must_be_finite(tmp_path, number):
-    refused(written(tmp_path, content({**NUMBERS, "yR": number})), "must be a number")
+def test_absurd_vessels_are_refused_in_one_sentence(tmp_path):
+    for changes, sentence in CHANGED:
+        own = {name: value for name, value in changes.items() if name[0] != "."}
+        actuators = {name[1:]: value for name, value in changes.items() if name[0] == "."}
+        numbers = NUMBERS | ({"actuators": actuators} if actuators else {}) | own
+        refused(written(tmp_path, content(numbers)), sentence)
+    for name in ("length", "width", "m", "Izz", "min_thrust", "max_thrust"):
+        fewer = {key: value for key, value in NUMBERS.items() if key != name}
+        refused(written(tmp_path, content(fewer)), f"{name}=None: must be stated, in {UNITS_BY_SETTING[name]}")
 
 
 @pytest.mark.parametrize("name", ["ottr", "", "nowhere.json", ".", "a\0b"])

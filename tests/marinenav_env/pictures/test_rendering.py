@@ -126,6 +126,11 @@ def test_a_window_that_never_waits_leaves_pictures_out(clock):
     assert not window.due()
     clock.now += 0.06
     assert window.due()
+    clock.now += 1.0  # what drawing takes; three times as much is left for training
+    window.show(np.zeros((4, 4, 3), np.uint8))
+    for later, due in ((2.9, False), (0.2, True)):
+        clock.now += later
+        assert window.due() == due
     pyplot.close("all")
     assert not window.due(), "the user has closed it"
 
@@ -145,17 +150,6 @@ def test_the_border_is_of_the_map_of_the_level_or_the_file(monkeypatch, scenario
     env.render()
     border = maps[0].patches[0]  # x points up, as north does
     assert (border.get_width(), border.get_height()) == size
-
-
-def test_a_window_that_never_waits_leaves_time_for_training(clock):
-    window = Window(fps=None)
-    assert window.due()
-    clock.now += 1.0  # what drawing takes
-    window.show(np.zeros((4, 4, 3), np.uint8))
-    clock.now += 2.9
-    assert not window.due()
-    clock.now += 0.2
-    assert window.due()
 
 
 @pytest.mark.parametrize(

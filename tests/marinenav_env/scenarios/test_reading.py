@@ -368,104 +368,54 @@ def test_the_package_holds_both_sets_with_their_licences():
 # What is refused --------------------------------------------------------------------------------
 
 
-def put(content, value, *keys):
-    """Return a copy of parsed JSON with a value at the end of some keys; without it if the value is ``del``."""
-    changed = copy.deepcopy(content)
-    place = changed
-    for key in keys[:-1]:
-        place = place[key]
-    if value == "del":
-        del place[keys[-1]]
-    else:
-        place[keys[-1]] = value
-    return changed
-
-
-TARGET, FIRST = ("targetShips", 0), ("targetShips", 0, "waypoints", 0)
-OWN, ENCOUNTER = ("ownShip", "initial"), ("encounters", 0)
 COLAV = {"ship_list": [{"csog_state": [0.0, 0.0, 5.0, 0.0]}, {"csog_state": [900.0, 0.0, 5.0, 180.0]}]}
-STATE = ("ship_list", 0, "csog_state")
+LEAST = "must be a list of 1 to 1000 elements"
+# A file, a key of it, its value there (MISSING: none), and what the refusal says.
+MISSING = object()
+JSON_BAD = [
+    (GENERATED, "ownShip", [], "ownShip=[]: must be an object"),
+    (GENERATED, "ownShip", None, "the key 'ownShip' is missing"),
+    (GENERATED, "targetShips", MISSING, "the key 'encounters' is missing"),
+    (GENERATED, "targetShips", [], f"targetShips=[]: {LEAST}"),
+    (GENERATED, "targetShips", [0] * 1001, LEAST),
+    (GENERATED, "targetShips.0.waypoints", MISSING, "the key 'position' is missing"),
+    (GENERATED, "targetShips.0.waypoints", "x", "waypoints='x': must be a list"),
+    (GENERATED, "targetShips.0.waypoints.0.position", MISSING, "the key 'lon' is missing"),
+    (GENERATED, "targetShips.0.waypoints.0.position.lat", MISSING, "the key 'lat' is missing"),
+    (GENERATED, "targetShips.0.waypoints.0.position.lat", "58", "lat='58': must be a number from -89 to 89"),
+    (GENERATED, "targetShips.0.waypoints.0.position.lat", math.nan, "lat=nan: must be a number"),
+    (GENERATED, "targetShips.0.waypoints.0.position.lat", 90.0, "lat=90.0: must be a number from -89 to 89"),
+    (GENERATED, "targetShips.0.waypoints.0.position.lat", -40.0, "must be within 1,000 km of the own ship"),
+    (GENERATED, "targetShips.0.waypoints.0.position.lon", 400, "lon=400: must be a number from -180 to 360"),
+    (GENERATED, "targetShips.0.waypoints.0.position.lon", 10**400, "must be a number from -180 to 360"),
+    (GENERATED, "targetShips.0.waypoints.0.leg", MISSING, "the key 'sog' is missing"),
+    (GENERATED, "targetShips.0.waypoints.0.leg.sog", -1, "sog=-1: must be a number from 0 to 100"),
+    (GENERATED, "targetShips.1", GENERATED["targetShips"][0], "two ships start at the same place"),
+    (GENERATED, "title", 7, "title=7: must be text of one line"),
+    (INPUT, "encounters.0.desiredEncounterType", "ramming", "must be one of head-on, crossing-"),
+    (INPUT, "encounters.0.beta", [1.0, 2.0], "beta must be one number, as trafficgen draws it"),
+    (INPUT, "encounters.0.vectorTime", 0, "vectorTime=0: must be a number from 0.01"),
+    (INPUT, "encounters.0.relativeSpeed", 0.01, "no ship on this bearing meets the own one"),
+    (COLAV, "ship_list", [], f"ship_list=[]: {LEAST}"),
+    (COLAV, "ship_list.0", {"id": 3}, "the key 'csog_state' is missing, or waypoints with"),
+    (COLAV, "ship_list.0.csog_state", [0.0, 0.0, 5.0], "must be a list of 4 elements"),
+    (COLAV, "ship_list.0.csog_state.0", 1e9, "must be a number from -1e"),
+    (COLAV, "ship_list.0.csog_state.2", "x", "csog_state[2]='x': must be a number from 0 to 100"),
+    (COLAV, "ship_list.0.waypoints", [[0.0, 1.0], [0.0]], "must be two lists of the same length"),
+    (COLAV, "ship_list.0", {"csog_state": [0.0] * 4, "speed_plan": [-1.0]}, "must be a number from 0 to 100"),
+    ([GENERATED], "", None, "[0]: the key 'env' is missing"),
+]
 BOMB = "<!DOCTYPE x [<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>]><commonOcean>&b;</commonOcean>"
 FOREIGN = "<!DOCTYPE x [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><commonOcean timeStepSize='1'>&a;</commonOcean>"
-JSON_BAD = {
-    "own ship is a list": (put(GENERATED, [], "ownShip"), r"ownShip=\[\]: must be an object"),
-    "own ship is text": (put(GENERATED, "x", "ownShip"), "ownShip='x': must be an object"),
-    "no own ship but a key": (put(GENERATED, None, "ownShip"), "the key 'ownShip' is missing"),
-    "no targets": (put(GENERATED, "del", "targetShips"), "the key 'encounters' is missing"),
-    "empty targets": (put(GENERATED, [], "targetShips"), r"targetShips=\[\]: must be a list of 1 to 1000 elements"),
-    "targets are an object": (put(GENERATED, {}, "targetShips"), "must be a list of 1 to 1000 elements"),
-    "too many targets": (put(GENERATED, [0] * 1001, "targetShips"), "must be a list of 1 to 1000 elements"),
-    "a target is a number": (put(GENERATED, 3, *TARGET), r"targetShips\[0\]=3: must be an object"),
-    "no waypoints": (put(GENERATED, "del", *TARGET, "waypoints"), "the key 'position' is missing"),
-    "waypoints are text": (put(GENERATED, "x", *TARGET, "waypoints"), "waypoints='x': must be a list"),
-    "no position": (put(GENERATED, "del", *FIRST, "position"), "the key 'lon' is missing"),
-    "no latitude": (put(GENERATED, "del", *FIRST, "position", "lat"), "the key 'lat' is missing"),
-    "a latitude is text": (
-        put(GENERATED, "58", *FIRST, "position", "lat"),
-        "lat='58': must be a number from -89 to 89",
-    ),
-    "a latitude is NaN": (put(GENERATED, math.nan, *FIRST, "position", "lat"), "lat=nan: must be a number"),
-    "a latitude is true": (put(GENERATED, True, *FIRST, "position", "lat"), "lat=True: must be a number"),
-    "a pole": (put(GENERATED, 90.0, *FIRST, "position", "lat"), r"lat=90\.0: must be a number from -89 to 89"),
-    "a longitude of 400": (
-        put(GENERATED, 400, *FIRST, "position", "lon"),
-        "lon=400: must be a number from -180 to 360",
-    ),
-    "a huge number": (put(GENERATED, 10**400, *FIRST, "position", "lon"), "must be a number from -180 to 360"),
-    "far away": (put(GENERATED, -40.0, *FIRST, "position", "lat"), "must be within 1,000 km of the own ship"),
-    "no speed": (put(GENERATED, "del", *FIRST, "leg"), "the key 'sog' is missing"),
-    "a speed below 0": (put(GENERATED, -1, *FIRST, "leg", "sog"), "sog=-1: must be a number from 0 to 100"),
-    "an infinite speed": (put(GENERATED, math.inf, *FIRST, "leg", "sog"), "sog=inf: must be a number"),
-    "a list as speed": (put(GENERATED, [1], *FIRST, "leg", "sog"), r"sog=\[1\]: must be a number"),
-    "no course": (
-        put(put(GENERATED, "del", *TARGET, "initial", "heading"), "del", *TARGET, "waypoints", 1),
-        "the course is missing, and there is no waypoint ahead",
-    ),
-    "a title that is a number": (put(GENERATED, 7, "title"), "title=7: must be text of one line"),
-    "two at one place": (
-        put(GENERATED, GENERATED["targetShips"][0], "targetShips", 1),
-        "two ships start at the same place",
-    ),
-    "an unknown kind": (put(INPUT, "ramming", *ENCOUNTER, "desiredEncounterType"), "must be one of head-on, crossing-"),
-    "no kind": (put(INPUT, "del", *ENCOUNTER, "desiredEncounterType"), "the key 'desiredEncounterType' is missing"),
-    "a drawn bearing": (put(INPUT, [1.0, 2.0], *ENCOUNTER, "beta"), "beta must be one number, as trafficgen draws it"),
-    "no relative speed": (put(INPUT, "del", *ENCOUNTER, "relativeSpeed"), "relativeSpeed must be one number"),
-    "a vector time of 0": (put(INPUT, 0, *ENCOUNTER, "vectorTime"), "vectorTime=0: must be a number from 0.01"),
-    "nobody meets": (
-        put(put(INPUT, 90.0, *ENCOUNTER, "beta"), 0.1, *ENCOUNTER, "relativeSpeed"),
-        "no ship on this bearing meets the own one",
-    ),
-    "encounters are text": (put(INPUT, "x", "encounters"), "encounters='x': must be a list of 1 to 1000"),
-    "an own ship without course": (
-        put(put(INPUT, "del", *OWN, "cog"), "del", *OWN, "heading"),
-        "the course is missing",
-    ),
-    "no ships": (put(COLAV, [], "ship_list"), r"ship_list=\[\]: must be a list of 1 to 1000"),
-    "ships are null": (put(COLAV, None, "ship_list"), "the key 'ship_list' is missing"),
-    "a ship is a list": (put(COLAV, [], "ship_list", 0), r"ship_list\[0\]=\[\]: must be an object"),
-    "a state of three": (put(COLAV, [0.0, 0.0, 5.0], *STATE), "must be a list of 4 elements"),
-    "a state with text": (put(COLAV, "x", *STATE, 2), r"csog_state\[2\]='x': must be a number from 0 to 100"),
-    "a drawn ship": (put(COLAV, {"id": 3}, "ship_list", 0), "the key 'csog_state' is missing, or waypoints with"),
-    "a place of 1e9": (put(COLAV, 1e9, *STATE, 0), "must be a number from -1e"),
-    "uneven waypoints": (
-        put(COLAV, [[0.0, 1.0], [0.0]], "ship_list", 0, "waypoints"),
-        "must be two lists of the same length",
-    ),
-    "a list of situations": ([GENERATED], r"\[0\]: the key 'env' is missing"),
-    "something else": ({"name": "package"}, r"\[0\]: the key 'env' is missing"),
-}
 TEXT_BAD = {
     "empty.json": ("", "cannot be read as a scenario file"),
     "empty.yaml": ("", "must be an object"),
-    "list.yaml": ("- 1\n- 2\n", "must be an object"),
     "other.yml": ("name: x\n", "the key 'ship_list' is missing"),
     "tag.yaml": ("ship_list: !!python/object/apply:os.system ['true']\n", "cannot be read as YAML"),
     "alias.yaml": ("a: &a [1, 2]\nship_list: [*a, *a]\n", "anchors and aliases are not read"),
-    "open.yaml": ("ship_list: [1, 2\n", "cannot be read as YAML"),
     "deep.yaml": ("ship_list: " + "[" * 1500 + "]" * 1500, "cannot be read as YAML"),
     "long.yaml": ("# " + "x" * 2**20 + "\nship_list: []\n", "more than 1,048,576 characters"),
     "date.yaml": ("ship_list: 2026-01-01\n", "must be a list"),
-    "nan.yaml": ("ship_list:\n  - csog_state: [.nan, 0, 1, 0]\n", "must be a number"),
     "bomb.xml": (BOMB, "document types are not read"),
     "foreign.xml": (FOREIGN, "document types are not read"),
     "open.xml": ("<commonOcean>", "cannot be read as XML"),
@@ -484,13 +434,10 @@ TEXT_BAD = {
     "no_state.xml": (re.sub("(?s)(<planning[^>]*>).*?<goalS", r"\1<goalS", XML), "<initialState> is missing"),
     "no_x.xml": (XML.replace("<x>0.0</x>", "", 1), "<x> is missing"),
     "text.xml": (XML.replace("<x>400.0</x>", "<x>far</x>"), "x='far': must be a number from -1e+08"),
-    "nan.xml": (XML.replace("<x>400.0</x>", "<x>nan</x>"), "x=nan: must be a number from -1e+08"),
-    "huge.xml": (XML.replace("<x>400.0</x>", "<x>1e300</x>"), "must be a number from -1e+08 to 1e+08"),
     "digits.xml": (XML.replace("<x>400.0</x>", "<x>4_0</x>"), "x='4_0': must be a number"),
     "radius.xml": (XML.replace("<radius>50.0<", "<radius>-1<"), "radius=-1.0: must be a number from 0"),
     "astern.xml": (XML.replace("<exact>5.5<", "<exact>-5.5<"), "velocity.exact=-5.5: must be a number from 0 to 100"),
     "time.xml": (XML.replace("<exact>2<", "<exact>1<"), "must be increasing counts"),
-    "half.xml": (XML.replace("<exact>2<", "<exact>1.5<"), "must be increasing counts"),
     "twice.xml": (XML.replace("<x>1000.0</x><y>-1000.0</y>", "<x>0</x><y>0</y>"), "two ships start at the same place"),
     "interval.xml": (XML.replace("<intervalEnd>1.0</intervalEnd>", ""), "<intervalEnd> is missing"),
 }
@@ -505,10 +452,28 @@ def refusal(path):
     return message
 
 
-@pytest.mark.parametrize("name", JSON_BAD)
-def test_damaged_json_is_refused(name, tmp_path):
-    content, message = JSON_BAD[name]
-    assert re.search(message, refusal(written(tmp_path, "bad.json", content)))
+@pytest.mark.parametrize(("content", "keys", "value", "sentence"), JSON_BAD, ids=range(len(JSON_BAD)))
+def test_damaged_json_is_refused(content, keys, value, sentence, tmp_path):
+    changed = place = copy.deepcopy(content)
+    *sections, last = [int(key) if key.isdigit() else key for key in keys.split(".")]
+    for key in sections:
+        place = place[key]
+    if value is MISSING:
+        del place[last]
+    elif keys:
+        place[last] = value
+    assert sentence in refusal(written(tmp_path, "bad.json", changed))
+
+
+def test_a_course_must_follow_from_something(tmp_path):
+    still, unknown = copy.deepcopy(GENERATED), copy.deepcopy(INPUT)
+    del still["targetShips"][0]["initial"]["heading"], still["targetShips"][0]["waypoints"][1]
+    for key in ("cog", "heading"):
+        unknown["ownShip"]["initial"].pop(key, None)
+    for content in (still, unknown):
+        assert "the course is missing, and there is no waypoint ahead" in refusal(
+            written(tmp_path, "bad.json", content)
+        )
 
 
 @pytest.mark.parametrize("name", TEXT_BAD)

@@ -216,11 +216,6 @@ def test_unknown_keys_are_named_and_left_out() -> None:
     assert got == expected * 2
 
 
-def test_known_keys_raise_no_warning(recwarn: pytest.WarningsRecorder) -> None:
-    read_scenarios(RECORDED)
-    assert len(recwarn) == 0
-
-
 def test_one_episode_may_stand_alone(tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     for content in (recorded_entry(), {"key": "x", "config": recorded_entry()}):
@@ -284,22 +279,3 @@ def test_vessels_that_keep_on_are_written_too() -> None:
     drawn = sampler.sample(torch.zeros(2).long(), torch.Generator().manual_seed(0))
     (first, _) = episodes_from_scenarios(drawn, WorldConfig())
     assert first.behaviour == ["", "keep", "keep"] and first.onset == [0.0] * 3
-
-
-@pytest.mark.parametrize(
-    ("changes", "refused"),
-    [
-        ({"behaviour": ["stop"], "onset": [1.0]}, "robots.behaviour=.*: must be a list of 2 names, each empty or one"),
-        ({"behaviour": ["", "sink"], "onset": [0.0, 1.0]}, "robots.behaviour=.*: must be a list of 2 names"),
-        ({"behaviour": ["", 3], "onset": [0.0, 1.0]}, "robots.behaviour=.*: must be a list of 2 names"),
-        ({"behaviour": ["stop", "keep"], "onset": [0.0, 1.0]}, "must be empty for at least one robot"),
-        ({"behaviour": ["", "stop"]}, "robots.onset=.*: must be a list of 2 finite numbers"),
-        ({"onset": [1.0, 2.0]}, "robots.onset=.*: must be a list of 0 finite numbers"),
-    ],
-)
-def test_behaviours_that_are_refused(tmp_path: Path, changes: Entry, refused: str) -> None:
-    write_scenarios(tmp_path / "one.json", [simple_episode([(0.0, 0.0, 0.0), (9.0, 0.0, 0.0)], [(30.0, 0.0)] * 2)])
-    content = json.loads((tmp_path / "one.json").read_text())
-    content[0]["robots"] |= changes
-    with pytest.raises(ConfigError, match=refused):
-        parse_scenarios(content)

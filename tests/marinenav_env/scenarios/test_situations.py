@@ -31,70 +31,61 @@ def ships_of(episode):
     return situation_from_episode(episode).ships
 
 
-@pytest.mark.parametrize("situation", ALL, ids=lambda situation: situation.name)
-def test_bearings_courses_and_ratios_of_speeds_and_times_are_kept(situation):
-    episode = scaled_episode(situation, WORLD)
-    lengths, speeds = similarity_factors(situation, WORLD)
-    scaled = ships_of(episode)
-    for a, b in combinations(range(len(scaled)), 2):
-        (x, y), (u, v) = (
-            [end - start for start, end in zip(some[a].position, some[b].position, strict=True)]
-            for some in (situation.ships, scaled)
-        )
-        assert (u, v) == pytest.approx((lengths * x, lengths * y))
-    for ship, other in zip(scaled, situation.ships, strict=True):
-        assert ship.course == other.course
-        assert ship.speed == pytest.approx(speeds * other.speed)
-    for ship, other in zip(scaled[1:], situation.ships[1:], strict=True):
-        before = time_to_closest_approach(situation.ships[0], other)
-        assert time_to_closest_approach(scaled[0], ship) == pytest.approx(lengths / speeds * before)
+def test_scaling_keeps_bearings_courses_and_ratios_and_its_limits():
+    for situation in ALL:
+        episode = scaled_episode(situation, WORLD)
+        lengths, speeds = similarity_factors(situation, WORLD)
+        own, *others = scaled = ships_of(episode)
+        for a, b in combinations(range(len(scaled)), 2):
+            (x, y), (u, v) = (
+                [end - start for start, end in zip(some[a].position, some[b].position, strict=True)]
+                for some in (situation.ships, scaled)
+            )
+            assert (u, v) == pytest.approx((lengths * x, lengths * y))
+        for ship, other in zip(scaled, situation.ships, strict=True):
+            assert (ship.course, ship.speed) == (other.course, pytest.approx(speeds * other.speed))
+        times = [time_to_closest_approach(own, other) for other in others]
+        before = [time_to_closest_approach(situation.ships[0], other) for other in situation.ships[1:]]
+        assert times == pytest.approx([lengths / speeds * time for time in before])
+        near = min(math.dist(own.position, other.position) for other in others)
+        least = min(math.dist(a.position, b.position) for a, b in combinations(scaled, 2))
+        assert min(times) >= 12.0 and least >= 9.99
+        assert (2.0 * min(times)) % 1.0 == pytest.approx(0.5)  # between two control steps
+        # Either all are far enough, or the last meeting is as late as it may be, or two would be too close.
+        assert near >= 24.99 or max(times) >= 29.9 or least < 10.8
+        fastest = max(ship.speed for ship in others)
+        assert own.speed <= 2.0 + 1e-9 and fastest <= 0.9 * top_speed(WORLD.vessel) + 1e-9
+        assert own.speed == pytest.approx(2.0) or fastest == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize("situation", ALL, ids=lambda situation: situation.name)
-def test_limits_of_the_scaling(situation):
-    episode = scaled_episode(situation, WORLD)
-    own, *others = ships_of(episode)
-    times = [time_to_closest_approach(own, other) for other in others]
-    near = min(math.dist(own.position, other.position) for other in others)
-    least = min(math.dist(a, b) for a, b in combinations([ship.position for ship in (own, *others)], 2))
-    assert min(times) >= 12.0 and least >= 9.99
-    assert (2.0 * min(times)) % 1.0 == pytest.approx(0.5)  # between two control steps
-    # Either all are far enough, or the last meeting is as late as it may be, or two would be too close.
-    assert near >= 24.99 or max(times) >= 29.9 or least < 10.8
-    assert own.speed <= 2.0 + 1e-9 and max(ship.speed for ship in others) <= 0.9 * top_speed(WORLD.vessel) + 1e-9
-    assert own.speed == pytest.approx(2.0) or max(ship.speed for ship in others) == pytest.approx(3.0)
+def test_goals_are_behind_the_meeting_and_everything_is_on_the_map():
+    for situation in ALL:
+        episode = scaled_episode(situation, WORLD)
+        own, *others = ships_of(episode)
+        times = [time_to_closest_approach(own, other) for other in others]
+        sides = (episode.world.scenario.width, episode.world.scenario.height)
+        for ship, time in zip((own, *others), [max(times), *times], strict=True):
+            way = [end - start for start, end in zip(ship.position, ship.goal, strict=True)]
+            assert math.hypot(*way) == pytest.approx(ship.speed * time + 20.0)
+            turn = math.remainder(math.atan2(way[1], way[0]) - ship.course, 2.0 * math.pi)
+            assert turn == pytest.approx(0.0, abs=1e-9)
+            for point in (ship.position, ship.goal):
+                assert all(10.0 - 1e-9 <= at <= side - 10.0 + 1e-9 for at, side in zip(point, sides, strict=True))
 
 
-@pytest.mark.parametrize("situation", ALL, ids=lambda situation: situation.name)
-def test_goals_are_behind_the_meeting_and_everything_is_on_the_map(situation):
-    episode = scaled_episode(situation, WORLD)
-    own, *others = ships_of(episode)
-    times = [time_to_closest_approach(own, other) for other in others]
-    for ship, time in zip((own, *others), [max(times), *times], strict=True):
-        way = [end - start for start, end in zip(ship.position, ship.goal, strict=True)]
-        assert math.hypot(*way) == pytest.approx(ship.speed * time + 20.0)
-        assert math.remainder(math.atan2(way[1], way[0]) - ship.course, 2.0 * math.pi) == pytest.approx(0.0, abs=1e-9)
-        for point in (ship.position, ship.goal):
-            assert min(point) >= 10.0 - 1e-9
-            assert point[0] <= episode.world.scenario.width - 10.0 + 1e-9
-            assert point[1] <= episode.world.scenario.height - 10.0 + 1e-9
-
-
-@pytest.mark.parametrize("situation", ALL, ids=lambda situation: situation.name)
-def test_thrust_keeps_the_speed_and_slow_vessels_have_weak_thrusters(situation):
-    episode = scaled_episode(situation, WORLD)
-    limits = episode.world.vessel.max_thrust
-    limits = limits if isinstance(limits, tuple) else (limits,) * len(episode.start)
-    own_speed = math.hypot(*episode.velocity[0][:2])
-    for velocity, (left, right), limit in zip(episode.velocity, episode.thrust, limits, strict=True):
-        speed = math.hypot(*velocity[:2])
-        assert left == right == pytest.approx(50.0 * speed + 75.0 * speed**2)
-        assert left <= limit <= 1000.0
-        if speed < 0.98 * own_speed:
-            weak = replace(WORLD.vessel, max_thrust=limit)
-            assert top_speed(weak) == pytest.approx(1.25 * speed)
-        else:
-            assert limit == 1000.0
+def test_thrust_keeps_the_speed_and_slow_vessels_have_weak_thrusters():
+    for situation in ALL:
+        episode = scaled_episode(situation, WORLD)
+        limits = episode.world.vessel.max_thrust
+        limits = limits if isinstance(limits, tuple) else (limits,) * len(episode.start)
+        speeds = [math.hypot(*velocity[:2]) for velocity in episode.velocity]
+        for speed, (left, right), limit in zip(speeds, episode.thrust, limits, strict=True):
+            assert left == right == pytest.approx(50.0 * speed + 75.0 * speed**2)
+            assert left <= limit <= 1000.0
+            if speed < 0.98 * speeds[0]:
+                assert top_speed(replace(WORLD.vessel, max_thrust=limit)) == pytest.approx(1.25 * speed)
+            else:
+                assert limit == 1000.0
 
 
 def test_slow_vessels_with_weak_thrusters_reach_their_speed_and_the_reserve():

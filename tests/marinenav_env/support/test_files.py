@@ -72,7 +72,7 @@ def test_inputs_are_not_written_over_by_any_name(tmp_path: Path) -> None:
 
 def test_outputs_are_checked_before_they_are_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for name, reason in (("none/a", "there is no folder"), ("file/a", "is not a folder")):
+    for name, reason in (("none/a", "No such file"), ("file/a", "Not a directory")):
         with pytest.raises(ConfigError, match=rf"{name}: cannot be written \(.*{reason}"):
             files.require_writable_outputs(tmp_path / name)
     with pytest.raises(ConfigError, match="must be given for one file only"):
@@ -81,7 +81,7 @@ def test_outputs_are_checked_before_they_are_written(tmp_path: Path) -> None:
         files.require_writable_outputs(Path())
     files.require_writable_outputs(tmp_path / "a", tmp_path / "file")
     files.require_writable_folder(tmp_path / "a" / "b")
-    with pytest.raises(ConfigError, match=r"file/a: the folder cannot be made.*file is not a f"):
+    with pytest.raises(ConfigError, match=r"file/a: the folder cannot be made.*Not a directory"):
         files.require_writable_folder(tmp_path / "file" / "a")
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 

@@ -60,20 +60,15 @@ class Settings(Generic[Inner]):
     [
         ("count", 3.0, 3),
         ("count", 1e6, 1_000_000),
-        ("count", np.int64(3), 3),
         ("positive", 2, 2.0),
         ("positive", np.float32(0.5), 0.5),
         ("fraction", 0, 0.0),
-        ("share", 1, 1.0),
         ("flag", True, True),
         ("name", "--help", "--help"),
         ("choice", "b", "b"),
         ("maybe", None, None),
-        ("maybe", 2, 2.0),
-        ("counts", [], ()),
         ("counts", [1, 2.0], (1, 2)),
         ("counts", 3, (3,)),
-        ("pair", [0, 0], (0.0, 0.0)),
         ("each", 2, 2.0),
         ("each", [2], (2.0,)),
         ("rows", [[1, 2], (3, 4)], ((1, 2), (3, 4))),
@@ -92,36 +87,24 @@ def test_values_become_what_is_declared(name: str, given: Any, expected: Any) ->
     [
         ("count", 0, "at least 1"),
         ("count", 1.5, "a whole number"),
-        ("count", True, "a whole number"),
         ("count", "1", "a whole number"),
-        ("count", None, "a whole number"),
         ("count", math.nan, "finite"),
         ("count", 10**400, "finite"),
         ("positive", 0.0, "above 0"),
-        ("positive", math.inf, "finite"),
-        ("positive", [1.0], "a number"),
         ("positive", 1j, "a number"),
         ("fraction", 1.5, "at least 0 and at most 1"),
         ("share", 0, "above 0 and at most 1"),
-        ("free", math.nan, "finite"),
         ("flag", 1, "true or false"),
-        ("flag", "true", "true or false"),
         ("name", 5, "text"),
-        ("name", None, "text"),
         ("choice", "c", "one of a, b"),
-        ("choice", ["a"], "one of a, b"),
         ("choice", np.zeros(2), "one of a, b"),
         ("maybe", "x", "a number or null"),
         ("counts", [10], "at most 9"),
         ("counts", [[1]], "a list of whole numbers"),
-        ("counts", {1: 2}, "a list of whole numbers"),
         ("pair", (1.0, 0.0), "a range, low <= high and at least 0"),
-        ("pair", (-1.0, 0.0), "a range, low <= high and at least 0"),
-        ("pair", (1.0,), "a list of 2 numbers"),
         ("pair", 1.0, "a list of 2 numbers"),
         ("pair", (0.0, math.inf), "finite"),
         ("each", (), "one or more numbers"),
-        ("each", (1.0, 0.0), "above 0"),
         ("each", "--help", "a number or a list of numbers"),
         ("rows", [[1, 2, 3]], "a list of values"),
     ],
@@ -201,15 +184,11 @@ def _deep(depth: int) -> list[Any]:
     return value
 
 
-@pytest.mark.parametrize(("length", "shown"), [(118, 120), (119, 119)])
-def test_values_of_up_to_120_characters_are_shown_whole(length: int, shown: int) -> None:
-    """With the quotes around a text."""
-    text = brief("x" * (length - 1) + "y")
-    assert len(text) == shown and ("..." in text) == (length > 118)
-    assert text.startswith("'xx") and text.endswith("xy'")
-
-
-def test_messages_of_up_to_380_characters_are_shown_whole() -> None:
+def test_long_values_and_messages_lose_their_middle() -> None:
+    for length, shown in ((118, 120), (119, 119)):  # with the quotes around a text
+        text = brief("x" * (length - 1) + "y")
+        assert len(text) == shown and ("..." in text) == (length > 118)
+        assert text.startswith("'xx") and text.endswith("xy'")
     assert str(ConfigError("x" * 380)) == "x" * 380
     assert str(ConfigError("x" * 381)) == "x" * 188 + "..." + "x" * 188
     assert str(ConfigError("a\r\n\tb\x7fc")) == "a b c"
