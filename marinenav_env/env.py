@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from copy import deepcopy
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,59 +13,39 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.pictures.rendering import DEFAULT_FPS, RENDER_MODES, Renderer
+from marinenav_env.pictures.rendering import DEFAULT_FPS, Renderer, make_renderer
 from marinenav_env.runtime.execution import EAGER_EXECUTION
 from marinenav_env.runtime.loop import copy_tensors
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.parameters import build_parameters
-from marinenav_env.scenarios.reading import read_scenarios
-from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments, select_entries
-from marinenav_env.scenarios.scenario_file import Episode, config_for_batch, stack_episodes, with_weather
-from marinenav_env.scenarios.varying import ParameterSampler
+from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flatten_observation
-from marinenav_env.sensing.perception import with_thrust_limits
 from marinenav_env.specs import GROUP, make_specs
-from marinenav_env.state import Outcome, Parameters, ResetState, Scenario, State, WorldState
+from marinenav_env.state import Outcome, Parameters, Scenario, State, WorldState
 from marinenav_env.stepping.actions import ActionChecks
-from marinenav_env.stepping.behaviours import require_thrusters
-from marinenav_env.stepping.reset_pool import (
-    Curriculum,
-    FixedPool,
-    ResetPool,
-    SampledPool,
-    Sampler,
-    as_scenarios,
-    first_entry_number,
-    make_sampler,
-    require_robots,
-)
+from marinenav_env.stepping.episode_source import EpisodeSource, Scenarios, as_scenarios, convert_user_errors
+from marinenav_env.stepping.reset_pool import Curriculum, ResetPool
 from marinenav_env.stepping.tensordicts import add_missing_entries, make_tensordict
 from marinenav_env.stepping.world import World
-from marinenav_env.support import plugins
 from marinenav_env.support.seeds import as_seed
-from marinenav_env.support.tensors import restore_tensors
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 
-Scenarios = Curriculum | str | Path | Sequence[Episode] | Scenario | Sampler | None
-"""Types of the argument ``scenarios`` of MarineNavEnv."""
 
-
-def _require_scenarios(scenarios: Any) -> None:
-    """Raise an error for a value that is not a source of scenarios for MarineNavEnv.
-
-    Raises:
-        ConfigError: when it is of another type, or empty.
-    """
-    if not isinstance(scenarios, Curriculum | Scenario):
-        are_episodes = isinstance(scenarios, Sequence) and len(scenarios) > 0
-        are_episodes = are_episodes and all(isinstance(episode, Episode) for episode in scenarios)
-        require(
-            are_episodes,
-            "scenarios",
-            scenarios,
-            "a Curriculum, a scenario file, a list of one Episode or more, a Scenario or a sampler",
-        )
+def _check_arguments(
+    num_envs: Any, total_envs: Any, noise: RandomSource | None, dtype: Any, world: Any, flags: dict[str, Any]
+) -> None:
+    """Raise ConfigError for arguments of MarineNavEnv that cannot be used."""
+    is_integer = isinstance(num_envs, Integral) and not isinstance(num_envs, bool)
+    require(is_integer, "num_envs", num_envs, "a whole number")
+    require(num_envs >= 1, "num_envs", num_envs, "at least 1")
+    is_large_enough = total_envs is None or (is_nonnegative_int(total_envs) and total_envs >= num_envs)
+    require(is_large_enough, "total_envs", total_envs, f"a whole number of at least num_envs, {num_envs}")
+    for name, flag in flags.items():
+        require(isinstance(flag, bool), name, flag, "True or False")
+    count = num_envs if noise is None else len(noise.environment)
+    require(count == num_envs, "noise", f"numbers of {count} environments", f"those of num_envs, {num_envs}")
+    require(dtype in (torch.float32, torch.float64), "dtype", dtype, "torch.float32 or torch.float64")
+    require(isinstance(world, type) and issubclass(world, World), "world", world, "World or a subclass of it")
 
 
 class MarineNavEnv(EnvBase):
@@ -135,8 +111,6 @@ class MarineNavEnv(EnvBase):
     """
 
     batch_locked = True
-    world: World
-    """Simulator of the environments as pure functions of tensors."""
     _outcome: Outcome | None
 
     def __init__(
@@ -159,122 +133,39 @@ class MarineNavEnv(EnvBase):
         check_actions: bool = True,
     ) -> None:
         require(config is None or isinstance(config, WorldConfig), "config", config, "a WorldConfig")
-        episodes = read_scenarios(scenarios, world=config) if isinstance(scenarios, str | Path) else scenarios
-        self._scenarios = source = as_scenarios(episodes)
-        _require_scenarios(source)
+        source = as_scenarios(scenarios, config)
         count = 1 if isinstance(source, Curriculum) else len(source)
         num_envs = count if num_envs is None else num_envs
-        is_integer = isinstance(num_envs, Integral) and not isinstance(num_envs, bool)
-        require(is_integer, "num_envs", num_envs, "a whole number")
-        require(num_envs >= 1, "num_envs", num_envs, "at least 1")
-        is_large_enough = total_envs is None or (is_nonnegative_int(total_envs) and total_envs >= num_envs)
-        require(is_large_enough, "total_envs", total_envs, f"a whole number of at least num_envs, {num_envs}")
-        floats = (torch.float32, torch.float64)
         flags = {"continuous": continuous, "flat": flat, "episode_statistics": episode_statistics}
         flags |= {"compile_step": compile_step, "capture_step": capture_step, "check_actions": check_actions}
-        for name, flag in flags.items():
-            require(isinstance(flag, bool), name, flag, "True or False")
-        count = num_envs if noise is None else len(noise.environment)
-        require(count == num_envs, "noise", f"numbers of {count} environments", f"those of num_envs, {num_envs}")
-        require(dtype in floats, "dtype", dtype, "torch.float32 or torch.float64")
-        require(isinstance(world, type) and issubclass(world, World), "world", world, "World or a subclass of it")
+        _check_arguments(num_envs, total_envs, noise, dtype, world, flags)
         try:
             device = torch.device(device)
         except (RuntimeError, TypeError) as error:
             raise ConfigError(f"device={device!r}: must be cpu, cuda or cuda:N") from error
         super().__init__(device=device, batch_size=torch.Size([num_envs]))
         self.num_envs, self.dtype, self.continuous, self.flat = num_envs, dtype, continuous, flat
-        self._renderer: Renderer | None = None
         self._capture_step = capture_step
-        self.config = config = config or WorldConfig()
-        if not isinstance(source, Curriculum | Scenario):
-            self.config = config_for_batch(config, source)
-            self._scenarios = with_weather(source, config.weather)
-        self._generator = torch.Generator(self.device)
-        self._noise_given, self._total_envs = noise is not None, total_envs
-        self._noise = noise or RandomSource.from_seed(0, num_envs, self._generator.device)
-        none = torch.zeros(num_envs, dtype=torch.bool, device=self._generator.device)
-        self._start_masks = none, ~none
-        self._first_entry_number = first_entry_number(source, self._noise, total_envs is not None)
-        with self._convert_user_errors():
-            self._make_world(world, compile_step, episode_statistics)
+        self._renderer: Renderer | None = None
+        config, options = config or WorldConfig(), {"continuous": continuous, "compile_step": compile_step}
+        options["statistics"] = episode_statistics
+        with convert_user_errors(config, source) as named:
+            self.episodes = EpisodeSource(
+                config, source, num_envs, self.device, dtype, noise, total_envs, world, **options
+            )
+            """Source of scenarios, parameters and random numbers."""
             pairs = None if continuous else self.num_discrete_actions
-            self._actions = ActionChecks(pairs, self._generator.device, check_actions)
+            self._actions = ActionChecks(pairs, self.episodes.generator.device, check_actions)
             self._set_seed(seed)
+            if named:
+                idle = torch.zeros_like(self.state.velocity_water[..., :2])
+                self.world.check_user_parts(self.world_state, idle if continuous else idle[..., 0].to(torch.int64))
         shape = num_envs, self.num_robots
         specs = make_specs(shape, self.entries, flat, pairs, self.device, dtype, len(self.statistics))
         self.observation_spec, self.action_spec = specs.observation, specs.action
         self.reward_spec, self.done_spec = specs.reward, specs.done
 
     # Set-up -------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _convert_user_errors(self) -> Iterator[None]:
-        """Return a context that converts errors of user-defined sensors, rewards and samplers to ConfigErrors.
-
-        At its end a trial step is made, with which their errors appear at once.
-
-        Raises:
-            ConfigError: when user-defined code fails or returns a wrong result.
-        """
-        parts = [*self.config.sensor.entries, self.config.reward.function]
-        modules: list[str] = []
-        if isinstance(self._scenarios, Curriculum) and self._scenarios.sampler:
-            sampler: Any = self._scenarios.sampler
-            factory = sampler if hasattr(sampler, "__name__") else type(sampler)
-            parts.append(sampler if isinstance(sampler, str) else factory.__name__)
-            modules = [factory.__module__]
-        named = ", ".join(filter(None, parts))
-        modules += [part.partition(":")[0] for part in parts]
-        try:
-            yield
-            if named:
-                idle = torch.zeros_like(self.state.velocity_water[..., :2])
-                action = idle if self.continuous else idle[..., 0].to(torch.int64)
-                self.world.check_user_parts(self.world_state, action)
-        except ConfigError:
-            raise
-        except Exception as error:
-            if not named:
-                raise
-            raise ConfigError(f"{named}: failed in a world ({plugins.describe_error(error, modules)})") from error
-
-    def _make_world(self, make: type[World], compile_step: bool, statistics: bool) -> None:
-        """Create what does not depend on the seed: the source of scenarios, the parameters and ``world``."""
-        device, source, config = self._generator.device, self._scenarios, self.config
-        self._source: Any
-        if isinstance(source, Curriculum | Scenario):
-            if isinstance(source, Curriculum):
-                self._source = make_sampler(source, config.scenario, device, self.dtype)
-                robots = self._source.max_robots
-            else:
-
-                def convert(tensor: Tensor) -> Tensor:
-                    kind = self.dtype if tensor.is_floating_point() else tensor.dtype
-                    return tensor.to(device, kind)
-
-                # Without a device, like sampled scenarios, so that both use the same compiled code.
-                self._source = source.apply(convert, device=None)
-                robots = source.robot_mask.shape[-1]
-            constants, quantiles = build_parameters([config], robots, device, self.dtype)
-        else:
-            self._source, constants, quantiles = stack_episodes(source, device, self.dtype)
-        if not isinstance(source, Curriculum):
-            require_robots(self._source, "scenarios")
-        base, spread = constants.vessel, 1.0
-        self._varying: ParameterSampler | None = None
-        if isinstance(source, Curriculum):
-            varying = ParameterSampler(constants, source.levels, robots)
-            if varying.has_variation:
-                # At least two, since a batch of one means parameters that all environments share.
-                level = torch.zeros(max(2, source.pool_size), dtype=torch.int64, device=device)
-                still = torch.zeros(len(level), robots, 3, dtype=self.dtype, device=device)
-                constants = varying.sample(level, still, self._noise._replace(environment=level))
-                self._varying = varying
-                spread = varying.max_vessel_factor
-        self._all_constants = constants
-        self.world = make(config, quantiles, self.continuous, compile_step, statistics)
-        self.world.entries = with_thrust_limits(self.world.entries, base, constants.extras, spread)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seed the environment with any seed that ``as_seed`` accepts; return the next seed, like EnvBase.set_seed."""
@@ -284,67 +175,37 @@ class MarineNavEnv(EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         """Seed the random numbers and rebuild the reset pool."""
-        seed = as_seed(seed)
-        self._generator.manual_seed(seed)
-        if not self._noise_given:
-            self._noise.reseed(seed)
+        self.episodes.reseed(as_seed(seed))
         self.env_steps = 0
         self._has_begun, self._was_restored, self._outcome = False, False, None
-        if isinstance(self._scenarios, Curriculum):
-            self.reset_pool: ResetPool = SampledPool(
-                self._source, self._scenarios, self._make_reset_state, self._noise, self._generator
-            )
-        else:
-            env_numbers = self._noise.environment
-            if self._total_envs is None:
-                env_numbers = torch.arange(self.num_envs, device=env_numbers.device)
-            self.reset_pool = FixedPool(
-                self._source, self._make_reset_state, env_numbers, self._total_envs or self.num_envs
-            )
-        require_thrusters(self.reset_pool.states.scenario, self._all_constants.extras)
-        self._pool = WorldState(self.reset_pool.states, self._all_constants)
         # A new loop, since a captured one reads the memory of the old pool.
         self._loop = EAGER_EXECUTION.make_loop(
             self.make_step,
-            self._start_all_episodes(),
-            self._generator.device,
+            self.episodes.start_all(0),
+            self.episodes.generator.device,
             capture=self._capture_step,
             name="a step of the environment",
         )
-
-    def _start_all_episodes(self) -> WorldState:
-        """Start new episodes in all environments: advance the reset pool and return their state."""
-        self.reset_pool.prepare_full_reset(self.env_steps)
-        episodes = self.new_episodes()
-        self.reset_pool.advance(None)
-        return select_entries(self._pool, episodes.entries())
-
-    def _make_reset_state(self, scenario: Scenario, index: Tensor, source: RandomSource | None) -> ResetState:
-        """Return scenarios [P] with their first state and observation, and set their parameters, if these vary.
-
-        Args:
-            scenario: scenarios, batch [P].
-            index: [P] int64, indices of the scenarios in the reset pool.
-            source: random source of P environments; None: the one of the environment, for scenarios that are given.
-        """
-        source = source or self._noise._replace(environment=index + self._first_entry_number)
-        if self._varying is not None:
-            drawn = self._varying.sample(scenario.level, scenario.velocity, source)
-            for name in drawn.keys(include_nested=True, leaves_only=True):
-                self._all_constants.get(name).index_copy_(0, index, drawn.get(name))
-        parameters = self._all_constants if self._shares_parameters else self._all_constants[index]
-        are_episodes = not isinstance(self._scenarios, Curriculum | Scenario)
-        return self.world.initial_reset_state(scenario, parameters, source, are_episodes)
-
-    @property
-    def _shares_parameters(self) -> bool:
-        """Whether all episodes have the same parameters."""
-        return bool(self._all_constants.batch_size[0] == 1)
 
     def __repr__(self) -> str:
         actions = "two commands" if self.continuous else f"{self.num_discrete_actions} actions"
         size = f"{self.num_envs} environments x {self.num_robots} robots"
         return f"MarineNavEnv({size}, {actions}, observes {', '.join(self.entries)}, {self.device})"
+
+    @property
+    def config(self) -> WorldConfig:
+        """Settings of the world, with those of the episodes where these override them."""
+        return self.episodes.config
+
+    @property
+    def world(self) -> World:
+        """Simulator of the environments as pure functions of tensors."""
+        return self.episodes.world
+
+    @property
+    def reset_pool(self) -> ResetPool:
+        """States that episodes are reset to."""
+        return self.episodes.pool
 
     @property
     def num_robots(self) -> int:
@@ -359,7 +220,7 @@ class MarineNavEnv(EnvBase):
     @property
     def num_discrete_actions(self) -> int:
         """Number of discrete actions: pairs of left and right thrust changes."""
-        vessel = self._all_constants.vessel
+        vessel = self.episodes.parameters.vessel
         return vessel.left_thrust_change.shape[-1] * vessel.right_thrust_change.shape[-1]
 
     @property
@@ -375,7 +236,7 @@ class MarineNavEnv(EnvBase):
     @property
     def generator(self) -> torch.Generator:
         """Random generator that a user-defined sampler draws from."""
-        return self._generator
+        return self.episodes.generator
 
     @property
     def world_state(self) -> WorldState:
@@ -441,9 +302,8 @@ class MarineNavEnv(EnvBase):
     def check_actions(self) -> None:
         """Check all actions since the last check; on a GPU this reads a flag from the device.
 
-        A full reset, ``set_seed``, ``state_dict`` and ``close`` call this method, too. On a GPU it is
-        also called about every 1,000 steps of the batch in ``step_and_maybe_reset``, ``maybe_reset`` and
-        partial resets. A loop that only calls ``step`` has to call it.
+        A full reset, ``set_seed``, ``state_dict`` and ``close`` do so, too; on a GPU also ``step_and_maybe_reset``,
+        ``maybe_reset`` and partial resets, about every 1,000 steps. A loop that only calls ``step`` has to.
 
         Raises:
             ConfigError: when an action of an active robot was not finite, or not a valid index.
@@ -451,7 +311,6 @@ class MarineNavEnv(EnvBase):
         self._actions.read_flag()
 
     def _check_periodically(self) -> None:
-        """Check actions about every 1,000 steps of the batch, for loops that never reset all environments."""
         self._actions.read_flag_periodically(self.env_steps // self.num_envs)
 
     def _reset(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
@@ -468,7 +327,7 @@ class MarineNavEnv(EnvBase):
             self.check_actions()
             # The first full reset after load_state_dict continues the saved episodes.
             if not self._was_restored:
-                self.world_state = self._start_all_episodes()
+                self.world_state = self.episodes.start_all(self.env_steps)
         self._has_begun, self._was_restored = True, False
         return self._current_tensordict()
 
@@ -489,8 +348,7 @@ class MarineNavEnv(EnvBase):
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Make a step and start a new episode wherever it ends one, like EnvBase.step_and_maybe_reset.
 
-        The generic checks of EnvBase are omitted, since they take a sixth of a step of 256 environments
-        on a CPU.
+        The checks of EnvBase are left out: they take a sixth of a step of 256 environments on a CPU.
 
         Args:
             tensordict: tensordict with the actions; the step is written into it under ``next``.
@@ -534,38 +392,24 @@ class MarineNavEnv(EnvBase):
             TorchRL's keys, and the state that the next step starts from under TorchRL's keys.
         """
         self._actions.flag_invalid(action, controlled_robots(world.now))
-        result = self.world.step(world, action, self.next_noise_source(), self.new_episodes())
+        result = self.world.step(world, action, self.next_noise_source(), self.episodes.next_episodes())
         self.reset_pool.advance(result.outcome.episode_done)
         step = self._as_tensordict(result.observation, result.controlled, result.outcome, result.outcome.statistics)
         return result.world, (result.outcome, step, self.to_tensordict(result.world))
 
-    def new_episodes(self) -> NewEpisodes:
-        """Return the states of the reset pool, with the index of the entry from which each next episode starts."""
-        return NewEpisodes(self._pool, self.reset_pool.next_index(), self._start_masks[1])
-
     def placeholder_episodes(self, noise: RandomSource) -> NewEpisodes:
-        """Return a placeholder for the result of ``new_episodes`` with which a step starts no episodes.
-
-        It has the same structure, so that the step runs the same compiled code.
-
-        Args:
-            noise: random source of the noise of that step.
-        """
-        entry = self.reset_pool.next_index()
-        if isinstance(entry, RandomSource):
-            # The compiled code requires that noise and entry share these tensors.
-            entry = entry._replace(seed=noise.seed, environment=noise.environment)
-        return NewEpisodes(self._pool, entry, self._start_masks[0])
+        """Return new episodes with which a step starts none, see EpisodeSource.placeholder."""
+        return self.episodes.placeholder(noise)
 
     def _start_episodes(self, done: Tensor) -> None:
         """Start new episodes where ``done`` [E, 1] is true."""
         over = done.view(-1)
-        self.world_state = reset_environments(over, self.new_episodes(), self.world_state)
+        self.world_state = reset_environments(over, self.episodes.next_episodes(), self.world_state)
         self.reset_pool.advance(over)
 
     def next_noise_source(self) -> RandomSource:
         """Return the random source of the noise of the next step, and advance to the step after it."""
-        return self._noise.take_step()
+        return self.episodes.noise.take_step()
 
     def _current_tensordict(self, outcome: Outcome | None = None) -> TensorDictBase:
         """Return the current state under TorchRL's keys, see ``to_tensordict``."""
@@ -589,11 +433,7 @@ class MarineNavEnv(EnvBase):
         return self._as_tensordict(now.observation, active, outcome, now.statistics)
 
     def _as_tensordict(
-        self,
-        entries: TensorDictBase,
-        active: Tensor,
-        outcome: Outcome | None,
-        statistics: Tensor | None,
+        self, entries: TensorDictBase, active: Tensor, outcome: Outcome | None, statistics: Tensor | None
     ) -> TensorDictBase:
         """Return observation entries, flags and, with an outcome, rewards under TorchRL's keys."""
         observation: Any = TensorDict(dict(entries.items()), active.shape, self.device)
@@ -614,21 +454,8 @@ class MarineNavEnv(EnvBase):
         Raises:
             ConfigError: when there is no such mode, or matplotlib is not installed.
         """
-        require(mode in RENDER_MODES, "mode", mode, " or ".join(RENDER_MODES))
-        self._renderer = self._renderer or self._make_renderer()
-        if mode == "rgb_array":
-            return self._renderer.image(self.world_state)
-        self._renderer.show(self.world_state, fps)
-        return None
-
-    def _make_renderer(self) -> Renderer:
-        """Return a renderer with the maps of the levels, or the largest map of the given episodes."""
-        if isinstance(self._scenarios, Curriculum | Scenario):
-            maps = [self.config.scenario]
-        else:
-            maps = [episode.world.scenario for episode in self._scenarios]
-        levels = self._scenarios.levels if isinstance(self._scenarios, Curriculum) else ()
-        return Renderer((max(each.width for each in maps), max(each.height for each in maps)), levels)
+        self._renderer = self._renderer or make_renderer(self.episodes.scenarios, self.config.scenario)
+        return self._renderer.render(self.world_state, mode, fps)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the environment and its window, and check its last actions."""
@@ -642,20 +469,8 @@ class MarineNavEnv(EnvBase):
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return everything that a rollout depends on, as nested dicts of tensors and numbers."""
         self.check_actions()
-        return self._saved_state()
-
-    def _saved_state(self) -> dict[str, Any]:
-        """Return the result of ``state_dict``, of which some tensors share memory with the environment."""
-        return {
-            "now": self.world_state.now.to_tensordict().to_dict(),
-            "parameters": self.world_state.parameters.to_tensordict().to_dict(),
-            "reset_pool": self.reset_pool.state_dict(),
-            "constants": {} if self._shares_parameters else self._all_constants.to_tensordict().to_dict(),
-            "generator": self._generator.get_state(),
-            "noise": {name: tensor.clone() for name, tensor in self._noise.tensors_to_save().items()},
-            "env_steps": self.env_steps,
-            "begun": self._has_begun or self.env_steps > 0,
-        }
+        counters = {"env_steps": self.env_steps, "begun": self._has_begun or self.env_steps > 0}
+        return self.episodes.state_dict(self.world_state) | counters
 
     def load_state_dict(self, state: Any, strict: bool = True, **kwargs: Any) -> None:
         """Restore a saved state, from which the rollout continues exactly.
@@ -665,8 +480,8 @@ class MarineNavEnv(EnvBase):
 
         Args:
             state: state from ``state_dict``.
-            strict: False restores nothing. TorchRL's EnvCreator, and so ParallelEnv, passes it to
-                share statistics of transforms among workers, which must keep different episodes.
+            strict: False restores nothing; TorchRL's ParallelEnv passes it to share statistics of transforms among
+                workers, which must keep different episodes.
             kwargs: ignored.
 
         Raises:
@@ -675,28 +490,7 @@ class MarineNavEnv(EnvBase):
         """
         if not strict:
             return
-        before = deepcopy(self._saved_state())
-        try:
-            self._restore(state)
-        except (RuntimeError, KeyError, AttributeError, ConfigError) as error:
-            self._restore(before)
-            if isinstance(error, ConfigError):
-                raise
-            raise ConfigError(f"the saved world does not fit this one: {error}") from error
+        self.world_state = self.episodes.load_state_dict(state, self.world_state)
         self.env_steps = state["env_steps"]
         self._has_begun = self._was_restored = state["begun"]
         self._outcome = None
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        """Restore the tensors of a saved state, up to the first one that does not fit."""
-        # Tensors returned earlier share memory with the current state, so values are written to a copy of the state.
-        now, parameters = self.world_state
-        self.world_state = WorldState(now.clone(), parameters)
-        restore_tensors(self.world_state.now, state["now"])
-        restore_tensors(parameters, state["parameters"])
-        if state["constants"] or self._varying is not None:
-            restore_tensors(self._all_constants, state["constants"])
-        self.reset_pool.load_state_dict(state["reset_pool"])
-        noise = self._noise.tensors_to_save()
-        restore_tensors(noise, {name: state["noise"][name] for name in noise})
-        self._generator.set_state(state["generator"].cpu())

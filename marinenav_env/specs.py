@@ -36,17 +36,9 @@ def make_specs(
     num_statistics: int = 0,
     action_size: int = 2,
 ) -> Specs:
-    """Return the TorchRL specs of a MarineNavEnv with E environments and R robots.
+    """Return the TorchRL specs of a MarineNavEnv with E environments and R robots, in the form ``shape``.
 
-    Args:
-        shape: number of environments E and number of robots R.
-        entries: descriptions of the observation entries by name.
-        flat: whether an observation is one vector per robot; otherwise it has one key per entry.
-        num_actions: number of discrete actions; None: continuous actions.
-        device: device of the tensors.
-        dtype: floating-point type of the tensors.
-        num_statistics: number S of statistics of an episode; 0: there is no such key.
-        action_size: size of the last dimension of continuous actions.
+    ``num_actions`` is None for continuous actions; without ``num_statistics`` there is no such key.
     """
 
     def entry_spec(entry: Entry) -> Any:

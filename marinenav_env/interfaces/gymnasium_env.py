@@ -17,13 +17,13 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env.config import STEERING_TYPES, WorldConfig
-from marinenav_env.env import Scenarios
 from marinenav_env.interfaces.numpy_worlds import METADATA, NumpyWorlds, Results
 from marinenav_env.interfaces.scripted import SCRIPTED_POLICIES, write_actions
 from marinenav_env.pictures.rendering import DEFAULT_FPS
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.specs import GROUP
 from marinenav_env.stepping.actions import check_shape_and_dtype
+from marinenav_env.stepping.episode_source import Scenarios
 from marinenav_env.support.seeds import as_seed
 from marinenav_env.support.validation import ConfigError, require
 

@@ -13,12 +13,13 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.env import MarineNavEnv, Scenarios
+from marinenav_env.env import MarineNavEnv
 from marinenav_env.pictures.rendering import DEFAULT_FPS, RENDER_MODES
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flatten_observation
 from marinenav_env.specs import GROUP
-from marinenav_env.stepping.reset_pool import Curriculum, as_scenarios
+from marinenav_env.stepping.episode_source import Scenarios, as_scenarios
+from marinenav_env.stepping.reset_pool import Curriculum
 from marinenav_env.support.seeds import joint_seed
 from marinenav_env.support.validation import ConfigError, require
 
@@ -47,7 +48,7 @@ class NumpyWorlds:
         device: torch.device | str = "cpu",
     ) -> None:
         require(render_mode in (None, *RENDER_MODES), "render_mode", render_mode, " or ".join(RENDER_MODES))
-        source = as_scenarios(scenarios)
+        source = as_scenarios(scenarios, config)
         if isinstance(source, Curriculum) and num_envs == 1:
             # Except on a CPU, complete scenarios of a batch replace incomplete ones, so a batch must have several.
             size = 1 if torch.device(device).type == "cpu" else 64

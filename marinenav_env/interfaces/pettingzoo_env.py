@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.env import Scenarios
 from marinenav_env.interfaces.numpy_worlds import METADATA, NumpyWorlds
 from marinenav_env.pictures.rendering import DEFAULT_FPS
 from marinenav_env.specs import GROUP
+from marinenav_env.stepping.episode_source import Scenarios
 from marinenav_env.support.validation import require
 
 try:

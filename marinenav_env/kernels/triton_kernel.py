@@ -94,11 +94,7 @@ def _acceleration(u, v, u_r, v_r, r, surge, sway, yaw, hull):
     )
     m22, m23, m32, m33 = m - yDotV, -yDotR, -nDotV, Izz - nDotR
     determinant = m22 * m33 - m23 * m32
-    return (
-        surge / (m - xDotU),
-        (m33 * sway - m23 * yaw) / determinant,
-        (m22 * yaw - m32 * sway) / determinant,
-    )
+    return (surge / (m - xDotU), (m33 * sway - m23 * yaw) / determinant, (m22 * yaw - m32 * sway) / determinant)
 
 
 @triton.jit

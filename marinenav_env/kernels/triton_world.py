@@ -154,13 +154,11 @@ def world_step(
 ) -> list[Tensor]:
     """Compute a control step of the world and, with a pool, start new episodes where one has ended.
 
-    Arguments are the fields of _Inputs; the parameters [N] of HULL_FIELDS and _Numbers; the quantile table of the
-    radius noise [1, points]; _zones; the length of a substep (s); and, as settings, substeps, largest number of steps,
-    object slots, and whether actions are continuous and an episode ends at the first collision (0 or 1). For new
-    episodes also the tensors [E, ...] of the scenarios, those of the scenarios, states and observations [P, ...] to
-    start from, and for each environment an index [E] of these and whether it may start an episode [E].
-
-    Returns the fields of _Result, followed by scenarios, states and observations that the next step starts from.
+    Arguments are the fields of _Inputs; the parameters [N] of HULL_FIELDS and _Numbers; the quantile table [1, points];
+    _zones; the length of a substep (s); and, as settings, substeps, largest number of steps, object slots, and whether
+    actions are continuous and an episode ends at the first collision. New episodes need the tensors [E, ...] of the
+    scenarios, those to start from [P, ...], an index [E] of these, and whether environments may start one [E].
+    Returns the fields of _Result, then scenarios, states and observations that the next step starts from.
     """
     substeps, max_steps, slots, continuous, ends_at_first_collision = settings
     memory = _Inputs(*map(_to_reversed_layout, inputs))
@@ -222,10 +220,7 @@ def _to_reversed_layout(tensor: Tensor) -> Tensor:
 
 
 def _allocate(inputs: list[Tensor], numbers: Tensor, slots: int, pool: list[Tensor]) -> tuple[Any, list[Tensor]]:
-    """Return uninitialised tensors [E, ...] for a _Result and for the start of the next step, environments innermost.
-
-    The tensors ``pool`` [P, ...] have the shapes of the latter.
-    """
+    """Return uninitialised tensors [E, ...] for a _Result, and for the next step, shaped like ``pool`` [P, ...]."""
     active = inputs[_Inputs._fields.index("active")]
     envs, robots = active.shape
 

@@ -74,14 +74,8 @@ def move_vessels(
 ) -> Motion:
     """Return the motion of every robot after one control step, with actuators if the parameters have any.
 
-    Args:
-        state: states of the robots, batch [E].
-        rates: [E, R, 2] commanded rates of the thrusts or setpoints (N/s).
-        scenario: scenarios, batch [E].
-        parameters: parameters of the world, batch [E or 1].
-        dt: length of a substep (s).
-        substeps: number of substeps of the control step.
-        weather: surge force, sway force (N), yaw moment (N m) of wind and waves, all [E, R].
+    ``rates`` [E, R, 2] are the commanded rates of the thrusts or setpoints (N/s), ``weather`` is the Wrench [E, R] of
+    wind and waves.
     """
     vessel, extras, core_radius = parameters.vessel, parameters.extras, parameters.rules.core_radius
     if extras is None or state.actuator is None:
@@ -125,15 +119,9 @@ def propulsive_thrust(thrust: Tensor, extras: ActuatorParameters | None) -> Tens
 
 
 def steady_setpoint(velocity: Tensor, vessel: Vessel, extras: ActuatorParameters | None) -> Tensor:
-    """Return the setpoints that keep the speed of vessels that go straight ahead with ideal actuators.
+    """Return the setpoints [E, R, 2] (N) that keep the speed of vessels that go straight ahead with ideal actuators.
 
-    Args:
-        velocity: [E, R, 3] velocity relative to the water (m/s, m/s, rad/s).
-        vessel: parameters of the vessels.
-        extras: actuators and hull terms; None if the vessels have none.
-
-    Returns:
-        [E, R, 2] left and right setpoint (N).
+    ``velocity`` [E, R, 3] is relative to the water (m/s, m/s, rad/s).
     """
     thrust = steady_thrust(velocity, vessel)
     if extras is None:
@@ -167,11 +155,8 @@ def steady_actuator_state(thrust: Tensor, scenario: Scenario, vessel: Vessel, ex
 def cross_flow_drag(sway: Tensor, yaw_rate: Tensor, drag: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
     """Return the sway force (N) and the yaw moment (N m) of the flow across a hull, in closed form.
 
-    Args:
-        sway: sway velocity relative to the water (m/s).
-        yaw_rate: yaw rate (rad/s).
-        drag: drag per length and squared speed (kg/m^2).
-        length: length over which the drag is integrated (m).
+    ``sway`` is the velocity relative to the water (m/s), ``yaw_rate`` in rad/s, ``drag`` per length and squared speed
+    (kg/m^2), and ``length`` that over which the drag is integrated (m).
     """
     half = 0.5 * length
     spin, cube = yaw_rate.abs() * yaw_rate, half**3
@@ -186,15 +171,7 @@ def cross_flow_drag(sway: Tensor, yaw_rate: Tensor, drag: Tensor, length: Tensor
 
 
 class _ActuatorModel:
-    """Model of actuators and hull terms during one control step; results have the environments last, such as [R, E].
-
-    Args:
-        setpoint: [E, R, 2] setpoints (N).
-        scenario: scenarios, batch [E].
-        vessel: parameters of the vessels.
-        extras: actuators and hull terms.
-        dt: length of a substep (s).
-    """
+    """Model of actuators and hull terms in one control step, for setpoints [E, R, 2] (N); results are [..., R, E]."""
 
     def __init__(
         self, setpoint: Tensor, scenario: Scenario, vessel: Vessel, extras: ActuatorParameters, dt: float
@@ -230,14 +207,7 @@ class _ActuatorModel:
         return strength * torch.where(speed < 0.0, self._min, self._max) * speed * speed.abs()
 
     def wrench(self, actual: Tensor, u_r: Tensor, v_r: Tensor, r: Tensor) -> Wrench:
-        """Return surge force, sway force (N) and yaw moment (N m) of the actuators and the hull terms.
-
-        Args:
-            actual: [2, R, E] state of the actuators.
-            u_r: [R, E] surge velocity relative to the water (m/s).
-            v_r: [R, E] sway velocity relative to the water (m/s).
-            r: [R, E] yaw rate (rad/s).
-        """
+        """Return the forces of the actuators, in a state [2, R, E], and of the hull terms, at velocities [R, E]."""
         k = self._extras
         left, right = self._thrust(actual[0], k.left_strength), self._thrust(actual[1], k.right_strength)
         angle = torch.where(self._is_steered, actual[1], 0.0)
@@ -258,14 +228,7 @@ class _ActuatorModel:
         return self._with_single_rotation((surge, sway, yaw), u_r, v_r, r)
 
     def _with_single_rotation(self, tau: Wrench, u_r: Tensor, v_r: Tensor, r: Tensor) -> Wrench:
-        """Add the force that cancels the second rotation of the velocity, if ``single_rotation`` is 1.
-
-        Args:
-            tau: surge force, sway force (N) and yaw moment (N m), all [R, E].
-            u_r: [R, E] surge velocity relative to the water (m/s).
-            v_r: [R, E] sway velocity relative to the water (m/s).
-            r: [R, E] yaw rate (rad/s).
-        """
+        """Add the force that cancels the second rotation of the velocity, if ``single_rotation`` is 1."""
         cos, sin, share = (self._dt * r).cos(), (self._dt * r).sin(), self._extras.single_rotation / self._dt
         along = share * (u_r * cos - v_r * sin - u_r)
         across = share * (u_r * sin + v_r * cos - v_r)

@@ -10,16 +10,7 @@ from marinenav_env.state import Scenario, State, Vessel
 
 
 def in_contact(state: State, scenario: Scenario, vessel: Vessel) -> Tensor:
-    """Return which active robots overlap another active robot or an obstacle; all are discs.
-
-    Args:
-        state: states of the robots, batch [E].
-        scenario: scenarios, batch [E].
-        vessel: parameters of the vessels.
-
-    Returns:
-        [E, R] bool: the robot is in contact.
-    """
+    """Return which active robots [E, R] overlap another active robot or an obstacle; all are discs."""
     # Tensors of the own robot are [R, E], those of the other discs [M, 1, E].
     x, y, _ = env_last(state.pose)
     radius = env_last(vessel.radius).expand_as(x)
@@ -28,12 +19,7 @@ def in_contact(state: State, scenario: Scenario, vessel: Vessel) -> Tensor:
         torch.where(env_last(exists), 0.0, torch.inf) for exists in (state.active, scenario.obstacle_mask)
     )
     obstacle_x, obstacle_y = env_last(scenario.obstacle_position)
-    pairs = (
-        (x, obstacle_x),
-        (y, obstacle_y),
-        (away, obstacle_away),
-        (radius, env_last(scenario.obstacle_radius)),
-    )
+    pairs = ((x, obstacle_x), (y, obstacle_y), (away, obstacle_away), (radius, env_last(scenario.obstacle_radius)))
     other_x, other_y, other_away, other_radius = (torch.cat(pair)[:, None] for pair in pairs)
     index = torch.arange(other_x.shape[0], device=x.device)[:, None, None]
     itself = torch.where(index == index[: x.shape[0], 0], torch.inf, 0.0)

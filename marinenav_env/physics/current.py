@@ -13,22 +13,12 @@ from marinenav_env.runtime.layout import env_first, env_last
 def current_velocity(
     x: Tensor, y: Tensor, core_position: Tensor, core_circulation: Tensor, core_radius: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the velocity of the water at the positions of robots.
+    """Return the velocity of the water along x and y at the positions of robots (m/s), both [E, R].
 
     A core at distance d moves the water at the speed G d / (2 pi r_c^2) inside its radius r_c and
     G / (2 pi d) outside. The tangent of a clockwise core is the direction towards the core turned by
     +90 degrees; written with the offset instead of the unit vector, both branches become
     offset_turned * G / (2 pi max(d, r_c)^2), which has no singularity.
-
-    Args:
-        x: [E, R] x of the query points (m).
-        y: [E, R] y of the query points (m).
-        core_position: [E, C, 2] centres of the vortex cores (m).
-        core_circulation: [E, C] circulation (m^2/s), positive for a clockwise core, 0 for no core.
-        core_radius: [E or 1] radius of all cores (m).
-
-    Returns:
-        Water velocity along x and along y (m/s), both [E, R].
     """
     if core_position.shape[-2] == 0:
         return torch.zeros_like(x), torch.zeros_like(y)

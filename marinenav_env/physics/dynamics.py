@@ -36,28 +36,15 @@ def wrap_to_pi(angle: Tensor) -> Tensor:
 
 
 def thrust_rates_of_commands(action: Tensor, vessel: Vessel) -> Tensor:
-    """Return the thrust rates that continuous actions command.
-
-    Args:
-        action: [E, R, 2] left and right commands; clipped to [-1, 1].
-        vessel: parameters of the vessels.
-
-    Returns:
-        [E, R, 2] left and right thrust rate (N/s).
-    """
+    """Return the left and right thrust rate (N/s) of continuous actions, clipped to [-1, 1]; both [E, R, 2]."""
     return action.clamp(-1.0, 1.0) * vessel.max_thrust_rate[..., None]
 
 
 def thrust_rates_of_indices(action: Tensor, vessel: Vessel) -> Tensor:
-    """Return the thrust rates that discrete actions command.
+    """Return the left and right thrust rate (N/s) [E, R, 2] of discrete actions.
 
-    Args:
-        action: [E, R] int64 index of a pair of A left and B right rates, B times the left index plus the right
-            one; clipped to [0, A B).
-        vessel: parameters of the vessels.
-
-    Returns:
-        [E, R, 2] left and right thrust rate (N/s).
+    ``action`` [E, R] int64 is the index of a pair of A left and B right rates, B times the left index plus the right
+    one; clipped to [0, A B).
     """
     left, right = vessel.left_thrust_change, vessel.right_thrust_change
     index = action.clamp(0, left.shape[-1] * right.shape[-1] - 1)
@@ -70,14 +57,9 @@ def thrust_rates_of_indices(action: Tensor, vessel: Vessel) -> Tensor:
 
 
 def steady_thrust(velocity: Tensor, vessel: Vessel) -> Tensor:
-    """Return the thrust that keeps the speed of vessels that go straight ahead with two ideal thrusters.
+    """Return both thrusts (N) that keep the speed of vessels that go straight ahead with two ideal thrusters.
 
-    Args:
-        velocity: [E, R, 3] velocity relative to the water (m/s, m/s, rad/s).
-        vessel: parameters of the vessels.
-
-    Returns:
-        [E, R, 2] left and right thrust (N).
+    ``velocity`` [E, R, 3] is relative to the water (m/s, m/s, rad/s).
     """
     speed = torch.linalg.vector_norm(velocity[..., :2], dim=-1)
     drag = -(vessel.xU + vessel.xUU * speed) * speed
@@ -87,11 +69,8 @@ def steady_thrust(velocity: Tensor, vessel: Vessel) -> Tensor:
 def thruster_forces(thrust: Tensor, angle: Tensor, spacing: Tensor, length: Tensor) -> Wrench:
     """Return the forces and the moment that two fixed thrusters at the stern exert on the hull, [R, E].
 
-    Args:
-        thrust: [2, R, E] left and right thrust (N).
-        angle: [2, R, E] angles of the thrusters from the bow (rad).
-        spacing: [R or 1, E or 1] distance between the thrusters (m).
-        length: [R or 1, E or 1] length of the hull (m).
+    ``thrust`` (N) and the ``angle`` from the bow (rad) are [2, R, E]; ``spacing`` of the thrusters and ``length`` of
+    the hull (m) are [R or 1, E or 1].
     """
     left_along, right_along = thrust * angle.cos()
     left_across, right_across = thrust * angle.sin()
@@ -100,23 +79,12 @@ def thruster_forces(thrust: Tensor, angle: Tensor, spacing: Tensor, length: Tens
 
 
 def acceleration(
-    ground: tuple[Tensor, Tensor],
-    water: tuple[Tensor, Tensor],
-    r: Tensor,
-    tau: Wrench,
-    vessel: Vessel,
+    ground: tuple[Tensor, Tensor], water: tuple[Tensor, Tensor], r: Tensor, tau: Wrench, vessel: Vessel
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the body-frame acceleration of vessels by Fossen's equation M^-1 (-C_RB nu - (C_A + D + D_n) nu_r + tau).
 
-    Args:
-        ground: u, v over ground (m/s), both [E, R].
-        water: u_r, v_r relative to the water (m/s), both [E, R].
-        r: [E, R] yaw rate (rad/s).
-        tau: surge force, sway force (N), yaw moment (N m), all [E, R].
-        vessel: parameters of the vessels; environments last if they are last in the other arguments.
-
-    Returns:
-        Surge, sway (m/s^2) and yaw (rad/s^2) acceleration, all [E, R].
+    All are [R, E], and so is the result, surge, sway (m/s^2) and yaw (rad/s^2): ``ground`` and ``water`` are surge and
+    sway velocity over ground and relative to the water (m/s), ``r`` is the yaw rate (rad/s).
     """
     u, v = ground
     u_r, v_r = water
@@ -140,11 +108,7 @@ def acceleration(
     # M is block diagonal: surge alone, and sway with yaw.
     m22, m23, m32, m33 = k.m - k.yDotV, -k.yDotR, -k.nDotV, k.Izz - k.nDotR
     determinant = m22 * m33 - m23 * m32
-    return (
-        surge / (k.m - k.xDotU),
-        (m33 * sway - m23 * yaw) / determinant,
-        (m22 * yaw - m32 * sway) / determinant,
-    )
+    return (surge / (k.m - k.xDotU), (m33 * sway - m23 * yaw) / determinant, (m22 * yaw - m32 * sway) / determinant)
 
 
 def move_ideal_vessels(
@@ -161,16 +125,7 @@ def move_ideal_vessels(
 
     As published, a substep first moves the vessel with its velocity over ground and only then
     updates the velocity, so that the velocity over ground is one substep old when a step ends.
-
-    Args:
-        state: states of the robots, batch [E].
-        rates: [E, R, 2] commanded thrust rates (N/s).
-        scenario: scenarios, batch [E].
-        vessel: parameters of the vessels.
-        core_radius: [E or 1] radius of the vortex cores (m).
-        dt: length of a substep (s).
-        substeps: number of substeps of the control step.
-        weather: surge force, sway force (N), yaw moment (N m) of wind and waves, all [E, R].
+    ``rates`` [E, R, 2] are commanded thrust rates (N/s), ``weather`` is the Wrench [E, R] of wind and waves.
 
     Returns:
         pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], thrust [E, R, 2], as in State.
@@ -198,15 +153,7 @@ def integrate_motion(
 ) -> tuple[Tensor, Tensor, Tensor, Any]:
     """Integrate the motion of every robot over a control step, with forces on the hull from a function.
 
-    Args:
-        state: states of the robots, batch [E].
-        scenario: scenarios, batch [E].
-        vessel: parameters of the vessels.
-        core_radius: [E or 1] radius of the vortex cores (m).
-        dt: length of a substep (s).
-        substeps: number of substeps of the control step.
-        carry: initial value of what ``force`` passes on from substep to substep.
-        force: function that returns the force and moment on the hull in addition to those of its motion.
+    ``carry`` is the first value of what ``force`` passes on from substep to substep.
 
     Returns:
         pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], as in State, and the carried value.
@@ -216,11 +163,7 @@ def integrate_motion(
     wx, wy, r = env_last(state.velocity_water)
     for _ in range(substeps):
         cx, cy = current_velocity(
-            env_first(x),
-            env_first(y),
-            scenario.core_position,
-            scenario.core_circulation,
-            core_radius,
+            env_first(x), env_first(y), scenario.core_position, scenario.core_circulation, core_radius
         )
         gx, gy, gr = wx + env_last(cx), wy + env_last(cy), r
         x, y, theta = x + dt * gx, y + dt * gy, theta + dt * r

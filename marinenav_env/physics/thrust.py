@@ -13,18 +13,8 @@ from marinenav_env.state import Parameters, Vessel
 from marinenav_env.support.validation import require
 
 _SHARED_FIELDS = (
-    "width",
-    "min_thrust",
-    "max_thrust",
-    "max_thrust_rate",
-    "m",
-    "Izz",
-    "xDotU",
-    "nDotR",
-    "xU",
-    "xUU",
-    "nR",
-    "nRR",
+    *("width", "min_thrust", "max_thrust", "max_thrust_rate"),
+    *("m", "Izz", "xDotU", "nDotR", "xU", "xUU", "nR", "nRR"),
 )
 """Fields of VesselConfig that ThrustController reads, which all robots must share."""
 
@@ -74,26 +64,16 @@ class ThrustController:
 
     @classmethod
     def from_parameters(cls, parameters: Parameters, seconds: float, time_scale: float) -> ThrustController:
-        """Return the controller for the vessels of environments, batch [E or 1], with their distance of the thrusters.
-
-        Args:
-            parameters: parameters of vessels with two thrusters.
-            seconds: length of a control step (s).
-            time_scale: factor on the times of the controller (1).
-        """
+        """Return the controller for vessels with two thrusters, batch [E or 1], and control steps of some seconds."""
         vessel, extras = parameters.vessel, parameters.extras
         vessel = vessel if extras is None else vessel.replace(width=extras.spacing)
         return cls(vessel, seconds, time_scale=time_scale)
 
     def __call__(self, own: Tensor, desired_velocity: Tensor) -> Tensor:
-        """Return the commands that bring the vessels to a desired velocity.
+        """Return the commands [E, R, 2] in [-1, 1], left and right, that bring vessels to a desired velocity.
 
-        Args:
-            own: [E, R, 7] ``self_state``, as in state.Observation.
-            desired_velocity: [E, R, 2] desired velocity over ground in the body frame (m/s).
-
-        Returns:
-            [E, R, 2] commanded thrust rates in [-1, 1], left and right.
+        ``own`` [E, R, 7] is ``self_state``, as in state.Observation; ``desired_velocity`` [E, R, 2] is over ground in
+        the body frame (m/s).
         """
         u, v, r = own[..., 2], own[..., 3], own[..., 4]
         heading_error = torch.atan2(desired_velocity[..., 1] - self.drift_gain * v, desired_velocity[..., 0])
@@ -128,10 +108,5 @@ class ThrustController:
 
 
 def velocity_to_goal(own: Tensor, speed: float) -> Tensor:
-    """Return the velocity [E, R, 2] of a given speed straight to the goal (m/s, body frame).
-
-    Args:
-        own: [E, R, 7] ``self_state``, as in state.Observation; its first two numbers are the goal.
-        speed: magnitude of the velocity (m/s).
-    """
+    """Return the velocity [E, R, 2] of a given speed straight to the goal (m/s, body frame), from ``self_state``."""
     return speed * torch.nn.functional.normalize(own[..., :2], dim=-1)

@@ -105,16 +105,9 @@ def make_weather(
 
 
 def wind_force(ground: Tensor, heading: Tensor, vessel: Vessel, weather: Weather) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the forces and the moment of the wind on every hull.
+    """Return surge and sway force (N) and yaw moment (N m) of the wind on every hull, all [E, R].
 
-    Args:
-        ground: [E, R, 2] velocity over ground (m/s, world frame).
-        heading: [E, R] yaw (rad).
-        vessel: parameters of the vessels.
-        weather: wind and waves, batch [E or 1].
-
-    Returns:
-        Surge and sway force (N), yaw moment (N m), all [E, R].
+    ``ground`` [E, R, 2] is the velocity over ground (m/s, world frame), ``heading`` [E, R] the yaw (rad).
     """
     x, y = (weather.wind[:, None] - ground).unbind(-1)
     cos, sin = heading.cos(), heading.sin()
@@ -130,16 +123,9 @@ def wind_force(ground: Tensor, heading: Tensor, vessel: Vessel, weather: Weather
 
 
 def wave_force(pose: Tensor, seconds: Tensor, vessel: Vessel, weather: Weather) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the forces and the moment of the waves on every hull.
+    """Return surge and sway force (N) and yaw moment (N m) of the waves on every hull, all [E, R].
 
-    Args:
-        pose: [E, R, 3] x, y (m), yaw (rad).
-        seconds: [E] time since the start of the episode (s).
-        vessel: parameters of the vessels.
-        weather: wind and waves, batch [E or 1].
-
-    Returns:
-        Surge and sway force (N), yaw moment (N m), all [E, R].
+    ``pose`` [E, R, 3] is x, y (m), yaw (rad); ``seconds`` [E] is the time since the start of the episode (s).
     """
     x, y, heading = pose[..., None].unbind(-2)
     direction, frequency = weather.wave_direction[:, None, None], weather.wave_frequency[:, None]
@@ -163,14 +149,7 @@ def wave_force(pose: Tensor, seconds: Tensor, vessel: Vessel, weather: Weather) 
 
 
 def weather_force(state: State, vessel: Vessel, weather: Weather, step: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return surge and sway force (N) and yaw moment (N m) of wind and waves, all [E, R].
-
-    Args:
-        state: states of the robots, batch [E].
-        vessel: parameters of the vessels.
-        weather: wind and waves, batch [E or 1].
-        step: length of a control step (s).
-    """
+    """Return surge and sway force (N) and yaw moment (N m) of wind and waves; ``step``: control step (s)."""
     wind = wind_force(state.velocity_ground[..., :2], state.pose[..., 2], vessel, weather)
     waves = wave_force(state.pose, step * state.steps, vessel, weather)
     return wind[0] + waves[0], wind[1] + waves[1], wind[2] + waves[2]
@@ -179,10 +158,7 @@ def weather_force(state: State, vessel: Vessel, weather: Weather, step: float) -
 def delay_commands(rates: Tensor, pending: Tensor, delay: Tensor) -> tuple[Tensor, Tensor]:
     """Return the commands [E, R, 2] that take effect now, and the pending ones [E, R, MAX_DELAY, 2] of the next step.
 
-    Args:
-        rates: [E, R, 2] thrust rates commanded now (N/s).
-        pending: [E, R, MAX_DELAY, 2] thrust rates commanded earlier, the latest first.
-        delay: [E or 1] delay in control steps, at most MAX_DELAY.
+    ``rates`` are commanded now, ``pending`` earlier, the latest first (N/s); ``delay`` [E or 1] is at most MAX_DELAY.
     """
     now = env_last(rates)[:, None]
     queue = torch.cat((now, env_last(pending)), 1)

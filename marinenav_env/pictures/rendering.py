@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import Level
 from marinenav_env.pictures.drawing import (
     PartialRedraw,
@@ -21,7 +22,8 @@ from marinenav_env.pictures.drawing import (
     map_limits,
     new_figure,
 )
-from marinenav_env.state import WorldState
+from marinenav_env.state import Scenario, WorldState
+from marinenav_env.stepping.reset_pool import Curriculum
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import require
 
@@ -51,6 +53,14 @@ class Renderer:
         self._redraw: PartialRedraw | None = None
         self._window: Window | None = None
         import_optional("matplotlib", "plot")
+
+    def render(self, world: WorldState, mode: str, fps: float | None) -> NDArray[np.uint8] | None:
+        """Return the current state as pixels, or show it in a window (mode ``human``) and return None."""
+        require(mode in RENDER_MODES, "mode", mode, " or ".join(RENDER_MODES))
+        if mode == "rgb_array":
+            return self.image(world)
+        self.show(world, fps)
+        return None
 
     def image(self, world: WorldState) -> NDArray[np.uint8]:
         """Return the current state of the world as pixels [height, width, 3]."""
@@ -117,6 +127,15 @@ class Renderer:
             cores=torch.cat((scenario.core_position[cores], circulation, radius), -1).numpy(),
             map_size=(side, side) if side else self._size,
         )
+
+
+def make_renderer(scenarios: Any, usual: ScenarioConfig) -> Renderer:
+    """Return a renderer with the maps of the levels of a Curriculum, or the largest map of the given episodes."""
+    levels = scenarios.levels if isinstance(scenarios, Curriculum) else ()
+    maps = [usual]
+    if not isinstance(scenarios, Curriculum | Scenario):
+        maps = [episode.world.scenario for episode in scenarios]
+    return Renderer((max(each.width for each in maps), max(each.height for each in maps)), levels)
 
 
 class Window:

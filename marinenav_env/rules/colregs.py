@@ -14,11 +14,6 @@ from marinenav_env.state import Observation
 def required_turn(observation: Observation, own_radius: Tensor, config: ColregsConfig) -> tuple[Tensor, Tensor]:
     """Return the turn that the rules of the sea require (docs/world.md, "Rules of the sea").
 
-    Args:
-        observation: measurements of perception, batch [E]; the objects are sorted, the nearest first.
-        own_radius: [E or 1, R or 1] collision radius of the robots (m).
-        config: zones in which the rules apply, and the clearance of the turn.
-
     Returns:
         Whether a rule applies, [E, R] bool, and the turn to starboard phi (rad), [E, R], for the nearest object to
         which a rule applies; 0 if there is none.

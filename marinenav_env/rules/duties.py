@@ -73,12 +73,7 @@ def initial_duties(scenario: Scenario) -> Tensor:
 
 
 def newly_broken_duties(before: Tensor, after: Tensor) -> Tensor:
-    """Return which vessels broke a duty in a step, [R, E] bool.
-
-    Args:
-        before: [E, R, R, F] duties before the step, as returned by ``update_duties``.
-        after: [E, R, R, F] duties after the step.
-    """
+    """Return which vessels broke a duty in a step, [R, E] bool, from the duties before and after it."""
     was, now = (DutyState(*env_last(duties)).is_broken > 0.0 for duties in (before, after))
     return (now & ~was).any(1)
 
@@ -87,14 +82,8 @@ def update_duties(duties: Tensor, state: State, active: Tensor, parameters: Para
     """Return the duties of all pairs of vessels after a step.
 
     The result is [E, R (other), R (own), F]; the last dimension has the F fields of DutyState in their order.
-
-    Args:
-        duties: [E, R, R, F] duties before the step, of the form of the result; initial_duties at the start of an
-            episode.
-        state: state after the motion of the step, or at the start of an episode; batch [E].
-        active: [E, R] bool: the robot was active before the step.
-        parameters: parameters of vessels and sensors, batch [E or 1].
-        rules: zones of the rules of the sea.
+    ``duties`` are those before the step, ``state`` that after the motion or at the start of an episode, and ``active``
+    [E, R] says which robots were active before the step.
     """
     seen, here = relative_motion(state.pose, state.velocity_ground), env_last(active)
     present = here & here[:, None] & (seen.distance > 0.0)
@@ -132,16 +121,7 @@ def update_duties(duties: Tensor, state: State, active: Tensor, parameters: Para
 def _apply_manoeuvres(
     known: DutyState, seen: RelativeMotion, present: Tensor, own: Tensor, speed: Tensor, crosses: Tensor
 ) -> DutyState:
-    """Return duties, updated with the manoeuvres of a step and the duties that it breaks.
-
-    Args:
-        known: duties of the encounters that have begun.
-        seen: all pairs of vessels after the step.
-        present: [R, R, E] bool: both vessels are active.
-        own: own heading (rad), [R, R, E].
-        speed: own speed over ground (m/s), [R, R, E].
-        crosses: [R, R, E] bool: the own vessel passes ahead of the other, across the course that the other had first.
-    """
+    """Return duties after the manoeuvres of a step; ``crosses``: the own vessel passes ahead of the other."""
     head_on, gives_way, overtakes = (known.role == role for role in (HEAD_ON, GIVE_WAY, OVERTAKING))
     keeps_clear = head_on | gives_way | overtakes
     due, closing = present & (known.role > 0.0), seen.tcpa > 0.0

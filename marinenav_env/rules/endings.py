@@ -21,22 +21,12 @@ class Endings(NamedTuple):
 
 
 def compute_endings(
-    collided: Tensor,
-    arrived: Tensor,
-    present: Tensor,
-    steps: Tensor,
-    max_steps: int,
-    ends_at_first_collision: bool,
+    collided: Tensor, arrived: Tensor, present: Tensor, steps: Tensor, max_steps: int, ends_at_first_collision: bool
 ) -> Endings:
     """Return which robots and episodes have ended; absent and scripted robots are terminated.
 
-    Args:
-        collided: [E, R] bool: the robot has collided, in this step or earlier.
-        arrived: [E, R] bool: the robot has arrived, in this step or earlier.
-        present: [E, R] bool: the robot exists in this scenario and actions control it.
-        steps: [E] int64: control steps since the start of the episode.
-        max_steps: number of control steps after which an episode is truncated.
-        ends_at_first_collision: whether a collision of any robot ends the episode.
+    ``collided``, ``arrived`` (in this step or earlier) and ``present`` (exists, controlled by actions) are [E, R] bool,
+    ``steps`` [E] counts the control steps since the start of the episode.
     """
     terminated = collided | arrived | ~present
     episode_terminated = terminated.all(-1)

@@ -31,22 +31,13 @@ def statistic_names(config: WorldConfig) -> tuple[str, ...]:
 
 
 def update_statistics(
-    before: Tensor,
-    reward: Tensor,
-    terms: Mapping[str, Tensor],
-    controlled: Tensor,
-    present: Tensor,
-    after: State,
+    before: Tensor, reward: Tensor, terms: Mapping[str, Tensor], controlled: Tensor, present: Tensor, after: State
 ) -> Tensor:
     """Return the statistics of the current episodes after a step, [E, S], with columns as in ``statistic_names``.
 
-    Args:
-        before: [E, S] statistics before the step, 0 at the start of an episode.
-        reward: [E, R] rewards of this step.
-        terms: terms of the reward by name, [E, R] or broadcastable, in the order of ``statistic_names``.
-        controlled: [E, R] bool: robots that actions controlled in this step.
-        present: [E, R] bool: the robot exists and actions control it.
-        after: state after the step, batch [E].
+    ``before`` is 0 at the start of an episode; ``terms`` are [E, R] or broadcastable, in the order of the columns;
+    robots [E, R] are ``controlled`` if actions controlled them in this step, ``present`` if they exist and actions
+    control them.
     """
     robots = env_last(present).sum(0).clamp_min(1)
 

@@ -126,12 +126,7 @@ def term_names(config: WorldConfig) -> tuple[str, ...]:
 
 
 def reward_and_terms(function: RewardFunction | None, step: RewardInputs) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the rewards [E, R], and a dict of their terms by name ([E, R] or broadcastable, see ``term_names``).
-
-    Args:
-        function: user-defined function, for which the dict is empty; None: the terms decide.
-        step: step of all robots.
-    """
+    """Return the rewards [E, R] and their terms by name ([E, R] or broadcastable); none for a user-defined function."""
     if function is not None:
         return function(step), {}
     terms = published_terms(step.progress, step.phi, step.collided, step.arrived, step.parameters.rules)
@@ -221,14 +216,7 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
 
 
 def _assume_steerage(state: State, seen: RelativeMotion, chosen: Tensor, min_speed: float) -> RelativeMotion:
-    """Return pairs of vessels; both vessels of chosen pairs are assumed to make at least ``min_speed`` (m/s) ahead.
-
-    Args:
-        state: states of the vessels, batch [E].
-        seen: pairs with the actual velocities, all [R, R, E].
-        chosen: [R, R, E] bool: pairs to change; the other pairs stay as they are.
-        min_speed: smallest speed ahead (m/s).
-    """
+    """Return pairs of vessels, with both of chosen pairs assumed to make at least a speed (m/s) ahead."""
     heading = env_last(state.pose)[2]
     vx, vy, turn = env_last(state.velocity_ground)
     lacking = (min_speed - _speed_ahead(state)).clamp_min(0.0)
@@ -239,13 +227,7 @@ def _assume_steerage(state: State, seen: RelativeMotion, chosen: Tensor, min_spe
 
 
 def _passage_penalty(share: Tensor, role: Tensor, margin: float) -> Tensor:
-    """Return the penalty [R, R, E] of each vessel (first axis) for how it is about to pass each other one (second).
-
-    Args:
-        share: distance at the closest approach over the passing distance, negative on the wrong side.
-        role: roles of the vessels; the penalty is 0 for those that need not keep clear.
-        margin: ``passing_margin`` as a share of the passing distance; 0: none.
-    """
+    """Return the penalty [R, R, E] of each vessel for how it is about to pass each other one; arguments as below."""
     wrong_side = torch.minimum(_distance_penalty(share, margin), 2.0 * (2.0 + share)).clamp_min(0.0)
     too_close = _distance_penalty(share.abs(), margin).clamp_min(0.0)
     clear = torch.where((role == HEAD_ON) | (role == GIVE_WAY), wrong_side, 0.0)
@@ -253,12 +235,7 @@ def _passage_penalty(share: Tensor, role: Tensor, margin: float) -> Tensor:
 
 
 def _distance_penalty(share: Tensor, margin: float) -> Tensor:
-    """Return the penalty for the distance of a passage: 0 at the passing distance, 1 at a distance of 0.
-
-    Args:
-        share: signed distance at the closest approach over the passing distance.
-        margin: ``passing_margin`` over the passing distance; the penalty is steeper within it; 0: none.
-    """
+    """Return the penalty for a distance and a margin of steeper rise (0: none), as shares of the passing distance."""
     whole = 1.0 - share
     return 0.5 * (whole + (whole / margin).clamp_max(1.0)) if margin else whole
 
@@ -310,15 +287,7 @@ def _speed_through_water(state: State) -> Tensor:
 def published_terms(
     progress: Tensor, phi: Tensor, collided: Tensor, arrived: Tensor, rules: RewardParameters
 ) -> dict[str, Tensor]:
-    """Return the terms of the published reward by name, [E, R] or broadcastable.
-
-    Args:
-        progress: [E, R] decrease of the distance to the goal (m).
-        phi: [E, R] turn angle that the rules of the sea require (rad).
-        collided: [E, R] bool: the robot collided in this step.
-        arrived: [E, R] bool: the robot arrived in this step; without effect where it collided.
-        rules: penalties and goal reward, batch [E or 1].
-    """
+    """Return the terms of the published reward by name, [E, R] or broadcastable; arguments as in RewardInputs."""
     # One of the last two terms is 0, so that their sum with the other terms is rounded once.
     return {
         "timestep": rules.timestep_penalty[:, None],

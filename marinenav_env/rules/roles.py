@@ -49,12 +49,7 @@ class RelativeMotion(NamedTuple):
 
 
 def relative_motion(pose: Tensor, velocity: Tensor) -> RelativeMotion:
-    """Return the relative positions and motion of all pairs of vessels in every environment.
-
-    Args:
-        pose: [E, R, 3] x, y (m), yaw (rad).
-        velocity: [E, R, 3] velocity over ground, x, y (m/s) and yaw rate (rad/s).
-    """
+    """Return the relative positions and motion of all pairs, from pose and velocity over ground of State."""
 
     def difference(values: Tensor) -> Tensor:
         return values[None] - values[:, None]
@@ -76,16 +71,10 @@ def relative_motion(pose: Tensor, velocity: Tensor) -> RelativeMotion:
 
 
 def roles(seen: RelativeMotion) -> Tensor:
-    """Return the role of every vessel towards every other, as if there were a risk of collision.
+    """Return the role of every vessel towards every other, as if there were a risk of collision, [R, R, E].
 
     A vessel that comes from astern is overtaking. Vessels on nearly reciprocal courses, or that
     both have each other to port, are head-on. Otherwise, the vessel that has the other one to starboard gives way.
-
-    Args:
-        seen: relative motion of all pairs of vessels, [R, R, E].
-
-    Returns:
-        [R, R, E] int64: HEAD_ON, GIVE_WAY, STAND_ON, OVERTAKING or OVERTAKEN; 0 on the diagonal.
     """
     to_port = seen.bearing <= 0.0
     head_on = (seen.relative_heading.abs() > MIN_RECIPROCAL_ANGLE) | (to_port & (seen.aspect <= 0.0))

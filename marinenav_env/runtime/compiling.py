@@ -81,11 +81,7 @@ def _select_guards(entries: Sequence[Any]) -> list[bool]:
 
 
 def _copy_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a function that shares no compiled code with the original.
-
-    Dynamo caches compiled code by the code object of a function. Without the copy, only guards would distinguish
-    closures of one definition, or methods of several objects.
-    """
+    """Return a copy that shares no compiled code, since Dynamo keeps that by code object."""
     if isinstance(function, MethodType):
         return MethodType(_copy_function(function.__func__), function.__self__)
     assert isinstance(function, FunctionType)

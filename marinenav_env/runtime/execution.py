@@ -30,14 +30,7 @@ class Execution:
         check_fields(self, "execution")
 
     def make_loop(self, step: Callable[..., tuple[Any, Any]], state: Any, device: torch.device, **options: Any) -> Loop:
-        """Return a Loop, which calls ``step`` repeatedly, owns the state, and may compile or capture the step.
-
-        Args:
-            step: function that takes a state and inputs, and returns a tuple of the next state and outputs.
-            state: initial state, as tensors in tuples, dicts or TensorDicts.
-            device: device of all tensors of the step.
-            **options: keyword arguments of Loop; ``compile`` and ``capture`` among them override these settings.
-        """
+        """Return a Loop; ``compile`` and ``capture`` among its options override these settings."""
         settings = {"compile": self.compile, "capture": self.capture} | options
         return Loop(step, state, device, **settings)
 

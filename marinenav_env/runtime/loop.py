@@ -60,12 +60,8 @@ class CudaRecorder:
     def record(self, call: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
         """Capture a call as a CUDA graph, without running its kernels.
 
-        Args:
-            call: function without arguments that launches kernels and returns tensors.
-            generators: random generators that the call draws from.
-
-        Returns:
-            Function that replays the graph and returns the tensors of the call, which each replay overwrites.
+        Returns a function that replays the graph and returns the tensors of the call, which each replay overwrites.
+        The call may draw from the generators.
         """
         gc.collect()  # nothing may be freed while a capture is active
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
@@ -122,11 +118,7 @@ def list_tensors(tree: Any) -> list[Tensor]:
 
 def copy_tensors(tree: Any) -> Any:
     """Return a bit-identical copy of the tensors in nested tuples, dicts and TensorDicts, made by few kernels."""
-    new = tree_map(
-        lambda leaf: leaf if leaf is None else torch.empty_like(leaf),
-        tree,
-        is_leaf=is_tensor_collection,
-    )
+    new = tree_map(lambda leaf: leaf if leaf is None else torch.empty_like(leaf), tree, is_leaf=is_tensor_collection)
     copy_all(list_tensors(new), list_tensors(tree))
     return new
 
@@ -234,10 +226,7 @@ class Loop:
         """Inputs of the graph: the static tensors, or copies."""
 
     def __call__(self, *inputs: Any) -> Any:
-        """Run a step and return its outputs.
-
-        Returns:
-            The outputs of the step.
+        """Run a step with inputs and return its outputs.
 
         Raises:
             TypeError: when an input is not a tensor and calls are captured.
@@ -287,13 +276,7 @@ class Loop:
         return outputs
 
     def _capture(self, recorder: CudaRecorder, leaves: list[Any], tree: Any) -> None:
-        """Try to capture a graph of a step; after a failure, stop capturing.
-
-        Args:
-            recorder: recorder of the graph.
-            leaves: inputs of the current call as a flat list.
-            tree: tree structure of the inputs.
-        """
+        """Try to capture a graph of a step from inputs as a flat list and a tree; after a failure, stop capturing."""
         self._graph_inputs = [
             leaf if self._has_static_inputs or leaf is None else leaf.detach().clone() for leaf in leaves
         ]

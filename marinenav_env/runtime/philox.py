@@ -35,12 +35,7 @@ _UNIFORM_BITS = 24
 
 
 def philox(counter: Words, key: tuple[Tensor, Tensor]) -> Words:
-    """Return the four random words of Philox 4x32-10 for a counter and a key.
-
-    Args:
-        counter: four words of 32 bits, int64 tensors whose shapes broadcast.
-        key: two words of 32 bits, int64 tensors whose shapes broadcast.
-    """
+    """Return the four random words of Philox 4x32-10 for a counter and a key, int64 words of 32 bits that broadcast."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(_NUM_ROUNDS):

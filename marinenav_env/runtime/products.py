@@ -42,19 +42,11 @@ def onednn_is_faster() -> bool:
 
 @torch.library.impl(_library, "product", "CPU")
 def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
-    """Return the product of two matrices, plus a bias, computed by oneDNN.
+    """Return the product of two matrices [M, K] and [K, N] float32, plus a bias, computed by oneDNN.
 
     PyTorch calls oneDNN only if its setting ``fp32_precision`` allows products in bfloat16. On a
     processor without AMX, oneDNN nevertheless computes in float32. A value of the setting that
     already allows less than float32 is not changed.
-
-    Args:
-        left: [M, K] float32, of any strides.
-        right: [K, N] float32, of any strides.
-        bias: tensor to add, which expands to [M, N]; None: no bias.
-
-    Returns:
-        Product [M, N] float32.
     """
     mkldnn: Any = torch.backends.mkldnn
     with _precision_lock:

@@ -93,39 +93,22 @@ class EntrySensor:
         return ((-DEFAULT_LIMIT, DEFAULT_LIMIT),)
 
     def noise(self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype) -> Tensor | None:
-        """Draw the random numbers of one observation; this method is compiled with the world, too.
+        """Draw the random numbers of one observation of shape ``[E, R, *shape]``; None if the sensor has no noise.
 
-        Args:
-            shape: shape ``[E, R, *shape]`` of the entry for all robots.
-            source: random source; its methods ``normal`` and ``uniform`` return a tensor of a given
-                shape and dtype, and the same numbers when called again.
-            dtype: floating-point type of the noise.
-
-        Returns:
-            The noise that ``observe`` receives; None if the sensor has no noise.
+        This method is compiled with the world, too. The methods ``normal`` and ``uniform`` of the source return a
+        tensor of a given shape and dtype, and the same numbers when called again.
         """
         return None
 
     def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
-        """Return the entry of all robots.
+        """Return the entry of all robots, ``[E, R, *shape]``, from the world and the result of ``noise``.
 
-        Args:
-            scene: state of the world to measure.
-            noise: random numbers returned by ``noise``.
-
-        Returns:
-            Tensor ``[E, R, *shape]``; the world sets the rows of inactive robots to zero.
+        The world sets the rows of inactive robots to zero.
         """
         raise NotImplementedError
 
     def entry(self, config: WorldConfig) -> Entry:
         """Return the description of this sensor's observation entry: name, kind, shape, meaning, scale and limits."""
         return Entry(
-            self.name,
-            self.kind,
-            self.shape(config),
-            self.meaning,
-            self.scale(config),
-            self.limits(config),
-            self.mask,
+            self.name, self.kind, self.shape(config), self.meaning, self.scale(config), self.limits(config), self.mask
         )

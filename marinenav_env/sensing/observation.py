@@ -17,22 +17,13 @@ from marinenav_env.support.validation import ConfigError, is_number, require
 
 
 def observation_entries(config: WorldConfig | None = None) -> dict[str, Entry]:
-    """Return the descriptions of all observation entries of a world by name, in order; by default the published world.
-
-    Raises:
-        ConfigError: when a sensor that the configuration names cannot be used.
-    """
+    """Return the descriptions of all observation entries by name; by default of the published world."""
     config = config or WorldConfig()
     return describe_entries(config, make_entry_sensors(config))
 
 
 def flatten_observation(observation: Any, entries: Mapping[str, Entry]) -> Tensor:
-    """Concatenate the entries of observations to one tensor [..., D]; masks become 0 or 1.
-
-    Args:
-        observation: mapping or TensorDict of the entries by name, each [..., *shape].
-        entries: descriptions of the entries by name; their order is that of the result.
-    """
+    """Concatenate the entries of observations, each [..., *shape], to one tensor [..., D]; masks become 0 or 1."""
     parts = [observation[name].flatten(-len(entry.shape)) for name, entry in entries.items()]
     return torch.cat([part.to(parts[0].dtype) for part in parts], -1)
 
@@ -59,20 +50,13 @@ def make_entry_sensors(config: WorldConfig) -> tuple[EntrySensor, ...]:
     """Create the sensors of a world other than perception: the range scan and those of ``world.sensor.entries``.
 
     Their order assigns the random streams of their noise.
-
-    Raises:
-        ConfigError: when a sensor that the configuration names cannot be loaded or used.
     """
     scan = (RangeScan(),) if config.sensor.scan_beams else ()
     return (*scan, *(_load_sensor(reference, config) for reference in config.sensor.entries))
 
 
 def _load_sensor(reference: str, config: WorldConfig) -> EntrySensor:
-    """Load a user-defined sensor, named ``package.module:Class`` or by its entry point, and check its entry.
-
-    Raises:
-        ConfigError: when it is not a usable EntrySensor.
-    """
+    """Load a user-defined sensor, named ``package.module:Class`` or by its entry point, and check its entry."""
     plugin = plugins.resolve(plugins.OBSERVATIONS, reference)
     key = f"world.sensor.entries: {reference}"
     try:

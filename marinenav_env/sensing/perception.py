@@ -59,14 +59,7 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
 def with_thrust_limits(
     entries: dict[str, Entry], vessel: Vessel, extras: ActuatorParameters | None, spread: float
 ) -> dict[str, Entry]:
-    """Return descriptions of entries, with the limits of the thrusts in ``self_state`` set to those of the vessels.
-
-    Args:
-        entries: descriptions of the observation entries by name.
-        vessel: parameters of the vessels.
-        extras: actuators; None if the vessels have none.
-        spread: largest factor on the thrusts of the vessels (1).
-    """
+    """Return entries with the limits of the thrusts of the vessels, with ``spread`` as the largest factor."""
     own = entries["self_state"]
     low, high = float(vessel.min_thrust.min()) * spread, float(vessel.max_thrust.max()) * spread
     # The right setpoint of a steered vessel stands for an angle, whose limit is the same to both sides.
@@ -90,14 +83,7 @@ class PerceptionNoise(NamedTuple):
 
 
 def draw_perception_noise(source: RandomSource, robots: int, objects: int, dtype: torch.dtype) -> PerceptionNoise:
-    """Draw the noise of one observation, with one call of Philox per robot and object.
-
-    Args:
-        source: random source of E environments.
-        robots: number of robots R.
-        objects: number of objects M.
-        dtype: floating-point type of the noise.
-    """
+    """Draw the noise of one observation, with one call of Philox per robot and object."""
     a, b, c, d = (env_first(word) for word in source.words(objects, robots))
     # Normal numbers take 24 bits of a word; the remaining bits of three words make up 24 more.
     rest = (a & 0xFF) | (b & 0xFF) << 8 | (c & 0xFF) << 16
@@ -106,17 +92,10 @@ def draw_perception_noise(source: RandomSource, robots: int, objects: int, dtype
 
 
 def von_mises_quantiles(kappas: list[float], points: int = 4097) -> Tensor:
-    """Return quantile functions of von Mises distributions with mean 0, on an even grid of [0, 1].
+    """Return quantile functions of von Mises distributions with mean 0 as angles (rad) [len(kappas), points], float64.
 
     The distribution function is summed on a fine grid of angles and inverted by interpolation;
     sampling by table lookup needs no rejection, and so no values are read on the host.
-
-    Args:
-        kappas: concentrations, one per row, at least 0.
-        points: number of grid points of a row.
-
-    Returns:
-        [len(kappas), points] angles (rad) in [-pi, pi], float64.
     """
     angles = np.linspace(-np.pi, np.pi, 65_537)
     rows = []
@@ -135,16 +114,7 @@ def von_mises_quantiles(kappas: list[float], points: int = 4097) -> Tensor:
 
 
 def look_up_quantile(table: Tensor, row: Tensor, uniform: Tensor) -> Tensor:
-    """Return the values of quantile functions, by linear interpolation in a table.
-
-    Args:
-        table: [rows, points] quantile functions.
-        row: row of the table, int64, broadcastable to ``uniform``.
-        uniform: quantiles in [0, 1).
-
-    Returns:
-        Values of the quantile functions, with the shape of ``uniform``.
-    """
+    """Return the values of quantile functions, by linear interpolation in rows (int64, broadcastable) of a table."""
     last = table.shape[-1] - 1
     position = uniform * last
     # float32 rounds uniforms just below 1 up to the last point.
@@ -154,15 +124,7 @@ def look_up_quantile(table: Tensor, row: Tensor, uniform: Tensor) -> Tensor:
 
 
 def own_state(state: State, goal: Tensor) -> Tensor:
-    """Return what robots observe of their own state, without noise.
-
-    Args:
-        state: states of the robots, batch [E].
-        goal: [E, R, 2] x, y of the goals (m).
-
-    Returns:
-        [E, R, 7] goal x, y in the body frame (m), u, v over ground (m/s), yaw rate (rad/s), both thrusts (N).
-    """
+    """Return what robots observe of their own state, ``self_state`` of state.Observation, without noise."""
     # All tensors from here on are [R, E].
     x, y, theta = env_last(state.pose)
     vx, vy, r = env_last(state.velocity_ground)
@@ -192,15 +154,8 @@ def observe(
 ) -> Observation:
     """Return the measurements of perception of all robots (docs/world.md, "Perception").
 
-    Args:
-        state: states of the robots, batch [E]; active robots observe and are observed.
-        scenario: scenarios, batch [E].
-        vessel: parameters of the vessels.
-        sensor: parameters of the sensors.
-        quantiles: [rows, points] von Mises quantile table.
-        noise: random numbers of this observation.
-        max_objects: number of slots K of the observation.
-        missed: [E, R, M] bool, detections that fail; None: none fails.
+    Active robots observe and are observed; ``max_objects`` is the number of slots K, and detections of ``missed``
+    [E, R, M] fail.
     """
     # Tensors of the own robot are [R, E], true ones of objects [M, 1, E], measured ones [M, R, E].
     robots, device = state.active.shape[1], state.pose.device
@@ -295,19 +250,7 @@ def _measure(
 
 
 def _nearest_objects(columns: Sequence[Tensor], gap: Tensor, slots: int) -> tuple[Tensor, Tensor]:
-    """Sort objects into slots by their gaps, and by their indices where gaps are equal.
-
-    With few objects, counting how many come before an object is faster than sorting and needs no
-    gather: the operations are elementwise along environments. With many objects it takes too much memory.
-
-    Args:
-        columns: n tensors [M, R, E], the measured quantities of the objects.
-        gap: [M, R, E] distance to the edge of an object (m), infinite where it is not seen.
-        slots: number of slots K.
-
-    Returns:
-        The columns in slots [n, K, R, E], and the number of objects seen [R, E], of the dtype of ``gap``.
-    """
+    """Return columns [M, R, E] in slots by gaps, then indices, [n, K, R, E], and the number of objects seen."""
     count = (gap < torch.inf).to(gap.dtype).sum(0)
     if gap.shape[0] > _MAX_RANKED_OBJECTS:
         first = gap.argsort(dim=0, stable=True)[:slots]

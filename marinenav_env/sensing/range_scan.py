@@ -52,35 +52,17 @@ class RangeScan(EntrySensor):
 
 
 def beam_angles(beams: int, field_of_view: float, device: torch.device | None = None) -> Tensor:
-    """Return the directions of beams from the bow, clockwise (rad).
-
-    Args:
-        beams: number of beams n.
-        field_of_view: angle that the beams divide evenly, centred on the bow (rad).
-        device: device of the angles.
-
-    Returns:
-        Angles [n], float64.
-    """
+    """Return the directions [n] from the bow of beams that divide a field of view evenly (rad), float64."""
     # Converting a list of Python numbers would make the CPU wait for the GPU.
     beam = torch.arange(beams, dtype=torch.float64, device=device)
     return field_of_view * ((beam + 0.5) / beams - 0.5)
 
 
 def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, max_distance: float) -> Tensor:
-    """Return the distance from every robot's centre to the nearest disc along beams.
+    """Return the distance (m) [E, R, n] from every robot's centre to the nearest disc along beams at angles [n] (rad).
 
-    Discs are the obstacles and the other active robots.
-
-    Args:
-        state: states of the robots, batch [E].
-        scenario: scenarios, batch [E].
-        radius: [E or 1, R or 1] radius at which the robots are detected (m).
-        angles: [n] directions of the beams from the bow (rad).
-        max_distance: distance where nothing nearer is hit (m).
-
-    Returns:
-        Distances [E, R, n] (m); 0 within a disc.
+    Discs are the obstacles and the other active robots; the distance is 0 within a disc, and ``max_distance`` where
+    nothing nearer is hit.
     """
     # Robots are [R, E], discs [M, 1, R, E], beams [n, R, E]. The distances [M, n, R, E] are
     # reduced as they are computed, without being stored. Compiled code only does this while an
@@ -98,10 +80,7 @@ def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, 
 
 
 def _discs(state: State, scenario: Scenario, radius: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return x and y of the discs relative to the robots, in radii [M, 1, R, E], and the radii (m) [M, 1, 1, E].
-
-    Absent discs, and the robot itself, are too far away to be hit.
-    """
+    """Return x and y of the discs from the robots in radii, and the radii (m); absent ones are far away."""
     x, y, _ = env_last(state.pose)
     obstacle_x, obstacle_y = env_last(scenario.obstacle_position)
     exists = torch.cat((env_last(state.active), env_last(scenario.obstacle_mask)))[:, None]

@@ -22,16 +22,7 @@ _INTEGER_DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int6
 
 
 def check_shape_and_dtype(action: Any, robots: Sequence[int], continuous: bool) -> None:
-    """Raise ConfigError unless actions have the required shape and type; values are not read.
-
-    Args:
-        action: actions of the robots; None if they are missing.
-        robots: shape [E, R] of the batch of robots.
-        continuous: True for commands [E, R, 2], False for indices [E, R].
-
-    Raises:
-        ConfigError: when actions are missing or have another shape or type.
-    """
+    """Raise ConfigError unless actions of robots [E, R] have the required shape and type; values are not read."""
     shape = (*robots, 2) if continuous else (*robots,)
     # Messages are formatted only if needed, because code with this check is compiled.
     if not isinstance(action, Tensor):
@@ -44,16 +35,7 @@ def check_shape_and_dtype(action: Any, robots: Sequence[int], continuous: bool) 
 
 
 def find_invalid_actions(action: Tensor, acting: Tensor, pairs: int | None) -> Tensor:
-    """Return which actions are invalid: continuous ones that are not finite, or indices out of range.
-
-    Args:
-        action: [E, R, 2] commands, or [E, R] indices.
-        acting: [E, R] bool, robots that are active and controlled; other actions have no effect.
-        pairs: number of thrust-change pairs that discrete actions index; None: continuous actions.
-
-    Returns:
-        [E, R] bool, True for invalid actions of acting robots.
-    """
+    """Return which actions [E, R] of acting robots are not finite or, with a number of pairs, not an index below it."""
     if pairs is None:
         return acting & ~action.isfinite().all(-1)
     return acting & ((action < 0) | (action >= pairs))
@@ -91,11 +73,7 @@ class ActionChecks:
             self.flag = torch.zeros((), dtype=torch.bool, device=device)
 
     def check_before_step(self, action: Any, acting: Tensor) -> None:
-        """Check shape and type of actions before a step and, where host reads are free, their values.
-
-        Raises:
-            ConfigError: for another shape or type, or for the first invalid value, with its environment and robot.
-        """
+        """Check shape and type of actions before a step and, where host reads are free, their values."""
         check_shape_and_dtype(action, acting.shape, self._pairs is None)
         self._stepped = self.flag is not None
         if self._reads:
@@ -111,11 +89,7 @@ class ActionChecks:
             self.flag.logical_or_(find_invalid_actions(action, acting, self._pairs).any())
 
     def read_flag(self) -> None:
-        """Read the flag on the host and clear it, if there were steps since it was last read.
-
-        Raises:
-            ConfigError: when the flag was set.
-        """
+        """Read the flag on the host and clear it, if there were steps since; raise ConfigError when it was set."""
         if self.flag is not None and self._stepped:
             self._stepped = False
             was_set = bool(self.flag)  # host: requested
@@ -124,14 +98,7 @@ class ActionChecks:
                 raise ConfigError(f"an action since the last check: must be {self._allowed}")
 
     def read_flag_periodically(self, step: int) -> None:
-        """Read the flag if at least STEPS_BETWEEN_READS vector steps have passed since the last read by this method.
-
-        Args:
-            step: number of vector steps so far; it may jump when a state is restored.
-
-        Raises:
-            ConfigError: when the flag was set.
-        """
+        """Read the flag if STEPS_BETWEEN_READS vector steps have passed since this method last did, also backwards."""
         if self.flag is not None and abs(step - self._read_at) >= STEPS_BETWEEN_READS:
             self._read_at = step
             self.read_flag()

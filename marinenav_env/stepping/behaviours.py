@@ -42,15 +42,7 @@ STOPPING_SPEED = 0.6
 
 
 def require_thrusters(scenario: Scenario, extras: ActuatorParameters | None) -> None:
-    """Raise ConfigError if a vessel that misbehaves lacks the two thrusters that behaviours control.
-
-    Args:
-        scenario: scenarios, batch [P].
-        extras: actuators, batch [P or 1]; None: all vessels have two thrusters.
-
-    Raises:
-        ConfigError: when a vessel that misbehaves has an azimuth thruster or a rudder.
-    """
+    """Raise ConfigError if a vessel that misbehaves lacks the two thrusters that behaviours control."""
     if scenario.behaviour is None or extras is None:
         return
     is_steered = (scenario.behaviour != KEEP) & (extras.steering != STEERING_TYPES.index("thrusters"))
@@ -66,18 +58,10 @@ def behaviour_rates(
     time_scale: float = 1.0,
     speed_scale: float = 1.0,
 ) -> Tensor:
-    """Return the thrust rates of robots that follow the behaviours of their scenario.
+    """Return the left and right thrust rate (N/s) [E, R, 2] of robots that follow the behaviours of their scenario.
 
-    Args:
-        state: state before the step, batch [E].
-        scenario: scenarios with behaviours and onsets, batch [E].
-        parameters: parameters of vessels with two thrusters, batch [E or 1].
-        seconds: length of a control step (s).
-        time_scale: factor on the times of behaviours, as ScenarioConfig.time_scale; 1 for published vessels.
-        speed_scale: factor on the speeds of behaviours, as ScenarioConfig.speed_scale; 1 for published vessels.
-
-    Returns:
-        [E, R, 2] left and right thrust rate (N/s), zero for robots that keep course and speed.
+    They are 0 for robots that keep course and speed. A control step lasts ``seconds``; the scales are those of
+    ScenarioConfig, 1 for published vessels.
     """
     code, onset = scenario.behaviour, scenario.onset
     assert code is not None and onset is not None
@@ -95,16 +79,7 @@ def behaviour_rates(
 def _steered_commands(
     state: State, scenario: Scenario, controller: ThrustController, code: Tensor, elapsed: Tensor, speed_scale: float
 ) -> Tensor:
-    """Return the commands (left, right) in [-1, 1] of the behaviours that steer, [E, R, 2].
-
-    Args:
-        state: state before the step, batch [E].
-        scenario: scenarios with behaviours and onsets, batch [E].
-        controller: controller that converts a desired velocity to commands.
-        code: [E, R] int64 codes of the behaviours.
-        elapsed: [E, R] time since the onset of the behaviour (s).
-        speed_scale: factor on the speeds of behaviours (1).
-    """
+    """Return the commands (left, right) in [-1, 1] of behaviours that steer, a time [E, R] after their onset (s)."""
     own = own_state(state, scenario.goal)
     first_speed = torch.linalg.vector_norm(scenario.velocity[..., :2], dim=-1)
     speed = torch.where(first_speed > 0.0, first_speed, DEFAULT_SPEED * speed_scale)

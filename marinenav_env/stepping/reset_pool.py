@@ -141,19 +141,8 @@ class Curriculum:
         return sum(env_steps >= begin for begin in self.timesteps) - 1
 
 
-def as_scenarios(scenarios: Any) -> Any:
-    """Return the source of scenarios of MarineNavEnv: a Curriculum for None or for a sampler, else the argument."""
-    if scenarios is None:
-        return Curriculum()
-    return Curriculum(sampler=scenarios) if hasattr(scenarios, "sample") else scenarios
-
-
 def make_sampler(curriculum: Curriculum, config: ScenarioConfig, device: torch.device, dtype: torch.dtype) -> Sampler:
-    """Load or build the sampler of a curriculum.
-
-    Raises:
-        ConfigError: when the sampler cannot be loaded or is not a sampler.
-    """
+    """Load or build the sampler of a curriculum."""
     source: Any = curriculum.sampler or CompleteSampler
     if isinstance(source, str):
         source = plugins.resolve(plugins.SCENARIOS, source)
@@ -173,11 +162,6 @@ def first_entry_number(scenarios: Any, source: RandomSource, is_shared: bool = F
     Pools of the built-in sampler, and of scenarios that all batches of environments share, have the same numbers for
     all batches. Pools of other scenarios have different numbers for each batch, without gaps, because environment
     numbers end at 2^32.
-
-    Args:
-        scenarios: a Curriculum, or a sequence of scenarios.
-        source: random source of E environments.
-        is_shared: whether all batches of environments share a sequence of scenarios.
     """
     if isinstance(scenarios, Curriculum):
         entries = scenarios.pool_size if scenarios.sampler else 0
@@ -207,19 +191,11 @@ class ResetPool(ABC):
 
     @abstractmethod
     def advance(self, done: Tensor | None) -> None:
-        """Advance the counter after environments have started episodes from the entries of ``next_index``.
-
-        Args:
-            done: [E] bool, environments that have started an episode; None: all.
-        """
+        """Advance the counter after environments have started episodes where ``done`` [E] is true; None: in all."""
 
     @abstractmethod
     def prepare_full_reset(self, env_steps: int) -> None:
-        """Bring the entries up to date before all environments are reset from them.
-
-        Args:
-            env_steps: env-steps of the run so far, by which a curriculum chooses its levels.
-        """
+        """Bring the entries up to date, after a number of env-steps, before all environments are reset from them."""
 
     def due_entries(self, env_steps: int) -> list[Tensor]:
         """Return which groups of adjacent pool entries are due for replacement; called once per vector step.
@@ -255,16 +231,7 @@ class ResetPool(ABC):
 
 
 def require_robots(scenarios: Scenario, source: str, may_wait: bool = True) -> None:
-    """Raise ConfigError if a scenario has no robot.
-
-    Args:
-        scenarios: scenarios, batch [P].
-        source: source of the scenarios, for the error message.
-        may_wait: True to check even on devices where a host read waits for earlier work.
-
-    Raises:
-        ConfigError: when a scenario has no robot.
-    """
+    """Raise ConfigError if a scenario has no robot; ``may_wait``: also where a host read waits for earlier work."""
     none = ~scenarios.robot_mask.any(-1)
     rows = none.nonzero() if may_wait else true_indices(none)  # host: at the start
     empty = 0 if rows is None else len(rows)
@@ -331,12 +298,7 @@ class SampledPool(ResetPool):
             self.replace(begin)
 
     def _change_level(self, env_steps: int) -> list[Tensor]:
-        """Set the level from which scenarios are drawn to the one that is scheduled at an env-step.
-
-        Returns:
-            If the level is a new one, indices [] int64 of the first of each ``refresh_size`` pool entries that
-            ``replace`` replaces at once, together all entries; else an empty list.
-        """
+        """Set the level to the one that is scheduled; return the begins of all groups to replace if it is a new one."""
         level = self._curriculum.level_at(env_steps)
         if level == self._level:
             return []
@@ -465,11 +427,7 @@ class FixedPool(ResetPool):
 
 
 def _arrange_memory(states: ResetState) -> ResetState:
-    """Return reset states in the memory layout in which their device gathers entries fastest.
-
-    Where kernel launches dominate the run time, the entries become adjacent in memory. On a CPU the states keep their
-    layout, because only the few entries that episodes start from are gathered, one after another.
-    """
+    """Return states with adjacent entries where launches dominate; a CPU gathers only few entries."""
     if not launches_dominate(states.scenario.goal.device):
         return states
     return states.apply(environments_innermost)

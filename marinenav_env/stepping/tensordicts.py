@@ -19,14 +19,10 @@ def make_tensordict(
     device: torch.device,
     statistics: Tensor | None = None,
 ) -> TensorDictBase:
-    """Return a tensordict with the keys of MarineNavEnv, batch [E], of the result of a step or of a reset.
+    """Return a tensordict with the keys of MarineNavEnv, batch [E], after a step or, without outcome, a reset.
 
-    Args:
-        observation: observations of all robots, batch [E, R], or flat as a tensor [E, R, D].
-        active: [E, R] bool, robots that are active and controlled by actions.
-        outcome: outcome of the step, with rewards and done flags; None after a reset.
-        device: device of all tensors.
-        statistics: [E, S] statistics of the episodes so far; None: not requested.
+    ``observation`` is a TensorDict [E, R] or, if flat, a tensor [E, R, D]; ``active`` [E, R] says which robots are
+    active and controlled by actions.
     """
     group: dict[str, Any] = {"observation": observation, "mask": active}
     if outcome is None:
@@ -43,11 +39,7 @@ def make_tensordict(
             "terminated": outcome.terminated[..., None],
             "truncated": outcome.truncated[..., None],
         }
-        root = {
-            "done": over[:, None],
-            "terminated": terminated[:, None],
-            "truncated": (over & ~terminated)[:, None],
-        }
+        root = {"done": over[:, None], "terminated": terminated[:, None], "truncated": (over & ~terminated)[:, None]}
     if statistics is not None:
         root[STATISTICS] = statistics
     # The device is given for every tensordict, because otherwise all tensors are converted.

@@ -16,22 +16,13 @@ from marinenav_env.config import MAX_DELAY, WorldConfig
 from marinenav_env.physics.actuators import move_vessels, propulsive_thrust, steady_actuator_state, steady_setpoint
 from marinenav_env.physics.contact import in_contact
 from marinenav_env.physics.current import current_velocity
-from marinenav_env.physics.dynamics import (
-    thrust_rates_of_commands,
-    thrust_rates_of_indices,
-    wrap_to_two_pi,
-)
+from marinenav_env.physics.dynamics import thrust_rates_of_commands, thrust_rates_of_indices, wrap_to_two_pi
 from marinenav_env.physics.weather import delay_commands, weather_force
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.rules.duties import initial_duties, update_duties
 from marinenav_env.rules.endings import compute_endings
 from marinenav_env.rules.episode_statistics import statistic_names, update_statistics
-from marinenav_env.rules.reward import (
-    RewardInputs,
-    custom_reward_function,
-    goal_distance,
-    reward_and_terms,
-)
+from marinenav_env.rules.reward import RewardInputs, custom_reward_function, goal_distance, reward_and_terms
 from marinenav_env.runtime.compiling import compile_function
 from marinenav_env.runtime.layout import environments_innermost, to_fast_storage
 from marinenav_env.runtime.philox import RandomSource
@@ -39,16 +30,7 @@ from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.observation import describe_entries, make_entry_sensors
 from marinenav_env.sensing.perception import PerceptionNoise, draw_perception_noise, observe
-from marinenav_env.state import (
-    Observation,
-    Outcome,
-    Parameters,
-    ResetState,
-    Scenario,
-    State,
-    Vessel,
-    WorldState,
-)
+from marinenav_env.state import Observation, Outcome, Parameters, ResetState, Scenario, State, Vessel, WorldState
 from marinenav_env.stepping.actions import check_shape_and_dtype
 from marinenav_env.stepping.behaviours import behaviour_rates
 from marinenav_env.support.validation import require
@@ -59,12 +41,7 @@ perception has the purpose 0."""
 
 
 def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
-    """Return the state of the robots at the start of episodes, batch [E].
-
-    Args:
-        scenario: scenarios, batch [E].
-        core_radius: [E or 1] radius of the vortex cores (m).
-    """
+    """Return the state of the robots at the start of episodes, batch [E]."""
     x, y = scenario.start.unbind(-1)
     current = current_velocity(x, y, scenario.core_position, scenario.core_circulation, core_radius)
     drift = torch.stack((*current, torch.zeros_like(x)), -1)
@@ -151,9 +128,6 @@ class World:
         continuous: True for continuous actions, False for indices of pairs of thrust changes.
         compile_step: whether ``advance``, the computation of ``step``, is compiled (fullgraph).
         statistics: whether statistics of episodes are accumulated.
-
-    Raises:
-        ConfigError: when a sensor or reward that the configuration names cannot be used.
     """
 
     def __init__(
@@ -175,11 +149,7 @@ class World:
             self._advance = compile_function(self._advance, quantiles.device, keep_all_guards=False)
 
     def step(
-        self,
-        world: WorldState,
-        action: Tensor,
-        noise: StepNoise | RandomSource,
-        episodes: NewEpisodes | None = None,
+        self, world: WorldState, action: Tensor, noise: StepNoise | RandomSource, episodes: NewEpisodes | None = None
     ) -> StepResult:
         """Advance every environment by one control step, and start new episodes where one has ended.
 
@@ -226,19 +196,11 @@ class World:
     ) -> tuple[ResetState, Parameters | None, TensorDict, Tensor, Outcome]:
         """Compute the tensors of ``step``; this is the function that is compiled.
 
-        Args:
-            now: scenario, state and observation before the step, batch [E].
-            parameters: parameters, batch [E or 1].
-            action: actions, like those of ``step``.
-            noise: random numbers of the observation, or their random source.
-            pool: initial states of new episodes, batch [P]; None: no new episodes.
-            others: parameters of ``pool``, batch [P]; None if all environments share ``parameters``.
-            entry: indices of entries of the pool [E], or their random source, as in NewEpisodes.
-            allowed: [E] bool, environments that may start an episode, as in NewEpisodes.
+        ``pool`` [P] and ``others`` [P] are initial states of new episodes and their parameters, None if there are none
+        or all environments share ``parameters``; ``entry`` and ``allowed`` are those of NewEpisodes.
 
-        Returns:
-            The state that the next step starts from, its parameters (None if ``others`` is None or there is no
-            ``pool``), and the remaining fields of StepResult.
+            Returns: The state that the next step starts from, its parameters (None if ``others`` is None or there is
+            no ``pool``), and the remaining fields of StepResult.
         """
         state, scenario = now.state, now.scenario
         if isinstance(noise, RandomSource):
@@ -271,22 +233,9 @@ class World:
         return following.now, next_parameters, observation, acting, outcome
 
     def _find_outcome(
-        self,
-        before: ResetState,
-        parameters: Parameters,
-        moved: State,
-        entries: dict[str, Tensor],
-        seen: Observation,
+        self, before: ResetState, parameters: Parameters, moved: State, entries: dict[str, Tensor], seen: Observation
     ) -> Outcome:
-        """Return collisions, arrivals, rewards and endings of a step, and set the flags of ``moved``.
-
-        Args:
-            before: scenario, state and statistics before the step, batch [E].
-            parameters: parameters, batch [E or 1].
-            moved: state after the motion, batch [E]; its flags (and duties, if any) are updated.
-            entries: entries of the observation after the motion, by name.
-            seen: measurements of perception after the motion.
-        """
+        """Return collisions, arrivals, rewards and endings of a step, and set the flags and duties of ``moved``."""
         config, vessel = self.config, parameters.vessel
         state, scenario = before.state, before.scenario
         present, active = scenario.robot_mask, state.active
@@ -343,15 +292,7 @@ class World:
         return environments_innermost(scenario.goal.new_zeros(size))
 
     def check_user_parts(self, world: WorldState, action: Tensor) -> None:
-        """Make one step without compilation, to check the results of user-defined sensors and rewards.
-
-        Args:
-            world: any state of the world.
-            action: actions, like those of ``step``.
-
-        Raises:
-            ConfigError: when an entry of the observation or the reward has another shape or type than required.
-        """
+        """Make one step without compilation, to check the results of user-defined sensors and rewards."""
         now, parameters = world
         dtype, robots = now.state.pose.dtype, now.state.active.shape
         source = RandomSource.from_seed(0, len(now), now.state.pose.device)
@@ -365,13 +306,7 @@ class World:
             require(is_expected, key, f"{list(tensor.shape)} {tensor.dtype}", f"{list(shape)} {kind}")
 
     def draw_noise(self, source: RandomSource, scenario: Scenario, parameters: Parameters) -> StepNoise:
-        """Draw the noise of one observation of every robot.
-
-        Args:
-            source: random source of E environments; each type of noise has a separate purpose.
-            scenario: scenarios, batch [E], which determine shapes and floating-point type.
-            parameters: parameters, batch [E or 1]; without weather, there are no numbers for missed detections.
-        """
+        """Draw the noise of one observation of every robot; each type of noise has a separate purpose."""
         (environments, robots), dtype = scenario.robot_mask.shape, scenario.goal.dtype
         objects = robots + scenario.obstacle_mask.shape[-1]
         perception = draw_perception_noise(source, robots, objects, dtype)
@@ -388,17 +323,7 @@ class World:
     def observe(
         self, state: State, scenario: Scenario, parameters: Parameters, noise: StepNoise
     ) -> tuple[dict[str, Tensor], Observation]:
-        """Return every entry of the observation, measured by perception and the additional sensors.
-
-        Args:
-            state: state of the robots, batch [E]; active robots observe and are observed.
-            scenario: scenarios, batch [E].
-            parameters: parameters, batch [E or 1].
-            noise: random numbers of the observation.
-
-        Returns:
-            Entries by name, each [E, R, ...], and the measurements of perception, which are among them.
-        """
+        """Return every entry of the observation by name, [E, R, ...], and those of perception among them."""
         missed = None
         if parameters.weather is not None and noise.missed is not None:
             missed = noise.missed < parameters.weather.missed[:, None, None]
@@ -423,15 +348,10 @@ class World:
     def initial_reset_state(
         self, scenario: Scenario, parameters: Parameters, source: RandomSource, are_episodes: bool
     ) -> ResetState:
-        """Return the initial scenario, state and observation of a batch of episodes.
+        """Return the initial scenario, state and observation of a batch of episodes [P].
 
-        Scripted robots get the thrust that keeps their speed, and so do others without a thrust in the scenario.
-
-        Args:
-            scenario: scenarios, batch [P].
-            parameters: parameters, batch [P or 1].
-            source: random source of the observation noise, of P environments.
-            are_episodes: whether the scenarios are Episodes; if none of its robots is scripted, all keep theirs.
+        Scripted robots get the thrust that keeps their speed, and so do others without a thrust in the scenario, unless
+        these ``are_episodes`` in which no robot is scripted.
         """
         scripted = scenario.scripted
         if scripted is not None:
@@ -455,11 +375,7 @@ class World:
         batch = scenario.batch_size
         statistics = self._zero_statistics(scenario) if self.statistics else None
         return ResetState(
-            scenario=scenario,
-            state=state,
-            observation=observation,
-            statistics=statistics,
-            batch_size=batch,
+            scenario=scenario, state=state, observation=observation, statistics=statistics, batch_size=batch
         )
 
     def _thrust_rates(self, action: Tensor, vessel: Vessel) -> Tensor:

@@ -14,13 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marinenav_env.config import (
-    RewardConfig,
-    ScenarioConfig,
-    SensorConfig,
-    VesselConfig,
-    WorldConfig,
-)
+from marinenav_env.config import RewardConfig, ScenarioConfig, SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario_file import Episode, stack_episodes
 from marinenav_env.sensing.perception import PerceptionNoise, draw_perception_noise, look_up_quantile

@@ -21,11 +21,7 @@ from tests.oracle import colregs, dynamics, perception, reward, scenario
         (ours.WorldConfig(), dynamics.VesselParams(), {}),
         (ours.SensorConfig(), perception.Sensor(), {}),
         (ours.RewardConfig(), reward.RewardParams(), {"colregs_penalty": "COLREGs_penalty"}),
-        (
-            ours.ScenarioConfig(),
-            scenario.ScenarioParams(),
-            {"robot_margin": "start_margin", "budget": "draws"},
-        ),
+        (ours.ScenarioConfig(), scenario.ScenarioParams(), {"robot_margin": "start_margin", "budget": "draws"}),
         (
             ours.ColregsConfig(),
             colregs.ColregsParams(),
@@ -146,16 +142,6 @@ def test_bad_values_are_refused_by_key_and_value(config: Any, section: str) -> N
         with pytest.raises(ConfigError, match=rf"^{re.escape(section)}\.{name}=.*: must be \S") as error:
             config(**{name: value})
         assert repr(value) in str(error.value)
-
-
-def test_weights_and_timesteps_exclude_each_other() -> None:
-    with pytest.raises(ConfigError, match=r"^curriculum\.weights=.*left out when timesteps"):
-        Curriculum(weights=(1.0,) * 6, timesteps=(0, 1, 2, 3, 4, 5))
-
-
-def test_a_pool_is_refreshed_in_equal_parts() -> None:
-    with pytest.raises(ConfigError, match="a multiple of refresh_size"):
-        Curriculum(pool_size=12, refresh_size=5)
 
 
 def test_the_bounds_themselves_are_allowed() -> None:

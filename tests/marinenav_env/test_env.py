@@ -1,6 +1,5 @@
 """The TorchRL environment."""
 
-import itertools
 import random
 from dataclasses import replace
 from typing import Any
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, ConfigError, Level, MarineNavEnv, WorldConfig, write_scenarios
 from marinenav_env.config import RewardConfig, ScenarioConfig, VesselConfig
+from marinenav_env.pictures.rendering import Renderer
 from marinenav_env.rules.reward import ROLE_TERMS
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario import ScenarioSampler
@@ -33,13 +33,6 @@ from tests.marinenav_env.env_helpers import (
     same,
 )
 from tests.marinenav_env.helpers import CPU, QUIET, simple_episode
-
-
-def test_defaults_are_the_published_curriculum() -> None:
-    env = MarineNavEnv()
-    assert (env.num_envs, env.num_robots, env.num_discrete_actions) == (1, 5, 25)
-    assert env.batch_size == (1,) and env.dtype == torch.float32
-    assert env.scenario.obstacle_mask.shape == (1, 4)
 
 
 def test_one_environment_for_each_given_scenario() -> None:
@@ -67,12 +60,6 @@ def test_one_environment_for_each_given_scenario() -> None:
 def test_bad_arguments_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         MarineNavEnv(**options)
-
-
-def test_a_reset_takes_no_seed() -> None:
-    """It would have no effect; set_seed has."""
-    with pytest.raises(TypeError, match="unexpected keyword argument 'seed'"):
-        make().reset(seed=1)
 
 
 def test_writing_to_a_mask_ends_no_robot() -> None:
@@ -117,15 +104,6 @@ def test_the_seed_decides_and_the_global_generators_do_not(kind: str) -> None:
         assert torch.equal(before[0], after[0]) and before[1:] == after[1:]
     assert same(runs["first"], runs["again"])
     assert not any(map(equal, runs["first"], runs["other"]))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_setting_the_seed_starts_over(kind: str) -> None:
-    env = make(kind, seed=1)
-    play(env, 7)
-    env.set_seed(3)
-    assert env.env_steps == 0
-    assert same(play(env, 8), play(make(kind, seed=3), 8))
 
 
 def test_the_noise_of_an_environment_does_not_depend_on_how_many_there_are() -> None:
@@ -182,16 +160,6 @@ def test_environments_of_several_processes_have_the_scenarios_of_one_batch(kind:
     assert not torch.equal(parts[0].scenario.start, parts[1].scenario.start)
 
 
-def test_every_reset_starts_other_episodes() -> None:
-    env = make(num_envs=64)
-    starts = [env.reset()[GROUP, "observation", "self_state"].clone() for _ in range(3)]
-    assert not any(torch.equal(*pair) for pair in itertools.combinations(starts, 2))
-    other = make(num_envs=64)
-    other.load_state_dict(env.state_dict())
-    other.reset()  # goes on with the saved episodes
-    assert equal(other.reset(), env.reset())
-
-
 @pytest.mark.parametrize("kind", ["mixture", "sea"])
 def test_no_generator_is_drawn_from(kind: str) -> None:
     env = make(kind)
@@ -200,22 +168,10 @@ def test_no_generator_is_drawn_from(kind: str) -> None:
     assert torch.equal(env.generator.get_state(), before)
 
 
-def test_episodes_are_those_of_a_device_without_free_host_reads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_episodes_are_those_of_a_device_without_free_host_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = play(make("sea", seed=3))
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     assert same(play(make("sea", seed=3)), expected)
-
-
-def test_entries_of_pools_are_numbered_by_batch() -> None:
-    """They take the upper half of the numbers, so they meet environments only far beyond use."""
-    scenario, last = drawn_scenarios(), 2**29
-    noises = [RandomSource.from_seed(3, 2, CPU, first) for first in (0, 2, last)]
-    begins = [MarineNavEnv(SHORT, 2, scenarios=scenario, noise=noise)._first_entry_number for noise in noises]
-    entries = len(scenario)
-    assert begins == [2**31, 2**31 + entries, 2**31 + last // 2 * entries]
-    assert begins[-1] + entries <= 2**32
 
 
 @pytest.mark.slow
@@ -251,14 +207,10 @@ def test_every_option_of_training_compiles_for_vector_instructions() -> None:
         assert near.float().mean() > 0.99  # rounding decides a few flags
 
 
-def test_groups_name_the_robots() -> None:
-    assert MarineNavEnv(SHORT, 1, scenarios=MIXTURE).group_map == {"robots": ["robot_0", "robot_1", "robot_2"]}
-
-
 def test_pictures_are_pixels_or_shown_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
 
-    class Pictures:
+    class Pictures(Renderer):
         def __init__(self, config: WorldConfig, levels: tuple[Level, ...]) -> None:
             shown.append(("made", levels))
 
@@ -271,7 +223,7 @@ def test_pictures_are_pixels_or_shown_in_a_window(monkeypatch: pytest.MonkeyPatc
         def close(self) -> None:
             shown.append("closed")
 
-    monkeypatch.setattr("marinenav_env.env.Renderer", Pictures)
+    monkeypatch.setattr("marinenav_env.pictures.rendering.Renderer", Pictures)
     env = make("mixture")
     picture = env.render()
     assert picture is not None and picture.shape == (2, 3, 3)

@@ -126,11 +126,7 @@ def test_what_ended_and_absent_robots_are_told_has_no_effect(continuous: bool) -
 
 def test_there_is_an_outcome_from_the_first_step_on() -> None:
     env = make()
-    for begin in (
-        env.reset,
-        partial(env.set_seed, 1),
-        partial(env.load_state_dict, env.state_dict()),
-    ):
+    for begin in (env.reset, partial(env.set_seed, 1), partial(env.load_state_dict, env.state_dict())):
         begin()
         with pytest.raises(RuntimeError, match=r"^there is no outcome yet: no step has been made$"):
             _ = env.outcome

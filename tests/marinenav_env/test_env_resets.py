@@ -150,31 +150,6 @@ def test_steps_and_resets_read_nothing_on_the_host(
     assert env.state.steps.max() < 7 and not torch.equal(env.state.pose, first)
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_curriculum_goes_on_in_loops_of_step_and_reset(masked: bool) -> None:
-    """As TorchRL's own rollouts do, and environments that are part of a SerialEnv or a TransformedEnv."""
-    env = make("schedule")
-    td = env.reset()
-    for action in actions_of(env, 30):
-        td = env.step(td.set(ACTION, action))["next"]
-        done = td["done"]
-        if done.any():
-            td = env.reset(td.set("_reset", done) if masked else None)
-    assert (env.scenario.level == SCHEDULE.level_at(env.env_steps)).all()
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_resets_refresh_the_scenarios_of_a_level(masked: bool) -> None:
-    env = make("mixture")
-    td = env.reset()
-    before = env.reset_pool.states.scenario.start.clone()
-    for action in actions_of(env, 9):
-        td = env.step(td.set(ACTION, action))["next"]
-        td = env.reset(td.set("_reset", torch.ones(4, 1, dtype=torch.bool)) if masked else None)
-    changed = (env.reset_pool.states.scenario.start != before).flatten(1).any(-1)
-    assert changed.all()  # a third of the pool in every third reset
-
-
 def test_environments_that_continue_a_run_start_in_the_level_of_its_env_steps() -> None:
     """As in workers, which create their environments again when a run is resumed."""
     env = make("schedule")
@@ -264,13 +239,6 @@ def test_a_step_with_resets_is_torchrls_own(kind: str, flat: bool) -> None:
     assert started >= 4
     td["other"].set("deep", torch.zeros(4, 3, 1))
     assert row["other", "deep"].all()  # the step keeps what it had
-
-
-def test_what_a_policy_writes_for_the_next_step_is_kept() -> None:
-    env = make()
-    td = env.reset().set(ACTION, torch.zeros(4, 3, 2)).set(("next", "memory"), torch.ones(4))
-    row, _ = env.step_and_maybe_reset(td)
-    assert row["next", "memory"].all() and (GROUP, "reward") in row["next"].keys(True)
 
 
 def test_a_step_of_another_number_of_environments_is_refused() -> None:

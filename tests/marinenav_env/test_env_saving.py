@@ -9,17 +9,7 @@ from tensordict import TensorDict
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
-from tests.marinenav_env.env_helpers import (
-    ACTION,
-    KINDS,
-    SHORT,
-    actions_of,
-    advance,
-    equal,
-    make,
-    play,
-    same,
-)
+from tests.marinenav_env.env_helpers import ACTION, KINDS, SHORT, actions_of, advance, equal, make, play, same
 from tests.marinenav_env.helpers import simple_episode
 
 
@@ -110,18 +100,6 @@ def test_scenarios_of_a_saved_world_keep_their_parameters() -> None:
     assert same(rows, theirs) and equal(*(each.constants.to_tensordict() for each in worlds))
 
 
-def test_a_state_without_a_source_of_random_numbers_is_refused() -> None:
-    env = MarineNavEnv(num_envs=2, seed=0)
-    state = env.state_dict()
-    del state["noise"]["step"]
-    with pytest.raises(ConfigError, match="the saved world does not fit this one"):
-        env.load_state_dict(state)
-    state = env.state_dict()
-    del state["generator"]
-    with pytest.raises(ConfigError, match="the saved world does not fit this one: 'generator'"):
-        env.load_state_dict(state)
-
-
 @pytest.mark.parametrize(("part", "kind"), [("generator", "mixture"), ("generator", "episodes"), ("cursor", "mixture")])
 def test_a_state_that_does_not_fit_changes_nothing(part: str, kind: str) -> None:
     env, untouched = worlds = make(kind, seed=1), make(kind, seed=1)
@@ -137,12 +115,3 @@ def test_a_state_that_does_not_fit_changes_nothing(part: str, kind: str) -> None
     assert env.env_steps == untouched.env_steps
     assert equal(env.world_state.now.to_tensordict(), untouched.world_state.now.to_tensordict())
     assert same(*(play(each, 12) for each in worlds))
-
-
-def test_a_state_after_steps_without_a_reset_goes_on() -> None:
-    env, other = make(seed=1), make(seed=2)
-    env.step(env.fake_tensordict().set(ACTION, torch.zeros(4, 3, 2)))
-    other.load_state_dict(env.state_dict())
-    other.reset()
-    assert torch.equal(other.state.pose, env.state.pose)
-    assert other.state.steps.tolist() == [1] * 4

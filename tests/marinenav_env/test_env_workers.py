@@ -1,23 +1,14 @@
 """The environment in TorchRL's workers: copies of one factory, in this process and in others."""
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.collectors import MultiSyncCollector
-from torchrl.envs import (
-    EnvBase,
-    EnvCreator,
-    ParallelEnv,
-    RewardSum,
-    SerialEnv,
-    TransformedEnv,
-    check_env_specs,
-)
+from torchrl.envs import EnvBase, EnvCreator, ParallelEnv, RewardSum, SerialEnv, TransformedEnv, check_env_specs
 
 from marinenav_env import GROUP, MarineNavEnv
 from tests.marinenav_env.env_helpers import MIXTURE, SHORT, equal
@@ -33,18 +24,6 @@ def transformed() -> EnvBase:
 
 def in_processes(count: int, factory: Callable[[], EnvBase], method: str = "fork") -> EnvBase:
     return ParallelEnv(count, factory, mp_start_method=method)
-
-
-@contextmanager
-def collected(factory: Callable[[], EnvBase], seed: int | None = None) -> Iterator[list[Any]]:
-    """What two workers collect, by worker."""
-    collector = MultiSyncCollector([factory] * 2, frames_per_batch=60, total_frames=-1, cat_results="stack")
-    try:
-        if seed is not None:
-            collector.set_seed(seed)
-        yield list(next(iter(collector)))
-    finally:
-        collector.shutdown()
 
 
 WAYS = {
@@ -75,39 +54,6 @@ def test_specs_hold_in_workers_of_one_factory_which_differ(way: str) -> None:
         seen = env.rollout(12, break_when_any_done=False)
         assert seen.shape == (2, 3, 12) and not torch.equal(*seen[OBSERVED])
         check_env_specs(env, seed=0)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:A lambda function was passed to ParallelEnv")
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_may_be_started_by_any_method(method: str) -> None:
-    with closing(in_processes(2, lambda: MarineNavEnv(SHORT), method)) as env:
-        first, second = env.rollout(5)
-        assert not equal(first, second)
-
-
-@pytest.mark.slow
-def test_workers_of_a_collector_differ() -> None:
-    with collected(unseeded) as (first, second):
-        assert not torch.equal(first[OBSERVED], second[OBSERVED])
-    batches = []
-    for seed in (1, 1, 2):
-        with collected(unseeded, seed) as workers:
-            batches.append([each[OBSERVED].clone() for each in workers])
-    (first, second), again, other = batches
-    assert not torch.equal(first, second)
-    assert torch.equal(first[:, 0], again[0][:, 0]) and not torch.equal(first, other[0])
-
-
-def test_the_state_of_workers_is_saved_and_restored() -> None:
-    with closing(SerialEnv(2, unseeded)) as env:
-        env.rollout(4, break_when_any_done=False)
-        state, following = env.state_dict(), []
-        for _ in range(2):
-            env.load_state_dict(state)
-            following.append(env.reset()[OBSERVED].clone())
-        assert torch.equal(*following)
-        assert not torch.equal(env.reset()[OBSERVED], following[0])
 
 
 def test_the_state_of_workers_in_processes_is_saved_and_restored() -> None:

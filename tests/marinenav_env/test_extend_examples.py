@@ -27,11 +27,7 @@ def _my_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_all_of_them_in_one_world() -> None:
     reward, entry, sampler = PARTS
-    config = WorldConfig(
-        max_steps=60,
-        reward=RewardConfig(function=reward),
-        sensor=SensorConfig(entries=(entry,)),
-    )
+    config = WorldConfig(max_steps=60, reward=RewardConfig(function=reward), sensor=SensorConfig(entries=(entry,)))
     levels = (Level(2), Level(4))
     scenarios = Curriculum(levels, sampler=sampler, pool_size=8, refresh_size=4)
     env = MarineNavEnv(config, 3, scenarios=scenarios, seed=0)

@@ -1,13 +1,10 @@
 """Specifications of the environment's keys."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torchrl.envs.utils import check_env_specs
 
 from marinenav_env import GROUP, MarineNavEnv
-from marinenav_env.config import VesselConfig
 from tests.marinenav_env.env_helpers import ACTION, KINDS, MIXTURE, REWARD, SHORT, episodes, make
 
 
@@ -59,11 +56,6 @@ def test_actions_are_within_limits(continuous: bool) -> None:
         assert spec.low.unique().tolist() == [-1.0] and spec.high.unique().tolist() == [1.0]
     else:
         assert spec.shape == (4, 3) and spec.n == 25
-
-
-def test_sides_may_have_different_numbers_of_discrete_commands() -> None:
-    vessel = VesselConfig(left_thrust_change=(0.0, 1.0), right_thrust_change=(0.0, 1.0, 2.0))
-    assert make(config=replace(SHORT, vessel=vessel)).num_discrete_actions == 6
 
 
 @pytest.mark.parametrize(("kind", "limits"), [("mixture", (-500.0, 1000.0)), ("varied", (-750.0, 1500.0))])

@@ -102,11 +102,7 @@ def forces(
             surge, sway = left - normal * math.sin(angle), normal * math.cos(angle)
         yaw = x * sway
     across, turning = cross_flow(p, a, v_r, r) if a.cross_flow else (0.0, 0.0)
-    return [
-        surge + a.xUUU * u_r**3,
-        sway + a.yVVV * v_r**3 + across,
-        yaw + a.nRRR * r**3 + a.nUV * u_r * v_r + turning,
-    ]
+    return [surge + a.xUUU * u_r**3, sway + a.yVVV * v_r**3 + across, yaw + a.nRRR * r**3 + a.nUV * u_r * v_r + turning]
 
 
 def control_step(

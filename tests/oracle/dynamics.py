@@ -80,11 +80,7 @@ def solve(matrix: Matrix, vector: Sequence[float]) -> Vector:
 
 def mass_matrix(p: VesselParams) -> Matrix:
     """M: rigid body and added mass (Fossen, ch. 6.5)."""
-    return [
-        [p.m - p.xDotU, 0.0, 0.0],
-        [0.0, p.m - p.yDotV, -p.yDotR],
-        [0.0, -p.nDotV, p.Izz - p.nDotR],
-    ]
+    return [[p.m - p.xDotU, 0.0, 0.0], [0.0, p.m - p.yDotV, -p.yDotR], [0.0, -p.nDotV, p.Izz - p.nDotR]]
 
 
 def rigid_body_coriolis(p: VesselParams, r: float) -> Matrix:
@@ -138,11 +134,7 @@ def acceleration(
     r = ground_velocity[2]
     rigid = product(rigid_body_coriolis(params, r), ground_velocity)
     hydrodynamic = product(
-        total(
-            added_mass_coriolis(params, u_r, v_r, r),
-            linear_damping(params),
-            nonlinear_damping(params, u_r, v_r, r),
-        ),
+        total(added_mass_coriolis(params, u_r, v_r, r), linear_damping(params), nonlinear_damping(params, u_r, v_r, r)),
         [u_r, v_r, r],
     )
     tau = [a + b for a, b in zip(thrust_force(params, thrust[0], thrust[1]), force, strict=True)]

@@ -13,15 +13,7 @@ from .colregs import ColregsParams, turn_angle
 from .contact import touches
 from .current import Core, current_at
 from .dynamics import State, VesselParams, control_step
-from .perception import (
-    ObjectNoise,
-    Obstacle,
-    Robot,
-    Sensor,
-    goal_distance,
-    observe,
-    reached,
-)
+from .perception import ObjectNoise, Obstacle, Robot, Sensor, goal_distance, observe, reached
 from .reward import RewardParams, endings, reward
 
 Config = dict[str, Any]
@@ -137,19 +129,13 @@ class World:
         self.cores, self.core_radius = read_cores(env), env["r"]
         self.obstacles = read_obstacles(env)
         self.rewards = RewardParams(
-            env["timestep_penalty"],
-            env["COLREGs_penalty"],
-            env["collision_penalty"],
-            env["goal_reward"],
+            env["timestep_penalty"], env["COLREGs_penalty"], env["collision_penalty"], env["goal_reward"]
         )
         self.noise = noise
         self.members = [read_member(robots, i) for i in range(env["num_robots"])]
         self.robots = [
             Robot(
-                initial_state(robots, i, self.cores, self.core_radius),
-                member.goal,
-                member.radius,
-                member.detect_radius,
+                initial_state(robots, i, self.cores, self.core_radius), member.goal, member.radius, member.detect_radius
             )
             for i, member in enumerate(self.members)
         ]
@@ -225,10 +211,7 @@ AFTER_STEP = ("reward", "done", "collision", "reach_goal", "deactivated", "energ
 
 
 def replay(
-    config: Config,
-    actions: Sequence[Any] | np.ndarray,
-    noise: NoiseSource | None = None,
-    max_steps: int = 1000,
+    config: Config, actions: Sequence[Any] | np.ndarray, noise: NoiseSource | None = None, max_steps: int = 1000
 ) -> dict[str, np.ndarray]:
     """Run a scenario-file config with actions [T][R] (or [T][R][2]); arrays as in the recordings.
 

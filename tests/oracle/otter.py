@@ -67,9 +67,7 @@ class Otter:
         self.to_centre, self.total = moved_to(centre), total
         rigid = np.zeros((6, 6))
         rigid[:3, :3], rigid[3:, 3:] = total * np.eye(3), self.inertia
-        self.added = np.diag(
-            [0.1 * HULL, 1.5 * HULL, HULL, *(np.array([0.2, 0.8, 1.7]) * np.diag(self.inertia))],
-        )
+        self.added = np.diag([0.1 * HULL, 1.5 * HULL, HULL, *(np.array([0.2, 0.8, 1.7]) * np.diag(self.inertia))])
         self.mass = self.to_centre.T @ rigid @ self.to_centre + self.added
         self.stiffness = self._stiffness(centre)
         heave, roll, pitch = (math.sqrt(self.natural[i] / self.mass[i + 2, i + 2]) for i in range(3))

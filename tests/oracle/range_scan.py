@@ -32,12 +32,7 @@ def distance_along(origin: tuple[float, float], angle: float, disc: Disc) -> flo
 
 
 def scan(
-    ego_index: int,
-    robots: Sequence[Robot],
-    obstacles: Sequence[Obstacle],
-    beams: int,
-    field: float,
-    longest: float,
+    ego_index: int, robots: Sequence[Robot], obstacles: Sequence[Obstacle], beams: int, field: float, longest: float
 ) -> list[float]:
     """What one robot would measure without noise."""
     ego = robots[ego_index]

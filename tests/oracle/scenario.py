@@ -80,12 +80,7 @@ def cores_clash(a: Core, b: Core, p: ScenarioParams, tol: float = 0.0) -> bool:
 
 
 def robot_fits(
-    start: Point,
-    goal: Point,
-    starts: list[Point],
-    goals: list[Point],
-    level: Level,
-    p: ScenarioParams,
+    start: Point, goal: Point, starts: list[Point], goals: list[Point], level: Level, p: ScenarioParams
 ) -> bool:
     """Rule 1: a long enough way, clear of the accepted starts and goals."""
     return (
@@ -105,11 +100,7 @@ def core_fits(core: Core, ends: list[Point], cores: list[Core], p: ScenarioParam
 
 
 def obstacle_fits(
-    obstacle: Obstacle,
-    ends: list[Point],
-    cores: list[Core],
-    obstacles: list[Obstacle],
-    p: ScenarioParams,
+    obstacle: Obstacle, ends: list[Point], cores: list[Core], obstacles: list[Obstacle], p: ScenarioParams
 ) -> bool:
     """Rule 3: in the map, clear of starts and goals, touching no core and no obstacle."""
     r = obstacle[2]
@@ -163,13 +154,7 @@ def sample(level: Level, rng: random.Random, params: ScenarioParams = ScenarioPa
         if obstacle_fits(obstacle, ends, cores, obstacles, p):
             obstacles.append(obstacle)
 
-    return {
-        "starts": starts,
-        "goals": goals,
-        "headings": headings,
-        "cores": cores,
-        "obstacles": obstacles,
-    }
+    return {"starts": starts, "goals": goals, "headings": headings, "cores": cores, "obstacles": obstacles}
 
 
 def within(value: float, low: float, high: float, tol: float) -> bool:
@@ -204,12 +189,7 @@ def check_robots(s: Scenario, level: Level, p: ScenarioParams, tol: float) -> li
 
 
 def check_disc(
-    name: str,
-    disc: Sequence[float],
-    radius: float,
-    ends: list[Point],
-    p: ScenarioParams,
-    tol: float,
+    name: str, disc: Sequence[float], radius: float, ends: list[Point], p: ScenarioParams, tol: float
 ) -> list[str]:
     """Violations common to cores and obstacles: inside the map, clear of starts and goals."""
     found = []
@@ -261,12 +241,7 @@ def check_obstacles(s: Scenario, level: Level, p: ScenarioParams, tol: float) ->
     return found
 
 
-def check(
-    scenario: Scenario,
-    level: Level,
-    params: ScenarioParams = ScenarioParams(),
-    tol: float = 1e-9,
-) -> list[str]:
+def check(scenario: Scenario, level: Level, params: ScenarioParams = ScenarioParams(), tol: float = 1e-9) -> list[str]:
     """Every violated constraint, as text; fewer robots, cores or obstacles than asked is legal.
 
     tol is the slack of each comparison: raise it for scenarios rounded to float32.

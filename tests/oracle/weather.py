@@ -11,12 +11,7 @@ STRIPS = 400
 
 
 def wind_force(
-    wind: Sequence[float],
-    ground: Sequence[float],
-    heading: float,
-    length: float,
-    width: float,
-    height: float,
+    wind: Sequence[float], ground: Sequence[float], heading: float, length: float, width: float, height: float
 ) -> Vector:
     """Surge, sway and yaw (Fossen, ch. 10.1): gamma is the angle of attack of the relative wind."""
     u_w, v_w = to_body(heading, wind[0], wind[1])

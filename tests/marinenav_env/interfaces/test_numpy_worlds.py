@@ -142,8 +142,8 @@ def test_a_robot_that_collides_says_so() -> None:
 
 def test_closing_closes_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
-    renderer = SimpleNamespace(image=lambda world: None, close=lambda: closed.append(True))
-    monkeypatch.setattr("marinenav_env.env.Renderer", lambda *given: renderer)
+    renderer = SimpleNamespace(render=lambda *given: None, close=lambda: closed.append(True))
+    monkeypatch.setattr("marinenav_env.env.make_renderer", lambda *given: renderer)
     one = worlds(num_envs=2)
     one.env.render()
     one.close()

@@ -178,8 +178,8 @@ def operator() -> dict[str, Any]:
     given, same = (env.world_state, torch.ones(8, 2, 2), env.next_noise_source()), []
     for arguments in (
         given,
-        (*given, env.new_episodes()),
-        (*given, NewEpisodes(env.new_episodes().pool, torch.arange(8))),
+        (*given, env.episodes.next_episodes()),
+        (*given, NewEpisodes(env.episodes.next_episodes().pool, torch.arange(8))),
     ):
         torch.compiler.reset()
         whole = torch.compile(env.world.step, backend="aot_eager", fullgraph=True)

@@ -1,6 +1,5 @@
 """Actuators and hull terms: against the oracle, and in the world."""
 
-import math
 import random
 from dataclasses import fields, replace
 
@@ -16,7 +15,6 @@ from marinenav_env.physics.actuators import (
     move_vessels,
     propulsive_thrust,
     setpoint_limits,
-    steady_actuator_state,
     steady_setpoint,
 )
 from marinenav_env.physics.thrust import ThrustController
@@ -178,74 +176,11 @@ def test_the_cross_flow_of_nearly_no_motion_is_finite():
         assert force.isfinite().all() and moment.isfinite().all()
 
 
-def one(config, **state):
-    """Parameters and state of a single vessel at rest, with a scenario."""
-    world = random_world(1, [(1, 0, 0)], inactive=0.0)
-    parameters, _ = build_parameters([WorldConfig(vessel=config)], 1, CPU, DOUBLE)
-    for name in ("velocity_water", "velocity_ground", "thrust", "pose"):
-        world.state.set(name, torch.zeros_like(world.state.get(name)))
-    world.scenario.thruster_angle = torch.zeros_like(world.scenario.thruster_angle)
-    world.state.actuator = torch.zeros(1, 1, 2, dtype=DOUBLE)
-    for name, value in state.items():
-        world.state.set(name, torch.tensor(value, dtype=DOUBLE))
-    return world.state, world.scenario, parameters
-
-
-def after(config, thrust, seconds, **state):
-    """State after some seconds with setpoints (N)."""
-    state, scenario, parameters = one(config, **state)
-    state.thrust = torch.tensor([[thrust]], dtype=DOUBLE)
-    for _ in range(round(seconds / 0.5)):
-        moved = move_vessels(state, torch.zeros_like(state.thrust), scenario, parameters, 0.05, 10)
-        state.pose, state.velocity_water, state.velocity_ground, state.thrust, state.actuator = moved
-    return state
-
-
-def test_shafts_lag_behind_and_the_curve_is_square():
-    vessel = VesselConfig(actuators=ActuatorConfig(lag=2.0, speed_exponent=1.0))
-    state = after(vessel, (500.0, -500.0), 2.0)
-    share = 1.0 - math.exp(-1.0)
-    assert state.actuator.flatten().tolist() == pytest.approx([0.5 * share, -share])
-
-
-def test_a_dead_thruster_turns_the_vessel_and_a_weak_one_less():
-    turned = {}
-    for strength in (0.0, 0.5, 1.0):
-        state = after(VesselConfig(actuators=ActuatorConfig(left_strength=strength, lag=0.1)), (500.0, 500.0), 3.0)
-        turned[strength] = float(state.velocity_water[0, 0, 2])
-    assert turned[0.0] < turned[0.5] < turned[1.0] == pytest.approx(0.0)
-
-
-def test_commands_within_the_dead_band_do_nothing():
-    state = after(VesselConfig(actuators=ActuatorConfig(dead_band=0.3)), (80.0, 80.0), 3.0)  # a share of 0.28
-    assert not state.velocity_water.any()
-    assert after(VesselConfig(actuators=ActuatorConfig(dead_band=0.25)), (80.0, 80.0), 3.0).velocity_water.any()
-
-
 def test_sides_have_their_own_limits():
     vessel = VesselConfig(actuators=ActuatorConfig(left_limit=0.5, right_limit=0.25))
     parameters, _ = build_parameters([WorldConfig(vessel=vessel)], 1, CPU, DOUBLE)
     low, high = setpoint_limits(parameters.vessel, parameters.extras)
     assert low.tolist() == [[[-250.0, -125.0]]] and high.tolist() == [[[500.0, 250.0]]]
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("kind", ["azimuth", "rudder"])
-def test_a_positive_angle_turns_to_port_at_a_limited_rate(kind):
-    actuators = ActuatorConfig(steering=kind, angle_rate=0.1, angle_limit=0.5, rudder_lift=50.0, propeller_diameter=0.3)
-    config = VesselConfig(actuators=actuators)
-    state = after(config, (500.0, 1000.0), 2.0)
-    assert float(state.actuator[0, 0, 1]) == pytest.approx(0.2)
-    assert float(state.velocity_water[0, 0, 2]) < 0.0
-    assert float(after(config, (500.0, 1000.0), 20.0).actuator[0, 0, 1]) == pytest.approx(0.5)
-    assert float(after(config, (500.0, 500.0), 20.0).actuator[0, 0, 1]) == pytest.approx(0.25)
-
-
-def test_a_rudder_needs_water_that_passes_it():
-    still = ActuatorConfig(steering="rudder", rudder_lift=50.0)
-    assert not after(VesselConfig(actuators=still), (0.0, 1000.0), 5.0).velocity_water.any()
-    turning = after(VesselConfig(actuators=still), (800.0, 1000.0), 8.0)
-    assert float(turning.velocity_water[0, 0, 2]) < -0.05
 
 
 def test_only_thrusts_count_as_energy_and_as_steady_setpoints():
@@ -260,15 +195,6 @@ def test_only_thrusts_count_as_energy_and_as_steady_setpoints():
     assert got.tolist() == [[[drag / 2, drag / 2], [drag, 0.0]]]
 
 
-def test_steady_actuators_do_not_move():
-    config = VesselConfig(actuators=ActuatorConfig(lag=1.0))
-    state, scenario, parameters = one(config)
-    state.thrust = torch.tensor([[[250.0, -125.0]]], dtype=DOUBLE)
-    state.actuator = steady_actuator_state(state.thrust, scenario, parameters.vessel, parameters.extras)
-    moved = move_vessels(state, torch.zeros_like(state.thrust), scenario, parameters, 0.05, 10)
-    torch.testing.assert_close(moved.actuator, state.actuator)
-
-
 def test_the_published_vessel_has_no_extras_and_no_state_of_them():
     parameters, _ = build_parameters([WorldConfig()], 2, CPU, DOUBLE)
     assert parameters.extras is None
@@ -279,26 +205,6 @@ def test_the_published_vessel_has_no_extras_and_no_state_of_them():
 def make(world, level, envs, seed):
     """An environment of one level, with a small reset pool."""
     return MarineNavEnv(world, num_envs=envs, scenarios=Curriculum((level,), pool_size=64), seed=seed)
-
-
-def go(env, steps, value=None):
-    """Steps with random actions, or with one value for all."""
-    td = env.reset()
-    for _ in range(steps):
-        td = env.rand_action(td)
-        if value is not None:
-            td["robots", "action"] = torch.full_like(td["robots", "action"], value)
-        td = env.step_mdp(env.step(td))
-    return env
-
-
-@pytest.mark.parametrize("name", ["otter", "cybership2", "milliampere"])
-def test_vessels_act_in_the_environment(name):
-    env = make(scaled_world(name), Level(2, 0, 0, 3.0), 2, 1)
-    before = env.state.pose.clone()
-    go(env, 3)
-    assert env.state.actuator.shape == (2, 2, 2)
-    assert (env.state.pose != before).any() and env.state.pose.isfinite().all()
 
 
 def test_scripted_vessels_have_ideal_actuators():
@@ -333,14 +239,6 @@ def test_the_baselines_say_what_they_do_not_cover():
         ThrustController.from_world(steered)
     wide = WorldConfig(vessel=VesselConfig(actuators=ActuatorConfig(spacing=1.5)))
     assert ThrustController.from_world(wide).vessel.width == 1.5
-
-
-def test_saved_states_have_the_actuators():
-    level = Level(2, 0, 0, 3.0)
-    env, other = (make(scaled_world("otter"), level, 2, seed) for seed in (1, 9))
-    go(env, 2)
-    other.load_state_dict(env.state_dict())
-    assert torch.equal(other.state.actuator, env.state.actuator)
 
 
 @pytest.mark.slow

@@ -64,9 +64,3 @@ def test_both_vessels_of_every_touching_pair_collide(blind: str) -> None:
             pairs += int(touching.sum())
             assert (collided[touching, i] & collided[touching, j]).all()
     assert pairs > 20
-
-
-@pytest.mark.parametrize("blind", BLIND)
-def test_who_heads_straight_for_the_goal_fares_the_same_whatever_is_perceived(blind: str) -> None:
-    for row, expected in zip(sail(BLIND[blind])[1], sail(SEEING)[1], strict=True):
-        assert all(map(torch.equal, row, expected))

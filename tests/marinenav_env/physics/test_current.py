@@ -28,10 +28,7 @@ def test_equals_the_oracle_inside_and_outside_of_cores(shared_radius: bool) -> N
     assert inside.any() and not inside.all()
 
     core_radius = torch.tensor(radii[:1] if shared_radius else radii, dtype=torch.float64)
-    got = torch.stack(
-        current_velocity(at[..., 0], at[..., 1], vortices[..., :2], vortices[..., 2], core_radius),
-        -1,
-    )
+    got = torch.stack(current_velocity(at[..., 0], at[..., 1], vortices[..., :2], vortices[..., 2], core_radius), -1)
     expected = [
         [current_at(x, y, oracle_cores(episode), radius) for x, y in row]
         for row, episode, radius in zip(at.tolist(), episodes, radii, strict=True)

@@ -9,14 +9,7 @@ from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.physics import dynamics
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.state import Vessel
-from tests.marinenav_env.helpers import (
-    CPU,
-    World,
-    oracle_cores,
-    oracle_states,
-    oracle_vessel,
-    random_world,
-)
+from tests.marinenav_env.helpers import CPU, World, oracle_cores, oracle_states, oracle_vessel, random_world
 from tests.oracle import angles
 from tests.oracle import dynamics as oracle
 
@@ -57,13 +50,6 @@ def test_wrapping_equals_the_oracle() -> None:
         (dynamics.wrap_to_pi(angle), [angles.wrap_pi(a) for a in angle.tolist()]),
     ):
         torch.testing.assert_close(got, torch.tensor(expected, dtype=torch.float64), atol=1e-13, rtol=0)
-
-
-def test_continuous_actions_are_clipped_and_scaled() -> None:
-    vessel = vessel_of(VesselConfig(max_thrust_rate=(1000.0, 500.0)), 2)
-    action = torch.tensor([[[0.5, -2.0], [1.5, -0.25]]], dtype=torch.float64)
-    got = dynamics.thrust_rates_of_commands(action, vessel)
-    assert got.tolist() == [[[500.0, -1000.0], [500.0, -125.0]]]
 
 
 def test_discrete_actions_are_left_major() -> None:

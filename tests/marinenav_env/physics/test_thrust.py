@@ -5,7 +5,7 @@ import torch
 
 from marinenav_env import GROUP, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
-from marinenav_env.physics.thrust import ThrustController, velocity_to_goal
+from marinenav_env.physics.thrust import ThrustController
 
 WORLD = WorldConfig()
 ALONE = Curriculum((Level(1, 0, 0, 40.0),), pool_size=1, refresh_size=1)
@@ -27,15 +27,6 @@ def test_controller_tracks_a_velocity(wanted):
     # Sway is hardly damped, so a sideways drift from the turn dies out slowly.
     assert torch.allclose(env.state.velocity_ground[0, 0, :2], course, atol=0.3)
     assert env.state.velocity_ground[0, 0, 2].abs() < 0.15
-
-
-def test_numbers_and_tensors_of_the_same_vessels_steer_alike():
-    env = MarineNavEnv(WORLD, 16, scenarios=ALONE, seed=0)
-    own = env.reset().get((GROUP, "observation", "self_state"))
-    wanted = torch.randn(16, 1, 2, generator=torch.Generator().manual_seed(0))
-    numbers = ThrustController.from_world(WORLD)
-    tensors = ThrustController(env.constants.vessel, numbers.seconds)
-    torch.testing.assert_close(tensors(own, wanted), numbers(own, wanted))
 
 
 def scalar_commands(own, wanted, vessel, seconds):
@@ -72,15 +63,6 @@ def test_commands_equal_scalar_code():
         for row in range(300):
             expected = scalar_commands(own[row, 0].tolist(), wanted[row, 0].tolist(), vessel, 5.0)
             assert got[row, 0].tolist() == pytest.approx(expected)
-
-
-def test_the_straight_way_to_the_goal():
-    own = torch.tensor([[[3.0, 4.0, 9.0, 9.0, 9.0, 9.0, 9.0]]])
-    torch.testing.assert_close(velocity_to_goal(own, 2.0), torch.tensor([[[1.2, 1.6]]]))
-
-
-def test_the_controller_of_a_world_commands_for_its_control_steps():
-    assert ThrustController.from_world(WorldConfig(dt=0.1, substeps=4)).seconds == pytest.approx(0.4)
 
 
 def test_vessels_of_one_controller_are_equal_in_what_it_uses():

@@ -6,21 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig, write_scenarios
+from marinenav_env import MarineNavEnv, WorldConfig, write_scenarios
 from marinenav_env.config import MAX_DELAY, MODERATE_WEATHER, WeatherConfig
-from marinenav_env.physics.weather import (
-    build_weather,
-    delay_commands,
-    wave_force,
-    weather_force,
-    wind_force,
-)
+from marinenav_env.physics.weather import build_weather, delay_commands, wave_force, wind_force
 from marinenav_env.scenarios.parameters import build_parameters
-from tests.marinenav_env.helpers import (
-    CPU,
-    random_world,
-    simple_episode,
-)
+from tests.marinenav_env.helpers import CPU, random_world, simple_episode
 from tests.oracle import weather as oracle
 
 DOUBLE = torch.float64
@@ -66,11 +56,7 @@ def test_wind_equals_the_oracle(storm):
 
 def test_waves_equal_the_oracle(storm):
     world, weather = storm
-    pose, vessel, seconds = (
-        world.state.pose,
-        world.parameters.vessel,
-        torch.tensor([0.0, 3.5, 91.0]),
-    )
+    pose, vessel, seconds = (world.state.pose, world.parameters.vessel, torch.tensor([0.0, 3.5, 91.0]))
     got = torch.stack(wave_force(pose, seconds.double(), vessel, weather), -1)
     columns = (weather.wave_amplitude, weather.wave_frequency, weather.wave_phase)
     for e in range(len(STORMS)):
@@ -80,24 +66,6 @@ def test_waves_equal_the_oracle(storm):
             waves, float(weather.wave_direction[e]), float(seconds[e]), pose[e, 0].tolist(), *sizes
         )
         assert got[e, 0].tolist() == pytest.approx(expected, rel=2e-3, abs=0.05)
-
-
-def test_the_strength_of_the_wind_is_that_of_the_formula():
-    # Beam wind of 8 m/s on 5 m x 1 m, at rest: 0.8 * 0.6125 * 64 * 5 = 157 N to starboard.
-    world = WorldConfig(weather=replace(MODERATE_WEATHER, wind_direction=math.pi / 2))
-    parameters, _ = build_parameters([world], 1, CPU, DOUBLE)
-    zero = torch.zeros(1, 1, 2, dtype=DOUBLE)
-    force = wind_force(zero, zero[..., 0], parameters.vessel, parameters.weather)
-    assert [float(each) for each in force] == pytest.approx([0.0, 156.8, 0.0], abs=1e-9)
-
-
-def test_the_force_of_the_weather_is_that_of_wind_and_waves(storm):
-    world, weather = storm
-    state, vessel = world.state, world.parameters.vessel
-    wind = wind_force(state.velocity_ground[..., :2], state.pose[..., 2], vessel, weather)
-    waves = wave_force(state.pose, 0.5 * state.steps, vessel, weather)
-    expected = [one + other for one, other in zip(wind, waves, strict=True)]
-    assert [*weather_force(state, vessel, weather, 0.5)] == [pytest.approx(each) for each in expected]
 
 
 def test_commands_take_effect_after_the_delay_of_their_environment():
@@ -116,12 +84,6 @@ def world_of(weather, **options):
         for episode in [simple_episode([(10, 10, 0), (10, 22, 0)], [(50, 10), (50, 22)], **options)]
     ]
     return MarineNavEnv(WorldConfig(), scenarios=episodes, dtype=DOUBLE, seed=0)
-
-
-def test_a_calm_world_has_no_weather():
-    env = world_of([WeatherConfig()])
-    env.step(env.rand_action(env.reset()))
-    assert env.constants.weather is None and env.state.pending is None
 
 
 def test_episodes_of_a_file_are_in_the_weather_of_the_world(tmp_path):
@@ -167,20 +129,6 @@ def test_what_is_not_detected_is_hit_nevertheless():
     env = world_of([blind], obstacles=[(12.0, 10.0, 1.0)])
     env.step(env.rand_action(env.reset()))
     assert env.state.collided[0].tolist() == [True, False]
-
-
-def test_a_rollout_in_weather_goes_on_from_a_saved_state():
-    levels = Curriculum((Level(3, 0, 0, 30.0, weather=1.0),), pool_size=8, refresh_size=8)
-    first = MarineNavEnv(WorldConfig(max_steps=8), 4, scenarios=levels, seed=1)
-    td = first.reset()
-    for _ in range(5):
-        td = first.step(first.rand_action(td))["next"]
-    other = MarineNavEnv(WorldConfig(max_steps=8), 4, scenarios=levels, seed=2)
-    other.load_state_dict(first.state_dict())
-    assert first.state.pending.any() and torch.equal(first.state.pending, other.state.pending)
-    action = first.rand_action(td)
-    ends = [env.step(action.clone())["next"]["robots", "observation", "objects_state"] for env in (first, other)]
-    assert torch.equal(*ends)
 
 
 def test_waves_have_the_energies_of_a_spectrum():

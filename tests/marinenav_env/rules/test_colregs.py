@@ -45,9 +45,7 @@ def draw_object(rng: random.Random, own_direction: float) -> list[float]:
 
 
 def observed(
-    own: list[list[list[float]]],
-    objects: list[list[list[list[float]]]],
-    mask: list[list[list[bool]]],
+    own: list[list[list[float]]], objects: list[list[list[list[float]]]], mask: list[list[list[bool]]]
 ) -> Observation:
     """An observation of [E, R] own velocities and [E, R, K] objects."""
     velocity = torch.tensor(own, dtype=torch.float64)

@@ -1,8 +1,5 @@
-import math
 from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -11,7 +8,6 @@ from torch import Tensor
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ColregsConfig, RewardConfig, SensorConfig
 from marinenav_env.rules.duties import DutyState, initial_duties, newly_broken_duties, update_duties
-from marinenav_env.rules.roles import HEAD_ON, OVERTAKING
 from marinenav_env.runtime.layout import env_last
 from tests.oracle.duties import Encounter
 
@@ -78,43 +74,6 @@ def test_duties_equal_the_oracle(until: float) -> None:
     for name in ("head-on", "give-way", "stand-on", "overtaking", "overtaken"):
         assert roles[f"{name} True"] >= 3 and roles[f"{name} False"] >= 3, roles
     assert roles["none False"] >= 5
-
-
-@pytest.mark.parametrize(("turns_at", "broken"), [(None, True), (2, False), (12, True)])
-def test_who_comes_up_with_a_vessel_has_to_manoeuvre_although_it_gets_away(turns_at: int | None, broken: bool) -> None:
-    """The other speeds up after four steps; a turn counts until they have been nearest."""
-    rules, known = WorldConfig().colregs, torch.zeros(1, 2, 2, len(DutyState._fields))
-    parameters: Any = SimpleNamespace(
-        vessel=SimpleNamespace(radius=torch.full((1, 2), 2.8), detect_radius=torch.full((1, 2), 2.8)),
-        sensor=SimpleNamespace(range=torch.full((1, 2), 20.0)),
-    )
-    own, other = 0.0, 15.0
-    for step in range(16):
-        heading = 0.4 if turns_at is not None and step >= turns_at else 0.0
-        speed = 1.0 if step < 4 else 4.0
-        state: Any = SimpleNamespace(
-            pose=torch.tensor([[[own, 0.0, heading], [other, 0.0, 0.0]]]),
-            velocity_ground=torch.tensor([[[2.0, 0.0, 0.0], [speed, 0.0, 0.0]]]),
-        )
-        known = update_duties(known, state, torch.ones(1, 2, dtype=torch.bool), parameters, rules)
-        own, other = own + 1.0, other + 0.5 * speed
-    found = DutyState(*env_last(known))
-    assert found.role[0, 1, 0] == OVERTAKING and bool(found.is_broken[0, 1, 0]) is broken
-
-
-@pytest.mark.parametrize(("distance", "begins"), [(22.7, True), (22.9, False)])
-def test_an_encounter_begins_where_the_sensor_detects_the_other(distance: float, begins: bool) -> None:
-    parameters: Any = SimpleNamespace(
-        vessel=SimpleNamespace(radius=torch.tensor([[5.59, 0.01]]), detect_radius=torch.full((1, 2), 2.8)),
-        sensor=SimpleNamespace(range=torch.full((1, 2), 20.0)),
-    )
-    state: Any = SimpleNamespace(
-        pose=torch.tensor([[[0.0, 0.0, 0.0], [distance, 0.0, math.pi]]]),
-        velocity_ground=torch.tensor([[[2.0, 0.0, 0.0], [-2.0, 0.0, 0.0]]]),
-    )
-    none, both = torch.zeros(1, 2, 2, len(DutyState._fields)), torch.ones(1, 2, dtype=torch.bool)
-    known = DutyState(*env_last(update_duties(none, state, both, parameters, WorldConfig().colregs)))
-    assert bool(known.role[0, 1, 0] == HEAD_ON) is begins
 
 
 def test_a_duty_is_broken_once() -> None:

@@ -20,12 +20,7 @@ def test_equals_the_oracle(steps: int, evaluation: bool) -> None:
         return torch.tensor([[fate == name for fate in row] for row in fates])
 
     got = compute_endings(
-        having("collided"),
-        having("arrived"),
-        ~having("absent"),
-        torch.full((len(fates),), steps),
-        10,
-        evaluation,
+        having("collided"), having("arrived"), ~having("absent"), torch.full((len(fates),), steps), 10, evaluation
     )
     for e, row in enumerate(fates):
         present = [fate for fate in row if fate != "absent"]

@@ -9,7 +9,7 @@ from torchrl.envs.utils import check_env_specs
 
 from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.config import RewardConfig
-from tests.marinenav_env.env_helpers import ACTION, KINDS, SHORT, actions_of, equal, make
+from tests.marinenav_env.env_helpers import ACTION, KINDS, SHORT, actions_of, make
 from tests.own_parts import allow_only
 
 OWN = ("return", "length", "success", "collision")
@@ -110,26 +110,8 @@ def test_of_a_reward_of_the_users_there_is_the_sum(monkeypatch: pytest.MonkeyPat
         assert torch.equal(row[key], other[key][:, : len(OWN)])
 
 
-def test_the_world_is_the_same_with_and_without() -> None:
-    plain, env = make("mixture", seed=1), make("mixture", seed=1, episode_statistics=True)
-    assert plain.statistics == ()
-    for (row, *_), (other, *_) in zip(play(plain), play(env), strict=True):
-        assert equal(row, other.exclude("episode_statistics", ("next", "episode_statistics")))
-        assert "episode_statistics" not in row
-
-
 @pytest.mark.parametrize("flat", [True, False])
 def test_they_are_in_the_specification(flat: bool) -> None:
     env = made("mixture", flat=flat)
     check_env_specs(env)
     assert env.observation_spec["episode_statistics"].shape == (4, len(env.statistics))
-
-
-def test_they_are_restored() -> None:
-    env = made("mixture")
-    play(env, 3)
-    state = env.state_dict()
-    other = made("mixture", seed=5)
-    other.load_state_dict(state)
-    key, now = "episode_statistics", env.world_state.now.statistics
-    assert now.any() and torch.equal(other.reset()[key], now)

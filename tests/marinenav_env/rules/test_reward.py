@@ -12,14 +12,7 @@ from torch import Tensor
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.env import GROUP
-from marinenav_env.rules.reward import (
-    PUBLISHED_TERMS,
-    ROLE_TERMS,
-    RewardInputs,
-    published_terms,
-    reward_and_terms,
-    role_terms,
-)
+from marinenav_env.rules.reward import RewardInputs, published_terms, role_terms
 from marinenav_env.scenarios.reading import read_scenarios
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, write_scenarios
 from marinenav_env.state import RewardParameters
@@ -132,10 +125,7 @@ def test_a_reward_is_kept_by_name_and_not_in_scenario_files(tmp_path: Any) -> No
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "too_wide",
-            r"too_wide: failed in a world \(RuntimeError: The size of tensor a ",
-        ),
+        ("too_wide", r"too_wide: failed in a world \(RuntimeError: The size of tensor a "),
         ("double", r"^robots/reward='\[2, 3\] torch.float64': must be \[2, 3\] torch.float32$"),
         (
             "faulty",
@@ -287,49 +277,7 @@ def test_vessels_that_stop_head_on_still_have_to_turn(steerage: float, turn: flo
     assert float(sum(role_terms(step).values())[0, 0]) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ROLE_TERMS)
-def test_one_penalty_by_role_is_enough(name: str) -> None:
-    step = sea(3, 2, RewardConfig(**{f"{name}_penalty": -1.0}))  # type: ignore[arg-type]
-    reward, terms = reward_and_terms(None, step)
-    assert [*terms] == [*PUBLISHED_TERMS, name]
-    torch.testing.assert_close(reward, sum(terms.values()))
-
-
-def test_no_penalty_by_role_leaves_the_published_reward() -> None:
-    step = sea(3, 2, RewardConfig())
-    assert torch.equal(sum(role_terms(step).values()), torch.zeros(3, 2, dtype=torch.float64))
-
-
 def test_a_function_of_the_users_takes_no_penalties_by_role() -> None:
     reward = RewardConfig(function=f"{__name__}:again", astern_penalty=-1.0)
     with pytest.raises(ConfigError, match="must be left out with penalties by role"):
         MarineNavEnv(WorldConfig(reward=reward), 2, scenarios=LEVELS, seed=0)
-
-
-def approach(x: float, y: float, course: float, speed: float, reward: RewardConfig) -> float:
-    """Penalty of a vessel at the origin that heads north at 1 m/s, for one at (x, y)."""
-    step = sea(1, 2, reward)
-    step.active.fill_(True)
-    for state in (step.before, step.after):
-        state.pose.copy_(torch.tensor([[[0.0, 0.0, 0.0], [x, y, course]]]))
-        ahead = [speed * math.cos(course), speed * math.sin(course), 0.0]
-        for velocity in (state.velocity_ground, state.velocity_water):
-            velocity.copy_(torch.tensor([[[1.0, 0.0, 0.0], ahead]]))
-    step.before.pose[:, 0, 2] -= 0.1  # the own vessel has turned to starboard
-    return float(sum(role_terms(step).values())[0, 0])
-
-
-@pytest.mark.parametrize(("distance", "pays"), [(10.0, False), (10.0 + 1e-6, True), (22.79, True), (22.8, False)])
-def test_who_stands_on_may_act_within_a_distance(distance: float, pays: bool) -> None:
-    """Overtaken by a vessel right astern, which is detected 20 m and its radius of 2.795 m away."""
-    reward = RewardConfig(stand_on_penalty=-0.5)
-    found = approach(-distance, 0.0, 0.0, 3.0, reward)
-    assert found == pytest.approx(-0.5 if pays else 0.0, abs=1e-6)
-
-
-@pytest.mark.parametrize(("speed", "pays"), [(0.0, True), (-0.001, False)])
-def test_vessels_that_meet_later_than_the_horizon_are_no_risk(speed: float, pays: bool) -> None:
-    """20 m ahead, and 20 s away at 1 m/s."""
-    reward = RewardConfig(give_way_penalty=-1.0)
-    found = approach(20.0, 0.0, math.pi, speed, reward)
-    assert (found < 0.0) == pays

@@ -31,11 +31,7 @@ def test_kernels_are_combined_on_a_gpu_as_far_as_the_version_of_torch_can(asked,
 
 @pytest.mark.parametrize(
     ("known", "tried"),
-    [
-        ({"avx2": True, "amx_tile": False}, False),
-        ({"avx2": True, "amx_tile": True}, True),
-        ({}, True),
-    ],
+    [({"avx2": True, "amx_tile": False}, False), ({"avx2": True, "amx_tile": True}, True), ({}, True)],
 )
 def test_vector_instructions_are_tried_only_where_the_compiler_may_lack_them(asked, monkeypatch, known, tried):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: known)
@@ -144,25 +140,3 @@ def test_whatever_is_different_in_the_arguments_gets_other_code(made, changed):
     for given in (arguments(), arguments(**changed), arguments(), arguments(**changed)):
         torch.testing.assert_close(function(*given), scaled(*given))
     assert len(made) == 2
-
-
-def test_the_same_tensor_twice_gets_other_code_than_two(made):
-    function = compiling.compile_function(both, CPU, keep_all_guards=False)
-    same = torch.ones(3)
-    for _ in range(2):
-        assert function(same, same).tolist() == [4.0] * 3
-        assert function(same, 2.0 * same).tolist() == [7.0] * 3
-    assert len(made) == 2
-
-
-def both(first, second):
-    return first + 3.0 * second
-
-
-def test_within_other_compiled_code_it_is_a_part_of_that(made):
-    layer = Layer(2.0)
-    inner = compiling.compile_function(layer.call, CPU, keep_all_guards=False)
-    outer = compiling.compile_function((lambda value: inner(value) + 1.0), CPU, keep_all_guards=False)
-    value = torch.ones(3, 2)
-    torch.testing.assert_close(outer(value), layer.call(value) + 1.0)
-    assert len(made) == 1

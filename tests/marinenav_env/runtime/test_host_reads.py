@@ -3,12 +3,7 @@
 import pytest
 import torch
 
-from marinenav_env.runtime.host_reads import (
-    host_reads_are_free,
-    may_have_any,
-    replace_rows,
-    true_indices,
-)
+from marinenav_env.runtime.host_reads import host_reads_are_free, may_have_any, replace_rows, true_indices
 from marinenav_env.runtime.layout import environments_innermost
 
 NOWHERE = "marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES"

@@ -8,24 +8,8 @@ import torch
 from tensordict import TensorClass, TensorDict
 from torch import Tensor
 
-from marinenav_env.runtime.layout import (
-    copy_all,
-    env_first,
-    env_last,
-    environments_innermost,
-    stack_last,
-    to_fast_storage,
-)
+from marinenav_env.runtime.layout import copy_all, environments_innermost, to_fast_storage
 from marinenav_env.runtime.loop import list_tensors
-
-
-def test_env_last_is_a_view() -> None:
-    tensor = torch.arange(24.0).view(2, 3, 4)
-    turned = env_last(tensor)
-    assert turned.shape == (4, 3, 2)
-    assert turned.data_ptr() == tensor.data_ptr()
-    assert turned[3, 1, 0] == tensor[0, 1, 3]
-    assert torch.equal(env_first(turned), tensor)
 
 
 def test_environments_become_neighbours_in_memory() -> None:
@@ -33,13 +17,6 @@ def test_environments_become_neighbours_in_memory() -> None:
     placed = environments_innermost(tensor)
     assert torch.equal(placed, tensor)
     assert placed.stride() == (1, 5, 15)
-
-
-def test_stacked_parts_come_last() -> None:
-    parts = [torch.full((3, 5), float(number)) for number in range(4)]
-    stacked = stack_last(parts)
-    assert stacked.shape == (5, 3, 4)
-    assert stacked[2, 1].tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 class Inner(TensorClass):
@@ -75,17 +52,6 @@ def test_tensors_are_copied_to_where_they_stay(make: Callable[[int], Any]) -> No
             assert torch.equal(static.get(name), make(number).get(name))
     assert static.get("value").signbit().all()  # bits, not numbers
     assert [static.get(name).data_ptr() for name in names] == places
-
-
-def test_what_both_hold_is_left_alone() -> None:
-    shared, other = torch.zeros(3).requires_grad_(), torch.zeros(3)
-    copy_all([shared, other], [shared, torch.ones(3)])  # writing to a leaf would fail
-    assert other.tolist() == [1.0] * 3
-
-
-def test_there_must_be_a_source_for_each() -> None:
-    with pytest.raises(ValueError, match="argument 2"):
-        copy_all([torch.zeros(3)], [])
 
 
 def test_large_tensors_are_copied_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

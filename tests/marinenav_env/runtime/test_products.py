@@ -1,7 +1,5 @@
 """Matrix products of generated code by oneDNN."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import torch
 from torch._dynamo.utils import counters
@@ -58,19 +56,6 @@ def test_a_product_is_exact_to_float32(shape):
 
 
 @needs_onednn
-@pytest.mark.parametrize("layout", ["transposed", "part of a larger one"])
-def test_matrices_may_have_any_strides(layout):
-    left, right, bias = matrices(*LARGE)
-    wanted = product(left, right, bias)
-    if layout == "transposed":
-        left, right = (each.mT.contiguous().mT for each in (left, right))
-    else:
-        left, right = (torch.cat((each, each), 1)[:, : each.shape[1]] for each in (left, right))
-    assert not (left.is_contiguous() or right.is_contiguous())
-    torch.testing.assert_close(product(left, right, bias), wanted, rtol=1e-5, atol=1e-5)
-
-
-@needs_onednn
 def test_onednn_computes_it(capfd):
     mkldnn = torch.backends.mkldnn
     with mkldnn.verbose(mkldnn.VERBOSE_ON):
@@ -97,18 +82,6 @@ def test_the_setting_of_the_process_is_as_before(setting, before):
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         product(torch.ones(2, 3), torch.ones(2, 3), None)
     assert setting.fp32_precision == before
-
-
-def test_pytorch_does_not_refuse_the_setting(setting):
-    product(*matrices(4, 3, 2))
-    assert torch.get_float32_matmul_precision() == "highest"
-
-
-def test_threads_do_not_take_the_setting_of_one_another(setting):
-    given = matrices(64, 64, 64)
-    with ThreadPoolExecutor(4) as pool:
-        assert len([*pool.map(lambda _: product(*given), range(400))]) == 400
-    assert setting.fp32_precision == "none"
 
 
 # What is replaced ---------------------------------------------------------------------------------
@@ -148,18 +121,6 @@ def test_small_products_vectors_other_types_and_factors_stay(function, shape, dt
     assert OPERATOR not in found
 
 
-def test_a_product_of_unknown_shape_stays():
-    traced = make_fx(layer, tracing_mode="fake")(*matrices(*LARGE))
-    for node in traced.graph.nodes:
-        node.meta.pop("val", None)
-    LargeProducts()(traced.graph)
-    assert not traced.graph.find_nodes(op="call_function", target=OPERATOR)
-
-
-def test_two_passes_are_one_for_the_cache():
-    assert LargeProducts().uuid() == LargeProducts().uuid() is not None
-
-
 # Where --------------------------------------------------------------------------------------------
 
 
@@ -183,11 +144,6 @@ def test_onednn_is_used_where_it_is_faster_and_exact(monkeypatch, different, fas
         with monkeypatch.context() as without:
             without.setattr(library, "is_available", lambda: False)
             assert not onednn_is_faster()
-
-
-def test_a_processor_that_pytorch_knows_nothing_of_keeps_its_library(monkeypatch):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
-    assert not onednn_is_faster()
 
 
 @pytest.mark.parametrize("faster", [False, True])

@@ -10,10 +10,7 @@ from torchrl.envs.utils import check_env_specs
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig
 from marinenav_env.env import GROUP
-from marinenav_env.interfaces.gymnasium_env import MarineNavGymEnv
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.reading import read_scenarios
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, write_scenarios
 from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
 from marinenav_env.sensing.observation import flatten_observation, observation_entries
 from tests.marinenav_env.env_helpers import full_ahead
@@ -119,10 +116,7 @@ def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_flat_observations_have_all_entries_one_after_another() -> None:
     entries = {"first": Entry("first", "vector", (2, 2), ""), "second": Entry("second", "mask", (1,), "")}
-    given = {
-        "second": torch.tensor([[[True], [False]]]),
-        "first": torch.arange(8.0).view(1, 2, 2, 2),
-    }
+    given = {"second": torch.tensor([[[True], [False]]]), "first": torch.arange(8.0).view(1, 2, 2, 2)}
     expected = [[[0.0, 1.0, 2.0, 3.0, 1.0], [4.0, 5.0, 6.0, 7.0, 0.0]]]
     assert flatten_observation(given, entries).tolist() == expected
 
@@ -149,26 +143,6 @@ def test_the_noise_of_further_sensors_follows_from_the_worlds_seed() -> None:
     assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
 
 
-@pytest.mark.heavy
-def test_further_entries_are_saved_and_restored() -> None:
-    env = MarineNavEnv(config("Current"), 2, scenarios=CURRICULUM, seed=0)
-    full_ahead(env, 3)
-    state = env.state_dict()
-    assert state["now"]["observation"]["current"].shape == (2, 3, 2, 2)
-    runs = []
-    for each in (env, MarineNavEnv(config("Current"), 2, scenarios=CURRICULUM, seed=5)):
-        each.load_state_dict(state)
-        runs.append(full_ahead(each, 9)[GROUP, "observation", "current"])
-    assert torch.equal(*runs)
-
-
-def test_gymnasium_offers_every_entry() -> None:
-    env = MarineNavGymEnv(config("Current", "Alone"), scenarios=CURRICULUM)
-    observation, _ = env.reset(seed=0)
-    assert observation.keys() == env.observation_space.keys() == {*STANDARD, "current", "alone"}
-    assert env.observation_space.contains(observation)
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -189,14 +163,6 @@ def test_gymnasium_offers_every_entry() -> None:
 def test_what_is_no_sensor_is_refused(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         observation_entries(config(name))
-
-
-def test_scenario_files_leave_the_entries_of_a_world_alone(tmp_path: Any) -> None:
-    env = MarineNavEnv(config("Alone"), 2, scenarios=CURRICULUM, seed=0)
-    episodes = episodes_from_scenarios(env.scenario, env.config)
-    write_scenarios(tmp_path / "few.json", episodes)
-    assert read_scenarios(tmp_path / "few.json")[0].world.sensor.entries == ()
-    assert "alone" in MarineNavEnv(config("Alone"), scenarios=tmp_path / "few.json", seed=0).entries
 
 
 @pytest.mark.slow

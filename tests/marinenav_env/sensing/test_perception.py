@@ -39,13 +39,7 @@ SLOTS = 5
 def look(world: World, noise: PerceptionNoise, slots: int = SLOTS) -> Observation:
     parameters = world.parameters
     return perception.observe(
-        world.state,
-        world.scenario,
-        parameters.vessel,
-        parameters.sensor,
-        world.quantiles,
-        noise,
-        slots,
+        world.state, world.scenario, parameters.vessel, parameters.sensor, world.quantiles, noise, slots
     )
 
 
@@ -109,29 +103,12 @@ def test_float32_sees_nearly_the_same(world: World) -> None:
         return tensors.apply(lambda t: t.float() if t.is_floating_point() else t)
 
     narrow = World(
-        world.episodes,
-        single(world.scenario),
-        single(world.parameters),
-        world.quantiles.float(),
-        single(world.state),
+        world.episodes, single(world.scenario), single(world.parameters), world.quantiles.float(), single(world.state)
     )
     got = look(narrow, PerceptionNoise([each.float() for each in noise.normal], noise.uniform.float()))
     assert got.objects_state.dtype == torch.float32
     assert torch.equal(got.objects_mask, expected.objects_mask)
     torch.testing.assert_close(got.objects_state.double(), expected.objects_state, atol=2e-5, rtol=1e-5)
-
-
-def test_numbers_of_an_observation_are_independent() -> None:
-    """Also those that share the words of a call of Philox."""
-    noise = perception.draw_perception_noise(RandomSource.from_seed(0, 20_000, CPU), 2, 3, torch.float64)
-    columns = torch.stack((*noise.normal, noise.uniform), -1)  # [E, R, M, 5]
-    correlation = np.corrcoef(columns.flatten(1).T.numpy()) - np.eye(2 * 3 * 5)
-    assert np.abs(correlation).max() < 4.5 / math.sqrt(20_000)
-    bound = ks_bound(20_000)
-    for robot, number in ((0, 0), (1, 2)):
-        *normals, uniform = columns[:, robot, number].T.numpy()
-        assert all(ks_distance(each, normal_cdf) < bound for each in normals)
-        assert ks_distance(uniform, lambda x: x) < bound
 
 
 # Distribution of what is observed
@@ -156,11 +133,6 @@ def measured(sensor: SensorConfig, count: int, seed: int, x: float = 7.0, y: flo
     )
     assert observation.objects_mask[:, 0].all()
     return observation.objects_state[:, 0, 0]
-
-
-def test_all_round_includes_what_is_exactly_astern() -> None:
-    exact = SensorConfig(pos_std=0.0, vel_std=0.0, r_mean_ratio=1.0)
-    assert measured(exact, 1, 0, -7.0, 0.0)[0, :2].tolist() == [-7.0, 0.0]
 
 
 def test_position_and_velocity_noise_is_normal_with_the_given_deviation() -> None:
@@ -220,15 +192,6 @@ def test_quantile_table_is_the_inverse_of_the_distribution_function(kappa: float
     assert float((angle + angle.flip(0)).abs().max()) < 1e-6  # symmetric
 
 
-def test_quantiles_of_several_concentrations_are_kept_apart() -> None:
-    table = perception.von_mises_quantiles([0.0, 20.0], points=65)
-    row = torch.tensor([[1], [0]])
-    uniform = torch.tensor([[0.25, 0.5], [0.25, 0.5]], dtype=torch.float64)
-    got = perception.look_up_quantile(table, row, uniform)
-    assert got[1].tolist() == pytest.approx([-math.pi / 2.0, 0.0], abs=1e-6)
-    assert got[0, 0] == pytest.approx(-0.6745 / math.sqrt(20.0), rel=0.03)  # nearly normal
-
-
 def test_the_last_quantile_stays_in_the_table() -> None:
     table = perception.von_mises_quantiles([1.0, 1.0]).float()
     one = torch.tensor([1.0, 1.0 - 2.0**-24, 0.0])
@@ -266,21 +229,6 @@ def test_a_thousand_objects_need_no_table_of_triples() -> None:
     world = random_world(0, [(1000, 0, 0)], size=2000.0)
     observation = look(world, world.noise(1))
     assert observation.objects_mask.shape == (1, 1000, SLOTS)
-
-
-def test_quantiles_without_concentration_are_a_line() -> None:
-    """Also where the last interval is shortened to keep its mean."""
-    (found,) = perception.von_mises_quantiles([0.0], 33)
-    expected = torch.linspace(-math.pi, math.pi, 33, dtype=torch.float64)
-    torch.testing.assert_close(found, expected, atol=1e-9, rtol=0.0)
-
-
-def test_quantiles_at_the_ends_are_those_of_the_row() -> None:
-    table = torch.tensor([[0.0, 1.0, 5.0], [10.0, 11.0, 12.0]])
-    uniform = torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0])
-    for row, expected in ((0, [0.0, 0.5, 1.0, 3.0, 5.0]), (1, [10.0, 10.5, 11.0, 11.5, 12.0])):
-        found = perception.look_up_quantile(table, torch.full((5,), row), uniform)
-        assert found.tolist() == expected
 
 
 def test_scales_of_entries_follow_from_length_speed_and_thrust_of_the_boat() -> None:

@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.config import SensorConfig, WeatherConfig
+from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import SensorConfig
 from marinenav_env.env import GROUP
-from marinenav_env.runtime.philox import RandomSource, Words
-from marinenav_env.scenarios import draws
 from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.range_scan import RangeScan, beam_angles, cast_rays
 from marinenav_env.stepping.world import initial_state
-from tests.marinenav_env.env_helpers import full_ahead
 from tests.marinenav_env.helpers import CPU, oracle_obstacles, random_world, simple_episode
 from tests.oracle import range_scan as oracle
 
@@ -122,24 +119,6 @@ def test_a_scan_without_noise_is_what_the_rays_measure() -> None:
     assert torch.equal(farther, (expected + 0.5).clamp_max(15.0))
 
 
-@pytest.mark.parametrize(("x", "expected"), [(21.5, 0.5), (20.5, 0.0)])
-def test_what_is_near_is_measured_down_to_zero(x: float, expected: float) -> None:
-    given = simple_episode([EGO], [(50.0, 50.0)], [(x, 20.0, 1.0)], SensorConfig())
-    config = world(scan_beams=1, scan_angle=1.0, scan_std=0.0)
-    seen = MarineNavEnv(config, scenarios=[given], seed=0).reset()[GROUP, "observation", "scan"]
-    assert seen.tolist() == [[[pytest.approx(expected, abs=1e-5)]]]
-
-
-@pytest.mark.heavy
-def test_robots_that_have_ended_measure_nothing() -> None:
-    group = full_ahead(MarineNavEnv(world(scan_beams=5), 32, scenarios=LEVELS, seed=0), 50)[GROUP]
-    scan, active = group["observation", "scan"], group["mask"]
-    # The observation of the step in which a robot ends is its last one.
-    gone = ~active[:, :-1] & ~active[:, 1:]
-    assert (gone & active[:, :1]).any() and not scan[:, 1:][gone].any()
-    assert (scan[active].amax(-1) > 0.0).all()
-
-
 def test_noise() -> None:
     """Normal where something is hit; none where nothing is; never out of range."""
     std, longest = 0.5, 15.0
@@ -160,62 +139,3 @@ def test_noise() -> None:
     assert error.mean().abs() < 4.0 / len(error) ** 0.5
     assert error.std().item() == pytest.approx(1.0, abs=4.0 / (2 * len(error)) ** 0.5)
     assert measured.min() >= 0.0 and measured.max() == longest
-
-
-def test_kinds_of_noise_share_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Perception, missed detections and scan, of first observations and of steps."""
-    used: list[tuple[int, ...]] = []
-    words = RandomSource.words
-
-    def recorded(self: RandomSource, *shape: int) -> Words:
-        steps = self.step.expand_as(self.environment).tolist()
-        each = zip(steps, self.environment.tolist(), strict=True)
-        used.extend((int(self.seed[0]), step, self.purpose, self.kind, number) for step, number in each)
-        return words(self, *shape)
-
-    monkeypatch.setattr(RandomSource, "words", recorded)
-    stormy = replace(world(scan_beams=8), weather=WeatherConfig(missed=0.1))
-    env = MarineNavEnv(stormy, 3, scenarios=Curriculum((Level(2, 0, 1, 20.0),)), seed=5)
-    step = env.reset()
-    for _ in range(3):
-        step = env.step(env.rand_action(step))["next"]
-    noise = {use[2:4] for use in used if use[0] == 5 and use[2] < draws.ROBOTS}
-    assert len(noise) == 3
-    assert len(used) == len(set(used)) > 30
-
-
-def test_a_scan_leaves_everything_else_as_it_is() -> None:
-    """Its noise has a purpose of its own."""
-    given = simple_episode([EGO, (30.0, 20.0, 0.0)], [(50.0, 50.0)] * 2, sensor=SensorConfig())
-    plain, scanning = (MarineNavEnv(world(scan_beams=beams), scenarios=[given], seed=2).reset() for beams in (0, 8))
-    for name in ("self_state", "objects_state", "objects_mask"):
-        first, second = (each[GROUP, "observation", name] for each in (plain, scanning))
-        assert torch.equal(first, second)
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("scan_beams", -1),
-        ("scan_beams", 2000),
-        ("scan_beams", 1.5),
-        ("scan_angle", 0.0),
-        ("scan_angle", 7.0),
-        ("scan_range", 0.0),
-        ("scan_std", -1.0),
-        ("scan_std", math.nan),
-    ],
-)
-def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=f"world.sensor.{setting}="):
-        world(**{setting: value})
-
-
-@pytest.mark.slow
-def test_the_compiled_scan_equals_the_eager_one() -> None:
-    config = replace(world(scan_beams=16), max_steps=20)
-    eager, compiled = (
-        full_ahead(MarineNavEnv(config, 8, scenarios=LEVELS, dtype=torch.float64, compile_step=flag, seed=0))[GROUP]
-        for flag in (False, True)
-    )
-    torch.testing.assert_close(eager["observation", "scan"], compiled["observation", "scan"], atol=1e-9, rtol=1e-9)

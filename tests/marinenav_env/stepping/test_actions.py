@@ -69,12 +69,6 @@ def test_an_action_that_is_none_is_refused_and_nothing_is_lost(what: str, step: 
         assert equal(*rows)
 
 
-def test_a_scalar_does_not_drive_both_thrusters() -> None:
-    env = make(seed=1)
-    with pytest.raises(ConfigError, match=r"^action\.shape=\[\]: must be \[4, 3, 2\]$"):
-        env.world.step(env.world_state, torch.ones(()), env.next_noise_source())
-
-
 @pytest.mark.parametrize("step", ["step", "step_and_maybe_reset"])
 def test_actions_beyond_the_limits_are_clipped(step: str) -> None:
     rows = []
@@ -84,15 +78,6 @@ def test_actions_beyond_the_limits_are_clipped(step: str) -> None:
         STEPS[step](env, td)
         rows.append(env.state.thrust.clone())
     assert torch.equal(*rows)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int8])
-def test_numbers_of_any_type_are_commands(dtype: torch.dtype) -> None:
-    env, other = make(seed=1), make(seed=1)
-    ones = torch.ones(*SHAPE, 2)
-    for each, action in ((env, ones), (other, ones.to(dtype))):
-        each.step(each.reset().set(ACTION, action))
-    assert torch.equal(env.state.thrust, other.state.thrust)
 
 
 LATE = replace(SHORT, weather=replace(MODERATE_WEATHER, delay=1))

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Episode, Level, MarineNavEnv
-from marinenav_env.config import MODERATE_WEATHER, ActuatorConfig, VesselConfig, WorldConfig
+from marinenav_env.config import ActuatorConfig, VesselConfig, WorldConfig
 from marinenav_env.levels import BEHAVIOURS
-from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import State
 from marinenav_env.stepping.behaviours import behaviour_rates
-from tests.marinenav_env.env_helpers import ACTION, MASK, equal, play
-from tests.marinenav_env.helpers import CPU, QUIET, oracle_vessel, random_episode, simple_episode
+from tests.marinenav_env.env_helpers import equal, play
+from tests.marinenav_env.helpers import CPU, oracle_vessel, random_episode, simple_episode
 from tests.oracle import behaviours as oracle
 
 DOUBLE = torch.float64
@@ -99,69 +98,6 @@ def test_vessels_steer_with_the_distance_of_their_thrusters() -> None:
     assert torch.equal(rates[0], rates[1]) and not torch.equal(rates[0], rates[2])
 
 
-def behaving(name: str, onset: float = 5.0, weather: bool = False, **options: Any) -> tuple[Tensor, Tensor]:
-    """Poses and thrusts [T + 1, ...] of a vessel that heads north at 2 m/s, for 50 steps; another one is far off."""
-    episode = simple_episode([(200.0, 200.0, 0.0), (0.0, 0.0, 0.0)], [(300.0, 300.0), (120.0, 0.0)], sensor=QUIET)
-    world = replace(episode.world, weather=replace(MODERATE_WEATHER, delay=2)) if weather else episode.world
-    episode = replace(
-        episode,
-        velocity=[[0.0] * 3, [2.0, 0.0, 0.0]],
-        behaviour=["", name],
-        onset=[0.0, onset],
-        world=world,
-    )
-    env = MarineNavEnv(world, scenarios=[episode], dtype=DOUBLE, **options)
-    td = env.reset()
-    poses, thrusts = [env.state.pose[0, 1]], [env.state.thrust[0, 1]]
-    for _ in range(50):
-        assert td[MASK].tolist() == [[True, False]]
-        td = env.step(td.set(ACTION, torch.full_like(env.action_spec.zero()[ACTION], 1.0)))["next"]
-        td = td.exclude(("robots", "reward"))
-        poses.append(env.state.pose[0, 1])
-        thrusts.append(env.state.thrust[0, 1])
-    return torch.stack(poses), torch.stack(thrusts)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", BEHAVIOURS)
-@pytest.mark.parametrize("weather", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_a_vessel_keeps_course_and_speed_until_the_onset(name: str, weather: bool) -> None:
-    """It goes 2 m/s north for 5 s, in wind and waves too, and then does something else unless it keeps on."""
-    poses, _ = behaving(name, weather=weather)
-    straight = torch.stack([torch.tensor([float(k), 0.0, 0.0], dtype=DOUBLE) for k in range(51)])
-    off = (poses[:, :2] - straight[:, :2]).norm(dim=-1) + wrap_to_pi(poses[:, 2]).abs()
-    assert off[:11].max() < 1e-9
-    assert (off[-1] > 1.0) == (name not in ("keep", "see_nothing"))
-
-
-@pytest.mark.heavy
-def test_what_vessels_do_after_the_onset() -> None:
-    late, wrong = behaving("act_late")[0], behaving("turn_wrong")[0]
-    # Starboard is where y (east) grows for a vessel that heads north.
-    assert late[26, 1] > 5.0 and math.radians(55.0) < late[15:27, 2].mean() < math.radians(65.0)
-    assert wrap_to_pi(late[-1, 2]) < 0.0  # back to its goal
-    torch.testing.assert_close(wrong[:, :2], late[:, :2] * torch.tensor([1.0, -1.0], dtype=DOUBLE))
-    stopped = behaving("stop")[0]
-    assert (stopped[20:, :2] - stopped[20, :2]).norm(dim=-1).max() < 0.5
-    faster = behaving("speed_up")[0]
-    assert faster[-1, 0] - faster[-2, 0] > 1.5 and faster[-1, 1].abs() < 1e-6
-    (left, thrust), right = behaving("lose_left"), behaving("lose_right")[0]
-    assert thrust[11:, 0].abs().max() < 1e-6 and (thrust[11:, 1] == thrust[10, 1]).all()
-    turned = wrap_to_pi(left[14, 2]).item()
-    assert turned < -0.3 and wrap_to_pi(right[14, 2]).item() == pytest.approx(-turned)
-
-
-@pytest.mark.heavy
-def test_a_vessel_that_sees_nothing_goes_to_its_goal_from_the_start() -> None:
-    episode = simple_episode([(200.0, 200.0, 0.0), (0.0, 0.0, 0.5)], [(300.0, 300.0), (40.0, 0.0)], sensor=QUIET)
-    episode = replace(episode, behaviour=["", "see_nothing"], onset=[0.0, 0.0])
-    env = MarineNavEnv(scenarios=[episode])
-    td = env.reset()
-    for _ in range(60):
-        td = env.step(td.set(ACTION, env.action_spec.zero()[ACTION]))["next"].exclude(("robots", "reward"))
-    assert env.state.arrived.tolist() == [[False, True]]
-
-
 def of_level(level: Level, **options: Any) -> MarineNavEnv:
     curriculum = Curriculum((level,), pool_size=16, refresh_size=8, refresh_interval=4)
     return MarineNavEnv(WorldConfig(max_steps=30), 16, scenarios=curriculum, seed=0, **options)
@@ -199,11 +135,3 @@ def test_vessels_that_are_controlled_keep_the_thrust_of_their_file() -> None:
     one = replace(one, velocity=[[1.0, 0.0, 0.0]] * 2, thrust=[[100.0, 50.0]] * 2)
     env = MarineNavEnv(scenarios=[replace(one, behaviour=["", "keep"], onset=[0.0, 0.0])])
     assert env.state.thrust[0].tolist() == [[100.0, 50.0], [125.0, 125.0]]
-
-
-def test_vessels_among_others_that_are_controlled_keep_the_thrust_of_their_file() -> None:
-    """Whatever the other episodes are: a vessel that starts without thrust slows down at first."""
-    alone = replace(simple_episode([(0.0, 0.0, 0.0)], [(50.0, 0.0)]), velocity=[[1.0, 0.0, 0.0]])
-    other = replace(alone, behaviour=["keep"], onset=[0.0])
-    for given in ([alone], [alone, other]):
-        assert MarineNavEnv(scenarios=given).state.thrust[0].tolist() == [[0.0, 0.0]]

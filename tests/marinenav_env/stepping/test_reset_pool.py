@@ -1,7 +1,6 @@
 """The pools that episodes start from, and the curriculum."""
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +15,8 @@ from marinenav_env.levels import Level
 from marinenav_env.runtime.layout import env_last
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario import ScenarioSampler, blank_scenarios
-from marinenav_env.state import Observation, ResetState, Scenario
-from marinenav_env.stepping.reset_pool import Curriculum, FixedPool, SampledPool, restore_tensors
+from marinenav_env.state import ResetState, Scenario
+from marinenav_env.stepping.reset_pool import Curriculum, FixedPool, SampledPool
 from marinenav_env.stepping.world import initial_state
 from marinenav_env.support import plugins
 from tests.marinenav_env.env_helpers import equal
@@ -36,12 +35,7 @@ def make_reset_state(scenario: Scenario, index: Tensor, source: RandomSource | N
 
 
 def sampled(num_envs: int = 4, seed: int = 0, **settings: Any) -> SampledPool:
-    settings = {
-        "levels": LEVELS,
-        "pool_size": 12,
-        "refresh_size": 4,
-        "refresh_interval": 3,
-    } | settings
+    settings = {"levels": LEVELS, "pool_size": 12, "refresh_size": 4, "refresh_interval": 3} | settings
     curriculum = Curriculum(**settings)
     sampler = ScenarioSampler(ScenarioConfig(), curriculum.levels, CPU, torch.float32)
     source = RandomSource.from_seed(seed, num_envs, CPU)
@@ -100,11 +94,7 @@ def test_a_new_level_redraws_the_whole_pool() -> None:
 
 @pytest.mark.parametrize(
     ("weights", "expected"),
-    [
-        ((), (1 / 3, 1 / 3, 1 / 3)),
-        ((1.0, 0.0, 3.0), (0.25, 0.0, 0.75)),
-        ((0, 2, 0), (0.0, 1.0, 0.0)),
-    ],
+    [((), (1 / 3, 1 / 3, 1 / 3)), ((1.0, 0.0, 3.0), (0.25, 0.0, 0.75)), ((0, 2, 0), (0.0, 1.0, 0.0))],
 )
 def test_mixture_weights(weights: tuple[float, ...], expected: tuple[float, ...]) -> None:
     count = 3000
@@ -118,32 +108,6 @@ def test_mixture_weights(weights: tuple[float, ...], expected: tuple[float, ...]
     assert pool.states.scenario.robot_mask.shape == (count, 3)
 
 
-def test_sampled_entries_are_chosen_evenly() -> None:
-    pool = sampled(num_envs=12_000)
-    index = entries(pool, None)
-    assert index.shape == (12_000,)
-    counts = torch.bincount(index, minlength=12)
-    assert len(counts) == 12 and (counts - 1000).abs().max() < 4.0 * 1000**0.5
-
-
-def test_fixed_scenarios_are_gone_through_in_order() -> None:
-    sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
-    scenario = sampler.sample(torch.tensor([0, 1, 2, 0, 1]), torch.Generator().manual_seed(0))
-    pool = FixedPool(scenario, make_reset_state, torch.arange(2), 2)
-    assert (pool.states.scenario == scenario).all()
-    taken: list[list[int]] = [[], []]
-    for number, row in enumerate(entries(pool, None).tolist()):
-        taken[number].append(row)
-    for done in ([True, False], [True, True], [False, False], [True, True], [True, False]):
-        pool.refresh(0)
-        chosen = entries(pool, torch.tensor(done)).tolist()
-        for e in range(2):
-            taken[e] += [chosen[e]] if done[e] else []
-    assert taken == [[0, 2, 4, 1, 3], [1, 3, 0]]
-    assert entries(pool, None).tolist() == [0, 1]  # from the beginning
-    assert entries(pool, torch.tensor([True, True])).tolist() == [2, 3]
-
-
 def fixed(scenarios: int, num_envs: int) -> FixedPool:
     sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
     levels = torch.arange(scenarios) % len(LEVELS)
@@ -152,8 +116,7 @@ def fixed(scenarios: int, num_envs: int) -> FixedPool:
 
 
 @pytest.mark.parametrize(
-    ("scenarios", "num_envs"),
-    [(4, 1), (4, 4), (4, 8), (8, 4), (6, 4), (4, 6), (5, 3), (3, 5), (1, 3)],
+    ("scenarios", "num_envs"), [(4, 1), (4, 4), (4, 8), (8, 4), (6, 4), (4, 6), (5, 3), (3, 5), (1, 3)]
 )
 def test_every_environment_takes_every_fixed_scenario_equally_often(scenarios: int, num_envs: int) -> None:
     pool = fixed(scenarios, num_envs)
@@ -282,8 +245,7 @@ def test_counters_that_cannot_be_are_refused(name: str, value: int, allowed: str
 
 
 @pytest.mark.parametrize(
-    ("chance", "weights", "level"),
-    [(0.0, (0.0, 1.0, 1.0), 1), (0.5, (1.0, 1.0, 0.0), 1), (1.0 - 2.0**-24, (), 2)],
+    ("chance", "weights", "level"), [(0.0, (0.0, 1.0, 1.0), 1), (0.5, (1.0, 1.0, 0.0), 1), (1.0 - 2.0**-24, (), 2)]
 )
 def test_levels_without_weight_are_never_drawn(
     chance: float, weights: tuple[float, ...], level: int, monkeypatch: pytest.MonkeyPatch
@@ -297,36 +259,6 @@ def test_levels_without_weight_are_never_drawn(
     monkeypatch.setattr(RandomSource, "uniform", given)
     pool.replace(torch.tensor(4))
     assert pool.states.scenario.level[4:8].tolist() == [level] * 4
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (torch.tensor([0.0, math.nan]), "value is not finite"),
-        (torch.tensor([math.inf, 0.0]), "value is not finite"),
-        (torch.zeros(2, dtype=torch.float64), "value is torch.float64, here torch.float32"),
-        (torch.zeros(2, dtype=torch.int64), "value is torch.int64, here torch.float32"),
-    ],
-)
-def test_restoring_other_values_is_refused(given: Tensor, message: str) -> None:
-    target = TensorDict({"inner": TensorDict({"value": torch.ones(2)})})
-    with pytest.raises(RuntimeError, match=f"^{message}$"):
-        restore_tensors(target, {"inner": {"value": given}})
-    assert target["inner", "value"].tolist() == [1.0, 1.0]
-    restore_tensors(target, {"inner": {"value": torch.tensor([2.0, 3.0])}})
-    assert target["inner", "value"].tolist() == [2.0, 3.0]
-
-
-def test_restoring_another_shape_is_refused() -> None:
-    target = Observation(torch.zeros(3, 2, 7), torch.zeros(3, 2, 5, 5), torch.zeros(3, 2, 5).bool(),
-                         batch_size=[3])  # fmt: skip
-    values = target.clone().to_tensordict().to_dict()
-    values["self_state"] = torch.ones(1, 2, 7)  # would broadcast
-    with pytest.raises(RuntimeError, match=r"self_state is \[1, 2, 7\], here \[3, 2, 7\]"):
-        restore_tensors(target, values)
-    del values["self_state"]
-    with pytest.raises(RuntimeError, match="other, self_state: missing or unknown"):
-        restore_tensors(target, values | {"other": torch.zeros(3)})
 
 
 class Empty(ScenarioSampler):
@@ -380,28 +312,3 @@ def test_the_default_pool_is_smaller_for_large_fleets(level: Level, pool: int, r
     given = Curriculum((level,), refresh_size=2, pool_size=6)
     assert (given.pool_size, given.refresh_size) == (6, 2)
     assert Curriculum((level,), refresh_size=2).refresh_size == 2
-
-
-@pytest.mark.heavy
-def test_many_robots_start_and_step_in_seconds() -> None:
-    begun = time.perf_counter()
-    level = Level(300, 0, 40, 40.0, map_size=430.0)
-    env = MarineNavEnv(num_envs=2, scenarios=Curriculum((level,)))
-    env.rollout(2)
-    assert env.state.active.shape == (2, 300) and env.scenario.robot_mask.all()
-    assert time.perf_counter() - begun < 60.0  # 4 s on one core
-
-
-@pytest.mark.parametrize(
-    ("given", "sizes"),
-    [
-        ({"refresh_size": 100}, (2100, 100)),
-        ({"pool_size": 8}, (8, 1)),
-        ({"pool_size": 100}, (100, 10)),
-        ({"pool_size": 4096}, (4096, 256)),
-        ({}, (2048, 256)),
-    ],
-)
-def test_a_size_that_is_not_given_fits_the_other(given, sizes):
-    made = Curriculum(**given)
-    assert (made.pool_size, made.refresh_size) == sizes

@@ -12,14 +12,7 @@ import torch
 from tensordict import TensorDict
 
 from marinenav_env import ConfigError, Curriculum, Level
-from marinenav_env.config import (
-    MAX_DELAY,
-    MODERATE_WEATHER,
-    RewardConfig,
-    SensorConfig,
-    WeatherConfig,
-    WorldConfig,
-)
+from marinenav_env.config import MODERATE_WEATHER, RewardConfig, SensorConfig, WeatherConfig, WorldConfig
 from marinenav_env.env import GROUP, MarineNavEnv
 from marinenav_env.physics.dynamics import move_ideal_vessels
 from marinenav_env.physics.weather import weather_force
@@ -31,14 +24,7 @@ from marinenav_env.sensing import perception
 from marinenav_env.state import Observation, ResetState, WorldState
 from marinenav_env.stepping import world
 from tests.marinenav_env.env_helpers import actions_of, advance
-from tests.marinenav_env.helpers import (
-    CPU,
-    World,
-    oracle_cores,
-    random_world,
-    recordings,
-    simple_episode,
-)
+from tests.marinenav_env.helpers import CPU, World, oracle_cores, random_world, recordings, simple_episode
 from tests.oracle import episode as oracle
 from tests.oracle.current import current_at
 
@@ -137,25 +123,6 @@ def check(name: str, got: np.ndarray, expected: np.ndarray) -> None:
         assert np.array_equal(got, expected), name
     else:
         assert np.abs(got - expected).max() < TOLERANCE, name
-
-
-def test_robots_that_have_ended(
-    replayed: tuple[dict[str, np.ndarray], dict[str, np.ndarray]],
-) -> None:
-    """Their last observation is real and all later ones zero; they stay where they are."""
-    found, after = replayed
-    ended = after["collision"] | after["reach_goal"]
-    first = ended & ~np.concatenate((np.zeros_like(ended[:1]), ended[:-1]))
-    assert first.any(0).sum() >= 10  # robots of the recordings that end
-    assert np.array_equal(found["active"][1:][ended], np.zeros(ended.sum(), dtype=bool))
-    assert found["self_obs"][1:][first].any(-1).all()
-    later = ended & ~first
-    for name in ("self_obs", "objects", "mask"):
-        assert not found[name][1:][later].any()
-    for name in ("reward", "energy"):
-        assert after[name][first].all() and not after[name][later].any()
-    states = found["state"]
-    assert np.array_equal(states[1:][later], states[:-1][later])
 
 
 @pytest.mark.heavy
@@ -268,13 +235,6 @@ def test_what_users_parts_give_is_checked() -> None:
             env.world.check_user_parts(env.world_state, action)
 
 
-def test_in_weather_no_command_is_under_way_at_first() -> None:
-    env = MarineNavEnv(WorldConfig(weather=MODERATE_WEATHER), 2, seed=0)
-    env.reset()
-    assert env.state.pending is not None and not env.state.pending.any()
-    assert env.state.pending.shape == (2, env.num_robots, MAX_DELAY, 2)
-
-
 def test_wind_and_waves_push_who_is_steered_and_nobody_who_keeps_course_and_speed() -> None:
     level = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0, weather=1.0)
     config, curriculum = WorldConfig(), Curriculum((level,), pool_size=8, refresh_size=8)
@@ -324,29 +284,6 @@ def test_a_vessel_that_collides_at_its_goal_has_not_arrived() -> None:
     env.rollout(1)
     assert env.outcome.collided.tolist() == [[True], [False]]
     assert env.outcome.arrived.tolist() == [[False], [True]]
-
-
-def test_the_goal_is_reached_at_exactly_its_distance() -> None:
-    distance = WorldConfig().vessel.goal_distance
-    given = [simple_episode([(20.0, 20.0, 0.0)], [(20.0, 20.0 + distance * far)])
-             for far in (1.0, 1.0 + 1e-9)]  # fmt: skip
-    env = MarineNavEnv(scenarios=given, dtype=torch.float64, seed=0)
-    td = env.reset()
-    env.step(td.set((GROUP, "action"), torch.zeros(2, 1, 2)))
-    assert env.outcome.arrived.tolist() == [[True], [False]]
-
-
-def test_energy_is_thrust_over_time() -> None:
-    given = simple_episode([(20.0, 20.0, 0.0), (5.0, 40.0, 0.0)], [(50.0, 50.0), (5.0, 41.0)])
-    config = replace(given.world, dt=0.1, substeps=4)
-    env = MarineNavEnv(scenarios=[replace(given, world=config)], dtype=torch.float64, seed=0)
-    td = env.reset()
-    energies = []
-    for _ in range(2):
-        td = env.step(td.set((GROUP, "action"), torch.tensor([[[1.0, -0.5]] * 2])))["next"]
-        energies.append(env.outcome.energy[0].tolist())
-    # 1000 N/s and -500 N/s for 0.4 s; the second vessel is at its goal after the first step.
-    assert energies == [pytest.approx([240.0, 240.0]), pytest.approx([480.0, 0.0])]
 
 
 def test_every_kind_of_noise_has_random_numbers_of_its_own() -> None:

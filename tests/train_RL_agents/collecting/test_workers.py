@@ -71,7 +71,7 @@ def test_each_worker_has_its_share_of_one_world():
     assert [env.env_steps for env in made] == [6, 6, 0, 0]
     assert made[0].reset_pool._curriculum.timesteps == (0, 3, 5, 5, 6, 6)
     steps, environments = zip(
-        *((int(env.next_noise_source().step[0]), env._noise.environment.tolist()) for env in made), strict=True
+        *((int(env.next_noise_source().step[0]), env.episodes.noise.environment.tolist()) for env in made), strict=True
     )
     assert steps == (1, 1, 0, 0)
     assert environments[:2] == ([8, 9, 10, 11], [12, 13, 14, 15])

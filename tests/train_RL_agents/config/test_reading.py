@@ -183,6 +183,15 @@ def test_a_saved_configuration_is_read_or_said_to_be_older():
         restore_config(saved | {"device": "cpu"}, "run/x.json")
 
 
+def test_settings_of_version_0_2_are_found_where_they_are_now():
+    saved = to_dict(from_dict({}))
+    saved["execution"] |= {"kernel": "compiled", "precision": "bf16", "tf32": True, "fused_optimizer": False}
+    for name in ("precision", "tf32", "fused_optimizer"):
+        del saved["trainer"][name]
+    trainer = restore_config(saved, "x").trainer
+    assert (trainer.precision, trainer.tf32, trainer.fused_optimizer) == ("bf16", True, False)
+
+
 def test_a_program_gives_values():
     values = {
         "seed": np.arange(3)[2],
