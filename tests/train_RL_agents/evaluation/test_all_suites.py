@@ -44,7 +44,7 @@ def test_a_file_has_counts_and_intervals_of_every_group(tmp_path):
     assert suite["scenarios"] == "0123456789abcdef" * 2 and suite["astern"] == 0.75
     assert suite["situations_without_collision"] == [1, 2] and content["suites"]["currents"]["astern"] == 0.25
     group = suite["groups"]["case 2"]
-    assert group["success"] == [0, 10, 0.0, 0.27754] and group["collision"] == [10, 10, 0.72246, 1.0]
+    assert group["success"] == [0, 10, 0.0, 0.27753] and group["collision"] == [10, 10, 0.72247, 1.0]
     assert group["rules_kept"] == [0.75, 0.5, 0.9] and "delay" not in group
     assert suite["groups"]["overall"]["hours_per_broken_rule"] == [0.125, 0.1, 0.25]
     assert len([line for line in path.read_text().splitlines() if '"success"' in line]) == 5
