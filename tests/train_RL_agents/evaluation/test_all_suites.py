@@ -10,7 +10,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.suite_results import episodes, evaluation, two_suites
 from train_RL_agents.cli import main
-from train_RL_agents.evaluation import scoring
+from train_RL_agents.evaluation import figures, scoring
 from train_RL_agents.evaluation.contenders import Contender
 from train_RL_agents.evaluation.failures import EpisodeWatch
 from train_RL_agents.evaluation.figures import figures_text, read_figures
@@ -35,7 +35,8 @@ def test_the_groups_with_the_least_success_come_first():
     assert [(row["suite"], row["group"]) for row in rows] == [("imazu", "case 2"), ("currents", "all")]
 
 
-def test_a_file_has_counts_and_intervals_of_every_group(tmp_path):
+def test_a_file_has_counts_and_intervals_of_every_group(monkeypatch, tmp_path):
+    monkeypatch.setattr(figures, "git_revision", lambda: ("0123abc", ""))
     path = tmp_path / "figures.json"
     path.write_text(figures_text(two_suites(), {"mine": Contender("apf")}))
     content = read_figures(path)["policies"]["mine"]
