@@ -172,30 +172,19 @@ def test_longitudes_begin_anywhere(east, first):
         assert ship.position == pytest.approx(other.position, abs=0.01)
 
 
-def test_turns_are_left_out_with_a_warning(tmp_path):
-    content = copy.deepcopy(GENERATED)
-    waypoints = content["targetShips"][0]["waypoints"]
-    waypoints += [{"position": {"lat": 58.7 + 0.01 * number, "lon": 10.4}} for number in range(2)]
-    path = written(tmp_path, "turns.json", content)
-    with pytest.warns(UserWarning, match=r"turns\.json: left out 2 turns at waypoints"):
-        (episode,) = read_scenarios(path)
-    assert episode == read_scenarios(SAMPLES / "dnv_generated.json")[0]
-
-
-@pytest.mark.parametrize("speed", [102.3, -1.0, "fast"])
-def test_speeds_of_later_legs_need_not_be_known(tmp_path, speed):
-    content = copy.deepcopy(GENERATED)
-    content["targetShips"][0]["waypoints"][1]["leg"]["sog"] = speed
-    (episode,) = read_scenarios(written(tmp_path, "unknown.json", content))
-    assert episode == read_scenarios(SAMPLES / "dnv_generated.json")[0]
-
-
-def test_speeds_of_later_legs_are_left_out_with_a_warning(tmp_path):
-    content = copy.deepcopy(GENERATED)
-    content["targetShips"][0]["waypoints"][1]["leg"]["sog"] *= 0.5
-    with pytest.warns(UserWarning, match=r"slows\.json: left out 1 changes of speed"):
-        (episode,) = read_scenarios(written(tmp_path, "slows.json", content))
-    assert episode == read_scenarios(SAMPLES / "dnv_generated.json")[0]
+@pytest.mark.parametrize("unknown", [102.3, -1.0, "fast"])
+def test_later_legs_are_left_out_with_a_warning(tmp_path, unknown):
+    expected = read_scenarios(SAMPLES / "dnv_generated.json")
+    turns, slower, content = (copy.deepcopy(GENERATED) for _ in range(3))
+    turns["targetShips"][0]["waypoints"] += [
+        {"position": {"lat": 58.7 + 0.01 * number, "lon": 10.4}} for number in range(2)
+    ]
+    slower["targetShips"][0]["waypoints"][1]["leg"]["sog"] *= 0.5
+    for changed, counted in ((turns, "2 turns at waypoints"), (slower, "1 changes of speed")):
+        with pytest.warns(UserWarning, match=rf"later\.json: left out {counted}"):
+            assert read_scenarios(written(tmp_path, "later.json", changed)) == expected
+    content["targetShips"][0]["waypoints"][1]["leg"]["sog"] = unknown
+    assert read_scenarios(written(tmp_path, "unknown.json", content)) == expected
 
 
 # NTNU -------------------------------------------------------------------------------------------

@@ -139,20 +139,14 @@ def crossing(**own):
     )
 
 
-def test_obstacles_are_scaled_like_the_rest():
-    situation = crossing()
+def test_obstacles_and_stated_goals_are_scaled_like_the_rest():
+    situation = crossing(goal=(3000.0, 100.0))
     lengths, _ = similarity_factors(situation, WORLD)
     episode = scaled_episode(situation, WORLD)
     ((x, y, radius),) = episode.obstacles
     (north, east), *_ = episode.start
     assert (x - north, y - east, radius) == pytest.approx((500.0 * lengths, -300.0 * lengths, 50.0 * lengths))
     assert y - radius >= 10.0
-
-
-def test_a_goal_that_is_stated_stays_where_it_is():
-    situation = crossing(goal=(3000.0, 100.0))
-    lengths, _ = similarity_factors(situation, WORLD)
-    episode = scaled_episode(situation, WORLD)
     way = [end - start for start, end in zip(episode.start[0], episode.goal[0], strict=True)]
     assert way == pytest.approx([3000.0 * lengths, 100.0 * lengths])
 
