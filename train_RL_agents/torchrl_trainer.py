@@ -42,12 +42,7 @@ from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.resuming import list_changes
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tags import training_scalars
-from train_RL_agents.utils.compiling import (
-    CompilationStoppedError,
-    compile_problem,
-    kill_compilers,
-    shield_compilers,
-)
+from train_RL_agents.utils.compiling import CompilationStoppedError, compile_problem
 from train_RL_agents.utils.device import num_cpu_threads, random_stream, release_memory, set_up_process
 from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 from train_RL_agents.utils.signals import call_on_first_signal
@@ -100,14 +95,10 @@ class TorchRLTrainer:
         self._slowdown, self._learned_before = SlowdownDetector(self._advice(threads)), False
         self._saved_at: int | None = None
         self._unsaved = self.asked_to_save = False
-        if config.execution.compile:
-            shield_compilers()
         self.clock = PhaseTimer(self._on_first_pass)
         quiet = quiet or not ranks.is_main
         json_lines = json_lines and ranks.is_main
-        self.display = ProgressDisplay(
-            config.total_timesteps, quiet, bar, run.write_log_line, json_lines, config.eval_freq
-        )
+        self.display = ProgressDisplay(config.total_timesteps, quiet, bar, run.write_log_line, json_lines)
         self.monitor = Monitor.for_device(self.device) if config.monitor else Monitor({})
         with run.writing(ends=False):
             self._set_up()
@@ -264,7 +255,6 @@ class TorchRLTrainer:
         """
         self.stop()
         if self.config.execution.compile and self.clock.is_compiling and self.ranks.size == 1:
-            kill_compilers()
             raise CompilationStoppedError
 
     def _on_user_signal(self, number: int) -> None:
@@ -327,6 +317,8 @@ class TorchRLTrainer:
         # Deleted first, because memory was planned for one of each of these.
         del self.collector, self.algorithm, self.history
         release_memory()
+        self.clock.restart_phases()
+        self._learned_before = False
         self._set_up()
         factor = self.algorithm.learner.learning_rate_factor
         self.display.log(
@@ -348,9 +340,7 @@ class TorchRLTrainer:
             history.evaluate(agent, self.env_steps, self.finished, self.display.show_evaluation_progress)
         times = {"train_time": self.clock.training_seconds, "wall_time": self.clock.total_seconds}
         overall, best = history.record(agent, self.env_steps, times, self.finished)
-        self.display.show_evaluation(
-            self.env_steps, times["wall_time"], overall, best, self.clock.pause_seconds, len(self.rows)
-        )
+        self.display.show_evaluation(self.env_steps, times["wall_time"], overall, best)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -455,7 +445,8 @@ class TorchRLTrainer:
             self.env_steps = self._logged_at = self.run.resumed_at = state["env_steps"]
             self.collector.load_state_dict(state, self.env_steps // self.ranks.size)
             self.algorithm.load_state_dict(state)
-            self.clock.load_state_dict(state["clock"])
+            if self._saved_at is None:  # the time of a rewound run goes on
+                self.clock.load_state_dict(state["clock"])
             for name, generator in self._generators.items():
                 generator.set_state(state["generators"][name].cpu())
             self.history.load_state_dict(state)
@@ -573,8 +564,8 @@ def describe_late_starts(config: TrainConfig[Any]) -> list[str]:
 
 
 def check_and_log(trainer: TorchRLTrainer) -> None:
-    """Check for infinite values or NaN, and write a log entry, every ``log_freq`` env-steps."""
-    if trainer.crossed(trainer.config.log_freq):
+    """Check for infinite values or NaN, and write a log entry, every ``log_freq`` env-steps and at the end."""
+    if trainer.crossed(trainer.config.log_freq) or trainer.finished:
         trainer.check()
         trainer.log()
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 from functools import partial
 from unittest.mock import patch
 
@@ -261,6 +262,23 @@ def test_a_run_goes_back_with_half_the_rate(tmp_path, capsys, name, fault):
         again = begin(again)
         again.algorithm.set_progress(0.5, again.collector.policy)
         assert again.algorithm.learner.learning_rate == pytest.approx(rate)
+
+
+def test_the_time_of_a_run_that_goes_back_is_counted(tmp_path, monkeypatch):
+    class Time:
+        lost = 0.0
+
+        def perf_counter(self):
+            return time.perf_counter() + self.lost
+
+    clock = Time()
+    monkeypatch.setattr("train_RL_agents.utils.progress.time", clock)
+    trainer = TorchRLTrainer(new_run(tmp_path, REWIND), quiet=True)
+    spoil(trainer, "loss", 112)
+    at(trainer, 112, lambda: setattr(clock, "lost", 1000.0))
+    trainer.train()
+    assert [row["wall_time"] > 1000.0 for row in trainer.rows] == [False, True]
+    assert trainer.rows[-1]["train_time"] > 1000.0
 
 
 def test_without_a_saved_replay_there_is_nothing_to_go_back_to(tmp_path):

@@ -138,22 +138,24 @@ class ACIQN(Agent[ACIQNConfig]):
             target_values = ensemble_outputs(targets, batch.next_observation, action, target_taus)
             next_quantiles = truncated_targets(torch.stack(target_values), self.config.dropped)
             target = td_target(batch.reward, batch.discount, next_quantiles)
-        quantiles = ensemble_outputs(critics, batch.observation, batch.action, taus)
+        encoded = ensemble_outputs(critics, batch.observation)
+        quantiles = ensemble_outputs(critics, batch.action, taus, own=encoded)
         errors = [quantile_huber_loss(values, target, taus, self.config.kappa) for values in quantiles]
         return {
             "loss_critic": torch.stack(errors).sum(),
-            "loss_actor": self._actor_loss(critics, batch, actor_noise),
+            "loss_actor": self._actor_loss(critics, encoded, batch, actor_noise),
             "value": quantiles[0].mean(),
             "target": target.mean(),
         }
 
-    def _actor_loss(self, critics: list[nn.Module], batch: Batch, noise: Tensor) -> Tensor:
+    def _actor_loss(self, critics: list[nn.Module], encoded: list[Tensor], batch: Batch, noise: Tensor) -> Tensor:
         """Return the loss of the actor on the first A transitions, a scalar; noise is standard normal [A, D]."""
         rows, actor = len(noise), cast(Actor, self.networks["actor"])
         observation = {name: entry[:rows] for name, entry in batch.observation.items()}
         pre_activation = actor.pre_activation(observation)
         action = squash(pre_activation + self.config.actor_noise * noise)
-        values = ensemble_outputs(critics, batch.observation, action, self.tau_midpoints, rows, frozen=True)
+        own = [features[:rows].detach() for features in encoded]
+        values = ensemble_outputs(critics, action, self.tau_midpoints, own=own, frozen=True)
         value = torch.stack([quantiles.mean(-1) for quantiles in values]).amin(0)
         saturation = self.config.saturation_penalty * pre_activation.square().mean(-1)
         # Not the mean over the rows, because a micro-batch may have fewer of the actor's transitions than others, or

@@ -18,7 +18,13 @@ from train_RL_agents.agents.base import Agent, AgentConfig
 from train_RL_agents.agents.losses import critic_loss, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig
 from train_RL_agents.networks.encoders import ObservationNetwork
-from train_RL_agents.networks.layers import CosineEmbedding, apply_to_concatenation, ensemble_outputs, to_float32
+from train_RL_agents.networks.layers import (
+    CosineEmbedding,
+    add_action,
+    ensemble_outputs,
+    features_product,
+    to_float32,
+)
 from train_RL_agents.networks.observation import Observation, ObservationSpec, repeat_observation
 
 
@@ -67,13 +73,22 @@ class ActionCritic(ObservationNetwork):
         width = self.add_hidden(joined, sizes, config.layer_norm)
         self.output_layer = nn.Linear(width, config.quantiles if config.critic == "quantile" else 1)
 
-    def forward(self, observation: Observation, action: Tensor) -> Tensor:
-        """Return the values [B, 1] or quantiles [B, N] of actions [B, D]."""
-        features = self.encode(observation)
+    def forward(self, observation: Observation | Tensor, action: Tensor | None = None) -> Tensor:
+        """Return the values [B, 1] or quantiles [B, N] of actions [B, D].
+
+        Without actions, return the encoded observations, which can be passed in their place.
+        """
+        if isinstance(observation, Tensor):
+            features = observation
+        else:
+            features = self.encode(observation)
+            features = features if self.action_encoder is None else self.trunk(features, end=1)
+        if action is None:
+            return features
         if self.action_encoder is None:
             features = self.trunk(torch.cat((features, action), -1), end=1)
         else:
-            features = self.trunk(features, end=1) * self.action_encoder(action)
+            features = features * self.action_encoder(action)
         return to_float32(self.output_layer(self.trunk(features, begin=1)))
 
 
@@ -117,22 +132,26 @@ class ImplicitQuantileCritic(ObservationNetwork):
         self.action_encoder = None if self.late else action_encoder(spec.action_size, sizes[0])
         self.output_layer = nn.Linear(width, 1)
 
-    def forward(self, observation: Observation, action: Tensor, taus: Tensor, rows: int | None = None) -> Tensor:
+    def forward(
+        self, observation: Observation | Tensor, action: Tensor | None = None, taus: Tensor | None = None
+    ) -> Tensor:
         """Return the quantiles [B, N] at fractions [N] or [B, N] of actions [B, D].
 
-        With ``rows`` only the first B observations of a larger batch are used, so that compiled code encodes the batch
-        once for several calls.
+        Without actions, return the encoded observations, which can be passed in their place.
         """
-        features, embedded = self.encode(observation), self.cos_embedding(taus)
+        features = observation if isinstance(observation, Tensor) else self._encode_state(observation)
+        if action is None or taus is None:
+            return features
+        embedded = self.cos_embedding(taus)
         if self.action_encoder is None:
-            features = self.late_trunk(features, action, rows)
+            features = self._late_trunk(features, action)
             # Computes (features x embedded) W^T without a [B, N, H] intermediate where all rows share taus.
             weighted = embedded * self.output_layer.weight
             if taus.ndim == 1:
                 return to_float32(features @ weighted.mT) + self.output_layer.bias
             values = to_float32(weighted @ features[..., None]).squeeze(-1)
             return values + self.output_layer.bias
-        features = self.trunk(features[:rows, ..., None, :] * embedded, end=1)
+        features = self.trunk(features[..., None, :] * embedded, end=1)
         features = features * self.action_encoder(action)[..., None, :]
         features = self.trunk(features, begin=1)
         return to_float32(self.output_layer(features)).squeeze(-1)
@@ -144,17 +163,18 @@ class ImplicitQuantileCritic(ObservationNetwork):
             taus = taus[..., None, :].expand(*actions.shape[:-1], -1)
             return self(repeat_observation(observation, actions.ndim - 2, count), actions, taus).mean(-1)
         # The head is linear, so the mean over fractions can be taken before it.
-        features = self.late_trunk(self.encode(observation)[..., None, :], actions)
+        features = self._late_trunk(self._encode_state(observation)[..., None, :], actions)
         embedded = self.cos_embedding(taus).mean(-2, keepdim=True)
         return to_float32(self.output_layer(features * embedded)).squeeze(-1)
 
-    def late_trunk(self, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
-        """Return the output [..., H] of the hidden layers for encoded observations [..., F] and actions [..., D].
+    def _encode_state(self, observation: Observation) -> Tensor:
+        """Return the part of the computation that does not depend on the action."""
+        features = self.encode(observation)
+        return features_product(self.hidden_layers[0], features) if self.late else features
 
-        With ``rows`` only that many leading observations are used.
-        """
-        first = torch.relu(apply_to_concatenation(self.hidden_layers[0], features, action, rows))
-        return self.trunk(first, begin=1)
+    def _late_trunk(self, features: Tensor, action: Tensor) -> Tensor:
+        """Return the output [..., H] of the hidden layers for results of ``_encode_state`` and actions [..., D]."""
+        return self.trunk(torch.relu(add_action(self.hidden_layers[0], features, action)), begin=1)
 
 
 def best_action(

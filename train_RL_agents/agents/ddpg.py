@@ -75,10 +75,11 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
             next_values = self.target_values(batch.next_observation, action)
             targets = td_target(batch.reward, batch.discount, next_values)
         networks = [self.networks[name] for name in self.critics]
-        values = ensemble_outputs(networks, batch.observation, batch.action)
+        encoded = ensemble_outputs(networks, batch.observation)
+        values = ensemble_outputs(networks, batch.action, own=encoded)
         actor: Any = self.networks["actor"]
         pre_activation = actor.pre_activation(batch.observation)
-        value = call_with_frozen_parameters(self.networks[self.critics[0]], batch.observation, squash(pre_activation))
+        value = call_with_frozen_parameters(networks[0], encoded[0].detach(), squash(pre_activation))
         saturation = self.config.saturation_penalty * pre_activation.square().mean()
         return {
             "loss_critic": self.critics_loss(values, targets),

@@ -112,9 +112,11 @@ class SAC(ActionCriticAgent[SACConfig]):
             entropy = -(temperature * log_density)[:, None]
             targets = td_target(batch.reward, batch.discount, next_values + entropy)
         networks = [self.networks[name] for name in self.critics]
-        values = ensemble_outputs(networks, batch.observation, batch.action)
+        encoded = ensemble_outputs(networks, batch.observation)
+        values = ensemble_outputs(networks, batch.action, own=encoded)
         action, log_density = sample_squashed(self.networks["actor"](batch.observation), noise[1])
-        critic_values = ensemble_outputs(networks, batch.observation, action, frozen=True)
+        own = [features.detach() for features in encoded]
+        critic_values = ensemble_outputs(networks, action, own=own, frozen=True)
         actor_values = [critic_value.mean(-1) for critic_value in critic_values]
         value = torch.stack(actor_values).amin(0)
         surplus = (-log_density.detach() - self.target_entropy).mean()

@@ -1,7 +1,7 @@
 """Collection of steps: in this process, by workers, or by CUDA graphs.
 
-All three collectors have TorchRL's interface. Workers are processes on this host or on others. The training loop does
-not depend on which one is used.
+All collectors have TorchRL's interface. Workers are processes on this host or on others. The training loop does not
+depend on which one is used.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
+from torchrl.collectors import Collector
 
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.graphs import GraphCollector
-from train_RL_agents.collecting.local import LocalCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.collecting.workers import Workers
 from train_RL_agents.environments import Environment
@@ -123,8 +123,19 @@ class StepCollector:
         if self._restarts_episodes:
             self._display.log("the environment has no state to save: its episodes restart")
             self.on_worlds_replaced()
-        steps = self._config.trainer.vector_steps
-        return LocalCollector(self.env, self.policy, steps).collect
+        settings = self._config.trainer
+        collector = Collector(
+            self.env,
+            self.policy,
+            frames_per_batch=settings.num_envs * settings.vector_steps,
+            total_frames=-1,
+            use_buffers=False,
+            return_same_td=True,  # batches share no memory, so they need not be copied
+            no_cuda_sync=True,
+            track_traj_ids=False,
+            auto_register_policy_transforms=False,
+        )
+        return partial(next, iter(collector))
 
     def _without_workers(self, error: Exception) -> Callable[[], TensorDictBase]:
         """Return the function that collects a batch in this process, because workers failed with ``error``."""

@@ -10,21 +10,22 @@ kept out of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
+from torchrl.collectors import BaseCollector
 
 from marinenav_env import GROUP
 from marinenav_env.runtime.execution import Execution
 from marinenav_env.runtime.loop import as_stateless_step, copy_tensors
-from train_RL_agents.collecting.local import LocalCollector
 
 
-class GraphCollector(LocalCollector):
-    """Collector of the same steps as LocalCollector, with the same random numbers, by CUDA graphs.
+class GraphCollector(BaseCollector):
+    """Collector of the same steps as TorchRL's Collector, with the same random numbers, by CUDA graphs.
 
     The state of the environments is in static tensors.
 
@@ -47,7 +48,8 @@ class GraphCollector(LocalCollector):
         log: Callable[[str], None] = print,
         steps: int = 1,
     ) -> None:
-        super().__init__(env, policy, steps)
+        super().__init__()
+        self.env, self.policy, self.steps = env, policy, steps
         env.reset()
         shape, device = env.state.active.shape, env.generator.device
 
@@ -101,10 +103,29 @@ class GraphCollector(LocalCollector):
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int:
         """Seed the world, which draws another reset pool; return the seed for the next world, as EnvBase does."""
-        next_seed = super().set_seed(seed, static_seed)
+        next_seed: Any = self.env.set_seed(seed, static_seed)
         self.loop.reset()
         self.refresh.reset()
-        return next_seed
+        return int(next_seed)
+
+    def iterator(self) -> Iterator[TensorDictBase]:
+        """Yield batches without end."""
+        while True:
+            yield self.collect()
+
+    def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
+        """Close the world, unless ``close_env`` is false."""
+        if close_env:
+            self.env.close(raise_if_closed=False)
+
+    def state_dict(self) -> OrderedDict[str, Any]:
+        """Return the state of the world under TorchRL's key."""
+        return OrderedDict(env_state_dict=self.env.state_dict())
+
+    def load_state_dict(self, state_dict: OrderedDict[str, Any]) -> None:
+        """Restore a ``state_dict``; the next batch continues from it."""
+        self.env.load_state_dict(state_dict["env_state_dict"])
+        self.env.reset()  # returns to the restored state
 
     def _step(self, world: Any, *noise: Any) -> tuple[Any, TensorDictBase]:
         """Act and step the world once; return its next state, and the step [E] with TorchRL's keys."""

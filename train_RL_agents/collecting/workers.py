@@ -33,7 +33,6 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.collecting.waiting import Watchdog, WorkersTimeoutError
 from train_RL_agents.environments import Environment
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.utils.compiling import shield_compilers
 from train_RL_agents.utils.device import keep_freed_memory, random_stream
 
 _CPU = torch.device("cpu")
@@ -47,14 +46,13 @@ _worker_seed = 0
 """Seed of the worker in this process."""
 
 
-def make_worker_env(make: Callable[[], EnvBase], seed: int, allowed: tuple[str, ...], compiles: bool) -> EnvBase:
+def make_worker_env(make: Callable[[], EnvBase], seed: int, allowed: tuple[str, ...]) -> EnvBase:
     """Set up the process of a worker, and return its environments; called in that process.
 
     Args:
         make: function without arguments that makes the environments.
         seed: seed of the worker.
         allowed: references to plugins that the worker may import, as the trainer may.
-        compiles: whether the worker compiles code, as its compilers must then outlive Ctrl-C.
     """
     global _worker_seed
     _worker_seed = seed
@@ -64,8 +62,6 @@ def make_worker_env(make: Callable[[], EnvBase], seed: int, allowed: tuple[str, 
     if multiprocessing.parent_process() is not None:
         # The trainer reports errors that end a worker.
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
-        if compiles:
-            shield_compilers()
     keep_freed_memory()
     plugins.allow(*allowed)
     return make()
@@ -187,10 +183,8 @@ def _worker_env_factories(
     seed += _RESUME_STRIDE * env_steps
     seeds = [seed + _SEED_STRIDE * (worker + 1) for worker in range(config.trainer.collectors)]
     makers = environment.worker_factories(agent, seeds, noise, env_steps)
-    allowed, compiles = plugins.allowed_references(), config.execution.compile
-    return [
-        partial(make_worker_env, make, number, allowed, compiles) for make, number in zip(makers, seeds, strict=True)
-    ]
+    allowed = plugins.allowed_references()
+    return [partial(make_worker_env, make, number, allowed) for make, number in zip(makers, seeds, strict=True)]
 
 
 def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:

@@ -12,7 +12,6 @@ from torch.func import functional_call, grad_and_value
 from marinenav_env.runtime.compiling import compile_function
 from train_RL_agents.agents import Agent, Losses
 from train_RL_agents.agents.base import LossFunction
-from train_RL_agents.learning.common_subexpressions import CommonSubexpressionElimination
 from train_RL_agents.learning.flat import FlatWeights
 
 GradientFunction = Callable[[Any, Any, Tensor], tuple[Tensor, Losses]]
@@ -107,7 +106,7 @@ def make_compiled_gradient_function(
             parts, (_, values) = grad_and_value(total, has_aux=True)(flat.learned_parameters)
             return flat.concatenate_gradients(parts), values
 
-    options: dict[str, Any] = {"post_grad_custom_pre_pass": CommonSubexpressionElimination()}
+    options = {}
     if device.type == "cpu" and torch.__version__ >= "2.15":
         # One run of the C++ compiler for all kernels takes half as long as one for each.
         options["cpp_wrapper"] = True

@@ -68,28 +68,28 @@ def rectified_maximum(values: Tensor, mask: Tensor) -> Tensor:
     return (torch.relu(values) * mask).amax(-2)
 
 
-def apply_to_concatenation(layer: nn.Module, features: Tensor, action: Tensor, rows: int | None = None) -> Tensor:
-    """Apply a linear layer, optionally with LayerNorm, to the concatenation of features and actions.
+def features_product(layer: nn.Module, features: Tensor) -> Tensor:
+    """Return the part of a layer on the concatenation of features [..., F] and actions that all actions share.
 
-    On a CPU the two products are computed separately: that of the features is shared by several actions, and is
-    left out of the backward pass if only the action needs a gradient. On a GPU a single product launches fewer kernels.
-
-    Args:
-        layer: result of ``make_hidden_layer`` with F + A inputs.
-        features: features [..., F].
-        action: actions [..., A]; the features are broadcast to their leading shape.
-        rows: number of leading rows of the features to use; None: all.
+    On a GPU these are the features, since a single product launches fewer kernels (``add_action``).
     """
     if launches_dominate(features.device):
-        features = features[:rows].expand(*action.shape[:-1], -1)
-        output: Tensor = layer(torch.cat((features, action), -1))
+        return features
+    linear: Any = layer[0] if isinstance(layer, nn.Sequential) else layer
+    return nn.functional.linear(features, linear.weight[:, : features.shape[-1]])
+
+
+def add_action(layer: nn.Module, product: Tensor, action: Tensor) -> Tensor:
+    """Return the output of a layer for the result of ``features_product`` [..., F or H] and actions [..., A].
+
+    The former is broadcast to the leading shape of the actions.
+    """
+    if launches_dominate(product.device):
+        output: Tensor = layer(torch.cat((product.expand(*action.shape[:-1], -1), action), -1))
         return output
     parts: list[Any] = [*layer] if isinstance(layer, nn.Sequential) else [layer]
     linear, *norm = parts
-    feature_weight, action_weight = linear.weight.split((features.shape[-1], action.shape[-1]), -1)
-    # Rows are selected after the product, which is computed for all of them anyway.
-    joined = nn.functional.linear(features, feature_weight)[:rows]
-    joined = joined + nn.functional.linear(action, action_weight, linear.bias)
+    joined = product + nn.functional.linear(action, linear.weight[:, -action.shape[-1] :], linear.bias)
     return norm[0](joined) if norm else joined
 
 
@@ -136,7 +136,9 @@ class CosineEmbedding(nn.Linear):
         return torch.relu(super().forward(torch.cos(angles)))
 
 
-def ensemble_outputs(networks: Sequence[nn.Module], *args: Any, frozen: bool = False) -> list[Tensor]:
+def ensemble_outputs(
+    networks: Sequence[nn.Module], *args: Any, own: Sequence[Tensor] = (), frozen: bool = False
+) -> list[Tensor]:
     """Return the outputs of several networks of the same structure for the same arguments.
 
     On a GPU, they are computed together by batched products, which launches fewer and larger kernels.
@@ -144,21 +146,25 @@ def ensemble_outputs(networks: Sequence[nn.Module], *args: Any, frozen: bool = F
     Args:
         networks: networks that differ only in their parameters.
         args: arguments of every network.
+        own: a further first argument of each network; none if empty.
         frozen: whether gradients reach only the arguments, not the parameters.
     """
     first, *others = networks
     if not others or not launches_dominate(next(first.parameters()).device):
-        return [call_with_frozen_parameters(network, *args) if frozen else network(*args) for network in networks]
+        firsts = [(argument,) for argument in own] or [()] * len(networks)
+        call_one = call_with_frozen_parameters if frozen else torch.nn.Module.__call__
+        return [call_one(network, *each, *args) for network, each in zip(networks, firsts, strict=True)]
     named = [dict(network.named_parameters()) for network in networks]
     stacked = {name: torch.stack([parameters[name] for parameters in named]) for name in named[0]}
     if frozen:
         stacked = {name: parameter.detach() for name, parameter in stacked.items()}
 
-    def call(parameters: dict[str, Tensor]) -> Tensor:
-        result: Tensor = functional_call(first, parameters, args)
+    def call(parameters: dict[str, Tensor], *each: Tensor) -> Tensor:
+        result: Tensor = functional_call(first, parameters, (*each, *args))
         return result
 
-    return list(torch.vmap(call)(stacked).unbind())
+    stacked_own = [torch.stack([*own])] if own else []
+    return list(torch.vmap(call)(stacked, *stacked_own).unbind())
 
 
 def call_with_frozen_parameters(module: nn.Module, *args: object) -> Tensor:

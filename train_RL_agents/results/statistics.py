@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import gammaincinv
 
 Array = NDArray[np.float64]
 Counts = NDArray[Any]
@@ -68,8 +69,8 @@ def poisson_interval(count: int) -> tuple[float, float]:
     Args:
         count: number of events that were counted.
     """
-    low = _gamma_quantile(count, 0.025) if count else 0.0
-    return low, _gamma_quantile(count + 1, 0.975)
+    low = float(gammaincinv(count, 0.025)) if count else 0.0
+    return low, float(gammaincinv(count + 1, 0.975))
 
 
 def hours_per(event: str, hours: float, count: int) -> dict[str, float | None]:
@@ -90,17 +91,6 @@ def hours_per(event: str, hours: float, count: int) -> dict[str, float | None]:
         f"hours_per_{event}_low": hours / high,
         f"hours_per_{event}_high": hours / low if count else None,
     }
-
-
-def _gamma_quantile(shape: int, probability: float) -> float:
-    """Return a quantile of the gamma distribution with a shape and the scale 1; ``probability`` is in (0, 1)."""
-    a = torch.tensor(float(shape), dtype=torch.float64)
-    low, high = 0.0, shape + 10.0 * math.sqrt(shape) + 10.0
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        is_below = torch.special.gammainc(a, torch.tensor(middle, dtype=torch.float64)) < probability
-        low, high = (middle, high) if is_below else (low, middle)
-    return 0.5 * (low + high)
 
 
 def ratio_estimate(values: Array, counts: Array) -> Estimate:

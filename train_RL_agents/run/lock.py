@@ -2,73 +2,33 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import socket
 from pathlib import Path
-from typing import TextIO
 
-import psutil
+from filelock import BaseFileLock, FileLock, Timeout
 
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.utils.files import open_without_links
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system
-    fcntl = None  # type: ignore[assignment]
+from train_RL_agents.utils.files import modifiable_path
 
 
-def acquire_lock(path: Path) -> TextIO:
-    """Acquire a lock file, and return it open; the lock ends with this process or when the file is closed.
+def acquire_lock(folder: Path, name: str) -> BaseFileLock:
+    """Acquire the lock of a folder; it ends with this process or when it is released.
 
-    The operating system keeps the lock, also on network file systems that support locks, and releases it when the
-    process is killed. On file systems without locks, the file contains the id and host of the writing process.
+    The operating system keeps the lock. On file systems without such locks, the existence of the file is the lock.
 
     Args:
-        path: file of the lock; created if it is missing, and never deleted.
+        folder: folder to lock; its content is not trusted.
+        name: name of the lock's file in it.
 
     Raises:
-        ConfigError: if another process holds the lock.
+        ConfigError: if another process holds the lock, or the file cannot be written.
     """
-    file = os.fdopen(open_without_links(path, os.O_RDWR), "r+", encoding="utf-8", errors="replace")
-    is_held, is_certain = _try_lock(file)
-    if is_held:
-        pid, _, host = file.read(200).strip().partition(" ")
-        file.close()
-        owner = f"process {pid} on {host}" if host else "another process"
-        hint = "" if is_certain else f", or delete {path} if it has"
-        raise ConfigError(f"{path.parent}: {owner} is training this run; wait until it ends{hint}")
+    path = modifiable_path(folder, name)
+    # One lock for all objects of this process, so that a run can be opened again where it was not closed.
+    lock = FileLock(path, timeout=0, is_singleton=True, thread_local=False)
     try:
-        file.seek(0)
-        file.truncate()
-        file.write(f"{os.getpid()} {socket.gethostname()}\n")
-        file.flush()
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
-    return file
-
-
-def release_lock(file: TextIO) -> None:
-    """Release a lock by emptying and closing the file that ``acquire_lock`` returned."""
-    file.seek(0)
-    file.truncate()  # without locks of the system, an empty file means that no process writes
-    file.close()
-
-
-def _try_lock(file: TextIO) -> tuple[bool, bool]:
-    """Try to acquire the lock; return whether another process holds it, and whether this is certain."""
-    try:
-        # lockf is used, because locks of flock pass to forked children, which may outlive this process.
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return False, True
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            return True, True
-    except AttributeError:
-        pass
-    pid, _, host = file.read(200).strip().partition(" ")
-    file.seek(0)
-    is_local = host == socket.gethostname()
-    is_alive = pid.isdigit() and int(pid) != os.getpid() and psutil.pid_exists(int(pid))
-    return is_alive if is_local else bool(host), False
+        lock.acquire()
+    except Timeout:
+        raise ConfigError(f"{folder}: another process is training this run; wait until it ends") from None
+    except (OSError, NotImplementedError) as error:
+        raise ConfigError(f"{path}: cannot be locked ({error})") from error
+    return lock

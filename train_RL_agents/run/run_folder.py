@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
+from filelock import BaseFileLock
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -85,7 +86,7 @@ class RunFolder:
         """Lines that the terminal showed before the run began, which its logs repeat."""
         self._written_config: dict[str, Any] | None = None
         self._loggers: list[RunLogger] | None = None
-        self._lock: TextIO | None = None
+        self._lock: BaseFileLock | None = None
         self._log: RunLog | None = None
 
     @staticmethod
@@ -170,7 +171,7 @@ class RunFolder:
         """
         check_loggers(self.config.loggers)
         read_manifest(self.checkpoints)  # fails now if it is damaged, not at the first policy
-        self._lock = lock.acquire_lock(self.path / LOCK_FILE)
+        self._lock = lock.acquire_lock(self.path, LOCK_FILE)
         for folder in (self.path, self.checkpoints):
             for file in folder.glob(f".*{TEMPORARY_SUFFIX}"):
                 with suppress(OSError):
@@ -207,7 +208,7 @@ class RunFolder:
         if self._log is not None:
             self._log.close()
         if self._lock is not None:
-            lock.release_lock(self._lock)
+            self._lock.release()
         self._log = self._lock = None
 
     # Files --------------------------------------------------------------------------------------
@@ -341,9 +342,9 @@ def seed_folders(path: Path) -> list[Path]:
 def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the entry of the best policy among the entries of a manifest, which must not be empty.
 
-    Among the policies whose success rate is below the highest by at most its standard error or one episode (the
-    larger), it is the one with the highest return, because the highest of many success rates over few episodes is
-    mostly luck (the one-standard-error rule, Breiman et al. 1984).
+    Policies whose success rate is below the highest by at most its standard error or one episode (the larger) count as
+    equal, because the highest of many success rates over few episodes is mostly luck (the one-standard-error rule,
+    Breiman et al. 1984). The best of them has the fewest collisions, then the highest return.
     """
 
     def metric(entry: dict[str, Any], name: str) -> float:
@@ -359,7 +360,14 @@ def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     error = max(math.sqrt(top * (1.0 - top) / episodes), 1.0 / episodes) if episodes and top >= 0.0 else 0.0
     # The bound is lowered slightly, so that rounding of the rates excludes no policy.
     near = [entry for entry in entries if not success(entry) < top - error - 1e-9]
-    return max(near, key=lambda entry: (metric(entry, "avg_return"), success(entry)))
+    return max(
+        near,
+        key=lambda entry: (
+            -(entry["metrics"].get("collision_rate") or 0.0),
+            metric(entry, "avg_return"),
+            success(entry),
+        ),
+    )
 
 
 def record_policy(

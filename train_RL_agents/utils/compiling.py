@@ -1,16 +1,10 @@
-"""Fallback from compiled code to eager mode, and control of the C++ compilers."""
+"""Fallback from compiled code to eager mode."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import os
-import secrets
-import shlex
-import signal
-import subprocess
-import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -21,13 +15,7 @@ import torch
 
 from train_RL_agents.utils.device import release_memory
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import TEMPORARY_SUFFIX
-from train_RL_agents.utils.toolchain import (
-    cache_folder,
-    cache_problem,
-    compiler_problem,
-    move_to_cache,
-)
+from train_RL_agents.utils.toolchain import cache_folder, cache_problem, compiler_problem
 
 Result = TypeVar("Result")
 
@@ -75,69 +63,8 @@ def _compiler_error_text(error: BaseException) -> str:
     return f"the compiler failed ({first_line(error)}{said})"
 
 
-# Compilers as processes --------------------------------------------------------------------------
-
-
 class CompilationStoppedError(KeyboardInterrupt):
     """Interrupt that is raised when a stop of the run is requested while code is compiled."""
-
-
-_running_compilers: set[subprocess.Popen[bytes]] = set()
-"""Processes of the C++ compilers that run now."""
-_compilers_killed = threading.Event()
-"""Event after which compilers that start are killed at once."""
-
-
-def shield_compilers() -> None:
-    """Shield C++ compilers from signals of the terminal, and the cache from incomplete libraries.
-
-    Every compiler runs in a session of its own, and its output is moved into place when it is complete.
-    """
-    from torch._inductor import cpp_builder
-
-    _compilers_killed.clear()
-    if hasattr(cpp_builder, "_run_compile_cmd") and hasattr(os, "killpg"):  # not on Windows
-        cpp_builder._run_compile_cmd = _run_compile_cmd
-
-
-def kill_compilers() -> None:
-    """Kill all compilers of this process, and those that start later."""
-    _compilers_killed.set()
-    for process in list(_running_compilers):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def _run_compile_cmd(cmd_line: str, cwd: str) -> None:
-    """Run the command line of a C++ compiler in a folder; replaces the function of torch._inductor.cpp_builder."""
-    from torch._inductor.exc import CppCompileError
-
-    command, target = shlex.split(cmd_line), None
-    if "-o" in command[:-1]:
-        at = command.index("-o") + 1
-        target = Path(cwd, command[at])
-        command[at] = str(target.with_name(f".{target.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}"))
-    try:
-        with subprocess.Popen(
-            command,
-            cwd=cwd,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        ) as process:
-            _running_compilers.add(process)
-            if _compilers_killed.is_set():
-                kill_compilers()
-            output = process.communicate()[0]
-        _running_compilers.discard(process)
-        if process.returncode:
-            said = output.decode(errors="replace") or f"status {process.returncode}"
-            raise CppCompileError(command, said)
-        if target is not None:
-            move_to_cache(Path(command[at]), target)
-    finally:
-        if target is not None:
-            Path(command[at]).unlink(missing_ok=True)
 
 
 def _is_compile_error(error: BaseException) -> bool:

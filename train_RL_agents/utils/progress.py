@@ -9,30 +9,31 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
 
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import is_number
 from train_RL_agents.utils.signals import stop_on_broken_pipe
-from train_RL_agents.utils.time_left import TimeLeftEstimator, clock_text
 
 _MIN_PRINT_INTERVAL = 10.0
 """Shortest time between printed log entries when no progress bar is shown (s)."""
 _MIN_WIDTH_WITH_COUNTS = 110
 """Smallest width of a terminal (columns) in which progress bars also count env-steps."""
+_SPEED_PERIOD = 600.0
+"""Time over which the speed is averaged that the remaining time follows from, evaluations included (s)."""
 BAR_FORMATS: dict[str, Callable[[float], str]] = {
     "episode_return": "return {:.1f}".format,
     "train_success": "success {:.2f}".format,
     "success": "eval {:.2f}".format,
     "rate": "{:,.0f}/s".format,
-    "left": clock_text,
 }
 """Formats of the metrics beside a progress bar, by name in their order: mean return and success rate of training
-episodes, success rate of the last evaluation, env-steps per second, remaining seconds."""
+episodes, success rate of the last evaluation, env-steps per second."""
 _EVALUATION_FORMATS: dict[str, Callable[[Any], str]] = {
     "success_rate": "success {:.3f}".format,
     "collision_rate": "collision {:.3f}".format,
@@ -43,6 +44,8 @@ _EVALUATION_FORMATS: dict[str, Callable[[Any], str]] = {
 """Formats of the metrics of an evaluation in its printed line, by name in their order."""
 BAR_UPDATE_KEYS = {"total", "env_steps", *BAR_FORMATS}
 """Keys of the JSON object that ProgressDisplay prints for an update of the progress bar."""
+_UNCOMPILED_PHASES = ("evaluate", "save", "insert", "sample", "compile")
+"""Phases that compile nothing when they are passed first, unless they are marked."""
 _NON_TRAINING_PHASES = ("evaluate", "save", "compile")
 """Phases of a run whose time does not count as training."""
 
@@ -84,7 +87,7 @@ class PhaseTimer:
         """Seconds spent in each phase so far, by name."""
         self._lap_seconds: dict[str, float] = {}
         self._started = self._lap_started = time.perf_counter()
-        self._previous_seconds, self._passed_phases = 0.0, {"evaluate", "save", "insert", "sample", "compile"}
+        self._previous_seconds, self._passed_phases = 0.0, {*_UNCOMPILED_PHASES}
 
     def mark_compiling(self, name: str) -> None:
         """Mark a phase as one whose first pass compiles code, as that of all but a few phases does."""
@@ -117,10 +120,10 @@ class PhaseTimer:
         """Return the wall time of the run so far (s), without evaluations, saving and compilation."""
         return self.total_seconds - sum(self.seconds.get(name, 0.0) for name in _NON_TRAINING_PHASES)
 
-    @property
-    def pause_seconds(self) -> float:
-        """Return the time of evaluations and saving so far (s)."""
-        return self.seconds.get("evaluate", 0.0) + self.seconds.get("save", 0.0)
+    def restart_phases(self) -> None:
+        """Begin a lap in which phases compile again, because what they had compiled is gone."""
+        self.lap()
+        self._passed_phases = {*_UNCOMPILED_PHASES}
 
     def lap(self) -> tuple[dict[str, float], float]:
         """Return, since the last call, each phase's share of the wall time by name, and the seconds of training."""
@@ -173,13 +176,16 @@ class ProgressBars:
             BarColumn(bar_width=None),
             *counts,
             TextColumn("{task.percentage:.0f}%  {task.fields[text]}", markup=False),
+            TimeRemainingColumn(compact=True),
             console=self.console,
+            speed_estimate_period=_SPEED_PERIOD,
+            get_time=time.perf_counter,
             expand=True,
             disable=quiet or not bar or not self.console.is_terminal,
         )
         self.is_shown = not self._progress.disable
         """True if bars are shown."""
-        self._tasks: dict[str, TaskID] = {}
+        self._tasks: dict[str, Task] = {}
         self._metrics: dict[str, dict[str, float]] = {}
         self.start, self.stop = self._progress.start, self._progress.stop
 
@@ -193,22 +199,27 @@ class ProgressBars:
             metrics: numbers by their names in BAR_FORMATS; None keeps the previous number.
         """
         if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(name, total=total, text="")
+            self._progress.add_task(name, total=total, completed=env_steps, text="")
+            self._tasks[name] = self._progress.tasks[-1]
             self._metrics[name] = {}
         current = self._metrics[name]
         current |= {key: value for key, value in metrics.items() if value is not None}
         text = "  ".join(form(current[key]) for key, form in BAR_FORMATS.items() if key in current)
-        self._progress.update(self._tasks[name], completed=env_steps, text=text)
+        self._progress.update(self._tasks[name].id, completed=env_steps, text=text)
+
+    def remaining_seconds(self, name: str) -> float | None:
+        """Return the seconds until a bar is complete, at its average speed so far; None while that is not known."""
+        return self._tasks[name].time_remaining
 
     def show_text(self, name: str, text: str) -> None:
         """Show a text instead of the metrics of a bar, until its next update."""
         if name in self._tasks:
-            self._progress.update(self._tasks[name], text=text)
+            self._progress.update(self._tasks[name].id, text=text)
 
     def remove(self, name: str) -> None:
         """Remove a bar, if it exists."""
         if name in self._tasks:
-            self._progress.remove_task(self._tasks.pop(name))
+            self._progress.remove_task(self._tasks.pop(name).id)
             del self._metrics[name]
 
 
@@ -222,7 +233,6 @@ class ProgressDisplay:
         record: callback with every line, even if nothing is printed.
         json_lines: whether JSON is printed for other programs, an object per line: ``{"line": TEXT}`` for a line, and
             ``total``, ``env_steps`` and the keys of BAR_FORMATS for an update of the bar, null for unchanged numbers.
-        eval_freq: env-steps between evaluations.
     """
 
     def __init__(
@@ -232,11 +242,10 @@ class ProgressDisplay:
         bar: bool,
         record: Callable[[str], None] = lambda line: None,
         json_lines: bool = False,
-        eval_freq: int = 0,
     ) -> None:
         self._bars, self._total = ProgressBars(quiet or json_lines, bar), total
         self._record, self._json_lines = record, json_lines
-        self._left, self._env_steps, self._printed_at = TimeLeftEstimator(total, eval_freq), 0, -math.inf
+        self._printed_at = -math.inf
         self._latest: dict[str, float] = {}
 
     def start(self, env_steps: int, compiles: bool) -> None:
@@ -246,7 +255,6 @@ class ProgressDisplay:
             env_steps: env-steps of the run so far; 0 unless it is resumed.
             compiles: whether the run compiles code.
         """
-        self._env_steps = env_steps
         if env_steps:
             self.log(f"resuming at {env_steps:,} env-steps")
         if compiles:
@@ -285,14 +293,11 @@ class ProgressDisplay:
             episode_return: mean return of the training episodes that ended since the last log entry; None if none did.
             train_success: success rate of these episodes.
         """
-        self._left.add_log_entry(env_steps - self._env_steps, (env_steps - self._env_steps) / rate if rate > 0 else 0.0)
-        self._env_steps, left = env_steps, self._left.remaining_seconds(env_steps)
         metrics = {
             "episode_return": episode_return,
             "train_success": train_success,
             "success": success,
             "rate": rate,
-            "left": left,
         }
         self._update_bar(env_steps, **metrics)
         # If no episode has ended since the last entry, the line shows the latest numbers.
@@ -306,7 +311,8 @@ class ProgressDisplay:
                 for name, form in BAR_FORMATS.items()
                 if name in self._latest and name != "success"
             ]
-            texts[-1] += " left" if left is not None else ""
+            left = self._bars.remaining_seconds("training")
+            texts += [f"{timedelta(seconds=left)} left"] if left is not None else []
             self.log(f"{env_steps:>11,} env-steps  train: {'  '.join(texts)}")
 
     def show_evaluation_progress(self, done: int, total: int) -> None:
@@ -325,8 +331,6 @@ class ProgressDisplay:
         seconds: float,
         metrics: dict[str, Any],
         is_best: bool,
-        evaluation_seconds: float = 0.0,
-        count: int = 1,
     ) -> None:
         """Print the line of an evaluation, and show its success rate in the bar.
 
@@ -335,21 +339,13 @@ class ProgressDisplay:
             seconds: wall time of the run so far.
             metrics: results of the evaluation over all episodes by name, such as ``success_rate``.
             is_best: whether the evaluated policy is the best so far.
-            evaluation_seconds: seconds of all evaluations so far, with saving.
-            count: number of these evaluations.
         """
-        self._left.add_evaluation(evaluation_seconds, count)
-
         # Where collisions are counted, the mean return is left out, because it says less.
         names = _EVALUATION_FORMATS.keys() & metrics.keys() - ({"avg_return"} if "collision_rate" in metrics else set())
         shown = [form(metrics[name]) for name, form in _EVALUATION_FORMATS.items() if name in names]
         line = f"{env_steps:>11,} env-steps {seconds / 60:6.1f} min  {'  '.join(shown)}"
         self.log(f"{line}{'  best' if is_best else ''}")
-        self._update_bar(
-            env_steps,
-            success=metrics.get("success_rate", metrics.get("avg_return")),
-            left=self._left.remaining_seconds(env_steps),
-        )
+        self._update_bar(env_steps, success=metrics.get("success_rate", metrics.get("avg_return")))
 
     def stop(self) -> None:
         """Remove the progress bar, which also restores the cursor of the terminal."""

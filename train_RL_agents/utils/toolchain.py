@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import getpass
-import hashlib
 import os
-import re
-import secrets
 import shutil
 import subprocess
 import tempfile
@@ -16,10 +12,6 @@ from pathlib import Path
 
 _CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 """Environment variable with the folder in which torch caches generated code."""
-_CHECKSUM_SUFFIX = ".marinenav-sha256"
-"""Suffix that the name of a library's checksum file adds to that of the library."""
-_SHA256_PATTERN = re.compile("[0-9a-f]{64}")
-"""Pattern of the content of a checksum file."""
 
 
 def cache_folder() -> Path:
@@ -74,66 +66,10 @@ def cache_problem() -> str:
     return ""
 
 
-def move_to_cache(output: Path, library: Path) -> None:
-    """Move the output file of a compiler to its path in the cache; a shared library gets a file with its checksum.
-
-    Args:
-        output: path of the output.
-        library: path in the cache.
-    """
-    if library.suffix != ".so":
-        output.replace(library)
-        return
-    digest, checksum = _sha256(output), library.with_name(library.name + _CHECKSUM_SUFFIX)
-    checksum.unlink(missing_ok=True)
-    output.replace(library)
-    with contextlib.suppress(OSError):  # the library can be used without its checksum
-        temporary = checksum.with_name(f".{checksum.name}.{secrets.token_hex(4)}.tmp")
-        temporary.write_text(digest)
-        temporary.replace(checksum)
-
-
-def delete_damaged_libraries() -> None:
-    """Delete libraries in the cache that differ from their checksums, because they would crash the process.
-
-    Deleted libraries are compiled again when needed. Libraries without a checksum are kept.
-    """
-    for folder, _, names in os.walk(cache_folder()):  # skips folders that vanish in the meantime
-        for name in names:
-            if name.endswith(f".so{_CHECKSUM_SUFFIX}"):
-                with contextlib.suppress(OSError, UnicodeDecodeError):
-                    _delete_if_damaged(Path(folder, name))
-
-
-def _delete_if_damaged(checksum: Path) -> None:
-    """Delete the library that a checksum file belongs to, if the two differ."""
-    library, digest = (
-        checksum.with_name(checksum.name.removesuffix(_CHECKSUM_SUFFIX)),
-        checksum.read_text(),
-    )
-    damaged = _SHA256_PATTERN.fullmatch(digest) and _sha256(library) != digest
-    # Another process may have replaced the library, with another checksum.
-    if damaged and checksum.read_text() == digest:
-        library.unlink()
-
-
-def _sha256(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal digits."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def ensure_cache() -> str:
-    """Use a temporary cache if the configured one cannot be written; otherwise delete its damaged libraries.
-
-    torch needs a cache that can be written to be imported.
-
-    Returns:
-        Why the configured cache cannot be written; "" if it can.
-    """
+    """Use a temporary cache, which importing torch needs, if the configured one cannot be written; return why."""
     problem = cache_problem()
     if problem:
         os.environ[_CACHE_VARIABLE] = folder = tempfile.mkdtemp(prefix="marinenav_code_")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    else:
-        delete_damaged_libraries()
     return problem

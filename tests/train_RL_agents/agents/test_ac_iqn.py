@@ -24,7 +24,9 @@ class Formula(nn.Module):
         self.formula = formula
         self.factor = nn.Parameter(torch.ones(()))
 
-    def forward(self, observation, action, taus, rows=None):
+    def forward(self, observation, action=None, taus=None):
+        if action is None:
+            return observation["self_state"]
         return self.factor * self.formula(action[..., 0, None], action[..., 1, None], taus)
 
     def mean(self, observation, actions, taus):

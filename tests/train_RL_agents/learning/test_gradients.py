@@ -1,6 +1,4 @@
-"""Losses and their gradients as one function, and the pass that merges what is computed twice."""
-
-import operator
+"""Losses and their gradients as one function."""
 
 import pytest
 import torch
@@ -9,7 +7,6 @@ from torch.utils._pytree import tree_map_only
 from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import CPU, agent_of, assert_close_gradients
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.learning.common_subexpressions import CommonSubexpressionElimination
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import (
     in_half_precision,
@@ -112,54 +109,3 @@ def test_batches_and_noise_may_be_of_another_layout_or_type(name):
     double = batch._replace(reward=batch.reward.double())
     torch.testing.assert_close(fast(double, noise, ONE)[0], plain[0], rtol=1e-3, atol=1e-5)
     torch.compiler.reset()
-
-
-# Common subexpressions ---------------------------------------------------------------------------
-
-
-def merged(function, *given):
-    """The operators of a function's graph before and after the pass, and the graph."""
-    graph = torch.fx.experimental.proxy_tensor.make_fx(function)(*given)
-    before = [node.target for node in graph.graph.nodes if node.op == "call_function"]
-    CommonSubexpressionElimination()(graph.graph)
-    graph.graph.lint()
-    graph.recompile()
-    after = [node.target for node in graph.graph.nodes if node.op == "call_function"]
-    torch.testing.assert_close(graph(*given), function(*given))
-    return before, after, graph
-
-
-def test_what_is_computed_twice_is_computed_once():
-    def twice(value, weight):
-        parts = [(value @ each).split(2, -1)[0].exp() for each in (weight, weight.detach())]
-        return parts[0] * 2 + parts[1]
-
-    before, after, _ = merged(twice, torch.randn(3, 4), torch.randn(4, 4))
-    aten = torch.ops.aten
-    for each in (aten.mm.default, aten.exp.default, aten.split.Tensor, operator.getitem):
-        assert before.count(each) == 2 * after.count(each) > 0
-    assert {aten.detach.default, aten.alias.default} & {*before} and not (
-        {aten.detach.default, aten.alias.default} & {*after}
-    )
-
-
-def test_other_arguments_types_and_random_numbers_stay_apart():
-    def apart(value):
-        return value * 1.0 + value * 2.0 + value.sum(0) + value.sum(1), torch.rand(2) + torch.rand(2)
-
-    graph = torch.fx.experimental.proxy_tensor.make_fx(apart)(torch.ones(2, 2))
-    count = len(graph.graph.nodes)
-    CommonSubexpressionElimination()(graph.graph)
-    assert len(graph.graph.nodes) == count
-
-
-def test_results_are_not_merged():
-    """The caller may change one of them in place."""
-    _, _, graph = merged(lambda value: (value + 1.0, value + 1.0), torch.ones(2))
-    first, second = graph(torch.ones(2))
-    first.zero_()
-    assert second.tolist() == [2.0, 2.0]
-
-
-def test_two_passes_are_one_for_the_cache():
-    assert CommonSubexpressionElimination().uuid() == CommonSubexpressionElimination().uuid()

@@ -9,10 +9,11 @@ from torch import nn
 from tests.train_RL_agents.helpers import seeded
 from train_RL_agents.networks.layers import (
     CosineEmbedding,
-    apply_to_concatenation,
+    add_action,
     call_with_frozen_parameters,
     dueling_values,
     ensemble_outputs,
+    features_product,
     init_orthogonal,
     make_hidden_layer,
     squash,
@@ -47,7 +48,7 @@ def test_concatenated_layer_is_the_layer_of_both_concatenated(monkeypatch, layer
     for free in ({"cpu"}, set()):  # as on a GPU
         monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", free)
         found = []
-        for values in (apply_to_concatenation(layer, features, actions), layer(both)):
+        for values in (add_action(layer, features_product(layer, features), actions), layer(both)):
             found.append((values, torch.autograd.grad(values.pow(3).sum(), inputs)))
         torch.testing.assert_close(*found)
 
@@ -109,7 +110,7 @@ def test_networks_computed_together_are_each_as_alone(monkeypatch, frozen):
     for free in ({"cpu"}, set()):  # as on a GPU
         monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", free)
         given = torch.randn(7, 3, generator=seeded()).requires_grad_()
-        values = ensemble_outputs(networks, given, frozen=frozen)
+        values = ensemble_outputs(networks, own=[given, 2.0 * given], frozen=frozen)
         learned = [] if frozen else [each for net in networks for each in net.parameters()]
         total = values[0].square().sum() + 3.0 * values[1].square().sum()
         found.append((values, torch.autograd.grad(total, [given, *learned])))

@@ -372,6 +372,22 @@ def test_the_best_policy_has_the_highest_return_of_those_near_the_highest_succes
     assert best_policy(entries) is entries[best]
 
 
+@pytest.mark.parametrize(
+    ("metrics", "best"),
+    [
+        ([(1.0, 0.1, 9.0), (1.0, 0.05, 3.0)], 1),
+        ([(1.0, 0.1, 9.0), (59 / 60, 0.05, 3.0)], 1),  # one episode of 60 less counts as equal
+        ([(1.0, 0.1, 9.0), (50 / 60, 0.05, 9.0)], 0),
+        ([(1.0, 0.1, 3.0), (1.0, 0.1, 9.0)], 1),
+        ([(1.0, None, 3.0), (1.0, None, 9.0)], 1),
+    ],
+)
+def test_of_two_policies_with_equal_success_the_better_has_fewer_collisions(metrics, best):
+    names = "success_rate", "collision_rate", "avg_return"
+    entries = [{"metrics": dict(zip(names, values, strict=True)) | {"episodes": 60}} for values in metrics]
+    assert best_policy(entries) is entries[best]
+
+
 def test_a_policy_is_added_as_the_latest_and_perhaps_the_best(tmp_path):
     run = new_run(tmp_path)
     bests = []
