@@ -127,14 +127,7 @@ class PolicyWrapper(TensorDictModuleBase):
         return agent_noise, (uniform, torch.rand(batch, **options))
 
     def _perturb(self, action: Tensor, *noise: Tensor) -> Tensor:
-        """Return actions [E, R] or [E, R, D] with exploration added, for agents that do not explore by themselves.
-
-        Args:
-            action: greedy actions.
-            *noise: nothing (no exploration); or standard normal numbers [E, R, D], which are added times
-                ``exploration``, the sum clipped to [-1, 1]; or uniform random actions of the shape of ``action``, and
-                uniform numbers [E, R], which replace the greedy action where they are below ``exploration``.
-        """
+        """Return actions [E, R] or [E, R, D] with exploration added, for agents that do not explore by themselves."""
         if not noise:
             return action
         if len(noise) == 1:

@@ -248,11 +248,7 @@ class TorchRLTrainer:
         self.stopped = True
 
     def _on_stop_signal(self) -> None:
-        """Stop after this iteration, or at once while code is compiled, which takes minutes.
-
-        Raises:
-            CompilationStoppedError: while code is compiled; the iteration is incomplete, so the last state is kept.
-        """
+        """Stop after this iteration, or at once while code is compiled, which takes minutes."""
         self.stop()
         if self.config.execution.compile and self.clock.is_compiling and self.ranks.size == 1:
             raise CompilationStoppedError
@@ -302,11 +298,7 @@ class TorchRLTrainer:
         return dict(zip(health, values, strict=True))
 
     def _rewind(self, error: DivergedError) -> None:
-        """Restore the last saved state, with half the learning rate.
-
-        Raises:
-            DivergedError: when rewinding is not configured, or was done too often.
-        """
+        """Restore the last saved state, with half the learning rate."""
         if self.config.on_divergence == "stop" or self._rewinds >= _MAX_REWINDS:
             with self.ranks.barrier():
                 raise error
@@ -423,11 +415,7 @@ class TorchRLTrainer:
         }
 
     def _load_state(self, state: dict[str, Any]) -> None:
-        """Restore the state that ``save`` wrote.
-
-        Raises:
-            ConfigError: when the state is incomplete or belongs to another configuration.
-        """
+        """Restore the state that ``save`` wrote."""
         path = self.run.checkpoints / STATE_FILE
         before = saved_settings(state, path)
         if changed := list_changes(before, flatten(to_dict(self.config))):
@@ -528,12 +516,7 @@ def non_finite_names(values: dict[str, float]) -> list[str]:
 
 
 def warn_of_clipped_rewards(config: TrainConfig[Any], return_range: tuple[float, float]) -> None:
-    """Warn if the reward of a collision or an arrival is outside of the returns that an agent represents.
-
-    Args:
-        config: configuration of a run in the built-in environment.
-        return_range: result of ``Agent.return_range``.
-    """
+    """Warn if the reward of a collision or an arrival is outside of the returns that an agent represents."""
     lowest, highest = return_range
     reward, factor = training_world(config).reward, config.trainer.reward_scale
     for name, value in (("a collision", reward.collision_penalty), ("an arrival", reward.goal_reward)):

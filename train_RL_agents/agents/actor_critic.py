@@ -104,11 +104,7 @@ class ActorCriticAgent(Agent[ConfigType]):
         return log_prob, entropy, value
 
     def _density(self, outputs: Tensor, action: Tensor, extras: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Return the log probability (density) of actions and the entropy, [B] each.
-
-        The entropy of a squashed distribution is estimated at the sample, which is reparameterised by the mean and the
-        standard deviation, so that the gradient is that of the entropy.
-        """
+        """Return the log probability (density) of actions and the entropy, [B] each."""
         if not self.continuous:
             log_probs = torch.log_softmax(outputs, -1)
             chosen = log_probs.gather(-1, action[..., None]).squeeze(-1)

@@ -106,12 +106,7 @@ class ActorCriticNetwork(ObservationNetwork):
 
 
 class FleetTrunk(nn.Module):
-    """Hidden layers of the value of a fleet, for a robot's own features and the mean of those of all active robots.
-
-    Args:
-        encoded_width: number of features of an encoded observation.
-        config: settings with the sizes of the layers.
-    """
+    """Hidden layers of the value of a fleet, for a robot's own features and the mean of those of all active robots."""
 
     def __init__(self, encoded_width: int, config: EncoderConfig) -> None:
         super().__init__()

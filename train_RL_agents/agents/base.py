@@ -71,11 +71,6 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     """Base class of agents: networks with shared weights for all robots.
 
     Subclasses fill ``networks`` in ``build`` and may call ``make_targets``, which adds slowly updated copies.
-
-    Args:
-        config: settings of the agent.
-        num_actions: number of discrete actions; not used by continuous agents.
-        spec: specification of the observation; by default the published one.
     """
 
     config_type: ClassVar[type[AgentConfig]]
@@ -175,12 +170,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return self.act(observation), {}
 
     def exploration_noise(self, batch: torch.Size, generator: torch.Generator) -> Any:
-        """Sample the random numbers that a call of ``explore`` needs, outside compiled code; by default return None.
-
-        Args:
-            batch: shape B of the observations.
-            generator: source of randomness.
-        """
+        """Sample the random numbers that a call of ``explore`` needs, outside compiled code; by default return None."""
         return None
 
     @property
@@ -201,10 +191,6 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """Return the losses of a batch; each must have a gradient only for the networks that it trains.
 
         Together, they must have a gradient for every learned parameter.
-
-        Args:
-            batch: Batch or RolloutBatch, depending on the algorithm.
-            noise: result of ``loss_noise``.
         """
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Any:

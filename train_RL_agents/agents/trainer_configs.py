@@ -140,11 +140,7 @@ class OffPolicyConfig(TrainerConfig):
         return self.train_freq
 
     def minimum_sizes(self, robots: int) -> dict[str, int]:
-        """Return the smallest valid ``learning_starts`` (env-steps) and ``buffer_size`` (transitions), by name.
-
-        Args:
-            robots: largest number of robots in any training level.
-        """
+        """Return the smallest valid ``learning_starts`` (env-steps) and ``buffer_size`` (transitions), by name."""
         # The first update comes train_freq env-steps after learning_starts; before n steps are made, nothing can be
         # sampled.
         first = max(0, self.num_envs * self.n_steps - self.train_freq)
@@ -155,9 +151,6 @@ class OffPolicyConfig(TrainerConfig):
         """Check that learning starts after the first n-step transitions, and that replay is large enough.
 
         Replay must hold all transitions that one collected batch may add, and the batch of one update.
-
-        Args:
-            robots: largest number of robots in any training level.
 
         Raises:
             ConfigError: when a setting is out of bounds.

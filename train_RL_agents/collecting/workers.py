@@ -212,11 +212,7 @@ def _restored_signals() -> Iterator[None]:
 
 
 def _start_ray(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
-    """Start the workers by Ray, on the cluster in RAY_ADDRESS, else on this host, and return their collector.
-
-    Raises:
-        ConfigError: when Ray is missing, or has too few processors, because it would wait for more.
-    """
+    """Start the workers by Ray, on the cluster in RAY_ADDRESS, else on this host, and return their collector."""
     ray = import_optional("ray", "ray")
     from torchrl.collectors.distributed import RayCollector
 

@@ -166,11 +166,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def update(self, env_steps: int) -> None:
-        """Make the updates of the weights that are due.
-
-        Args:
-            env_steps: env-steps of the run so far, over all ranks.
-        """
+        """Make the updates of the weights that are due."""
 
     def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
         """Set everything that follows a schedule, such as the learning rate.

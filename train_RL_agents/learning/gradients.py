@@ -39,12 +39,7 @@ def in_half_precision(losses: LossFunction, device: torch.device, dtype: torch.d
 
 
 class _TotalLoss(nn.Module):
-    """Module whose output is the total loss of an agent, so that ``functional_call`` can replace its parameters.
-
-    Args:
-        agent: agent whose networks have the parameters.
-        losses: loss function of the agent, or another one that uses its networks.
-    """
+    """Module whose output is the total loss of an agent, so that ``functional_call`` can replace its parameters."""
 
     def __init__(self, agent: Agent[Any], losses: LossFunction) -> None:
         super().__init__()
@@ -60,11 +55,6 @@ class _TotalLoss(nn.Module):
 
 def make_gradient_function(agent: Agent[Any], losses: LossFunction, flat: FlatWeights) -> GradientFunction:
     """Return a function that computes the gradients of losses by autograd.
-
-    Args:
-        agent: agent that learns.
-        losses: losses to differentiate.
-        flat: weights of the agent.
 
     Returns:
         The function; it raises RuntimeError when a parameter gets no gradient from any loss.
@@ -86,12 +76,6 @@ def make_compiled_gradient_function(
 
     This avoids the overhead of autograd for every parameter of a compiled function, a tenth of the time of an update on
     a CPU. A parameter without a gradient gets zeros.
-
-    Args:
-        agent: agent that learns; its networks must not be replaced.
-        losses: losses to differentiate.
-        flat: weights of the agent.
-        device: device of the agent.
     """
     total_loss = _TotalLoss(agent, losses)
     names = [f"agent.networks.{name}" for name in flat.learned_names]

@@ -160,10 +160,6 @@ class Learner:
     ) -> Callable[..., UpdateResult]:
         """Return a function that makes an update by calling ``step``, all of which a CUDA graph may capture.
 
-        Args:
-            step: ``learn``, or a function that calls it.
-            generators: random generators of ``step`` in addition to the learner's.
-
         Returns:
             A function of the arguments of ``step`` that returns scalars for the log, and priorities [B] if the agent
             computes them. The results are on the device and overwritten by the next update. The function raises
@@ -234,11 +230,8 @@ class Learner:
         return losses | {"grad_norm": norm}, priority
 
     def _apply_gradient(self, gradient: Tensor, state: dict[str, Tensor], rate: Tensor | float) -> Tensor:
-        """Clip the gradient [N], in place, and update all weights; return the norm before clipping.
-
-        The state of the optimiser and the learning rate are arguments, because compiled code treats attributes as
-        constants.
-        """
+        """Clip the gradient [N], in place, and update all weights; return the norm before clipping."""
+        # State and rate are arguments, because compiled code treats attributes as constants.
         norm = torch.linalg.vector_norm(gradient)
         # As in torch.nn.utils.clip_grad_norm_.
         gradient.mul_((self._settings.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
@@ -306,10 +299,7 @@ class Learner:
         return gradient, merge_losses(parts, counts)
 
     def _check_once(self, batch: Any, noise: Any) -> None:
-        """Check with the first sample of the first batch that every parameter gets a gradient from the losses.
-
-        Compiled code would give a parameter without a gradient zeros instead.
-        """
+        """Check with a first sample that every parameter gets a gradient; compiled code would give it zeros."""
         if self._unchecked_gradients is not None:
             row = slice(0, 1)
             self._unchecked_gradients(batch.part(row), self.agent.part_of_noise(noise, row), self._unit_factor)

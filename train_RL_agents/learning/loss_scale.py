@@ -16,10 +16,6 @@ class LossScale:
 
     Losses are multiplied by a factor. When gradients become infinite or NaN, the update is undone and the factor
     halved, down to 1; after ``interval`` finite updates in a row, the factor is doubled.
-
-    Args:
-        device: device of the losses.
-        interval: number of updates after which the factor is doubled.
     """
 
     def __init__(self, device: torch.device, interval: int = 2000) -> None:

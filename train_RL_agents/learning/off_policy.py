@@ -23,11 +23,7 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 
 
 class OffPolicy(Algorithm):
-    """Algorithm with replay, multi-step returns and a schedule of updates.
-
-    Args:
-        context: arguments that all algorithms take.
-    """
+    """Algorithm with replay, multi-step returns and a schedule of updates."""
 
     config_type = OffPolicyConfig
 
@@ -98,15 +94,7 @@ class OffPolicy(Algorithm):
     def _store_transitions(
         self, windows: NStepWindows | None, steps: TensorDictBase
     ) -> tuple[NStepWindows | None, PackedTransitions | None]:
-        """Build multi-step transitions; insert them into a replay on the device, or else return them.
-
-        Args:
-            windows: unfinished transitions before the steps; None if n is 1.
-            steps: collected steps [E, T].
-
-        Returns:
-            The unfinished transitions after the steps, and the finished ones that are not inserted yet.
-        """
+        """Build multi-step transitions; insert them into a replay on the device, or else return them."""
         self.add_to_statistics(steps)
         windows, rows = self.multi_step.advance(windows, steps)
         if not self.replay.inserts_on_device:

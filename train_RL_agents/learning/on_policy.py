@@ -30,11 +30,7 @@ _STEP_ENTRIES = ("observation", "mask", "action", "done", "terminated", "truncat
 
 
 class OnPolicy(Algorithm):
-    """Algorithm with rollouts, generalised advantage estimation, epochs and minibatches.
-
-    Args:
-        context: arguments that all algorithms take.
-    """
+    """Algorithm with rollouts, generalised advantage estimation, epochs and minibatches."""
 
     config_type = OnPolicyConfig
 
@@ -80,16 +76,7 @@ class OnPolicy(Algorithm):
             self._rollout = self._rollout_batch(steps)
 
     def _next_values(self, group: TensorDictBase, following: TensorDictBase, truncated: Tensor) -> Tensor:
-        """Return the values [E, T, R] of the observations after the steps.
-
-        Within the rollout, they are the stored values of the next steps. Only for the last step and truncated episodes,
-        the network computes the value of the observation before the reset.
-
-        Args:
-            group: the robots' entries before the steps.
-            following: the robots' entries after the steps.
-            truncated: mask [E, T, R] of robots whose episode is truncated.
-        """
+        """Return the values [E, T, R] of the observations after the steps; within a rollout they are stored."""
         value = group.get("value")
         # Contiguous, because rounding depends on the memory layout, which differs in the graph collector.
         last = self._value(following[:, -1].contiguous())
@@ -181,11 +168,11 @@ class OnPolicy(Algorithm):
             self.learner.copy_buffers()
 
     def _batches(self, rows: RolloutBatch) -> Iterator[RolloutBatch]:
-        """Yield the minibatches of all epochs of a rollout, each epoch a permutation of the samples with active robots.
+        """Yield the minibatches of all epochs of a rollout, each a permutation of the samples with active robots.
 
-        On a CPU with one rank, an epoch is one pass over those samples without the remainder. Otherwise, their number
-        is known only on the device or differs between ranks: there, an epoch has as many batches as a rollout in which
-        all robots are active, and the samples are repeated to fill these batches.
+        On a CPU with one rank, an epoch is one pass over those samples without the remainder. Otherwise their number is
+        known only on the device, or differs between ranks: an epoch has as many batches as if all robots were active,
+        and samples are repeated to fill them.
         """
         weight = rows.weight if rows.weight.ndim == 1 else rows.weight.amax(-1)
         active = weight > 0.0

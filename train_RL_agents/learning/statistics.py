@@ -12,12 +12,7 @@ from train_RL_agents.networks.normalization import RunningNorm
 
 
 class ReturnScale:
-    """Running standard deviation of the discounted return of all robots, to scale rewards by.
-
-    Args:
-        gamma: discount factor per step.
-        device: device of the rewards.
-    """
+    """Running standard deviation of the discounted return of all robots, to scale rewards by."""
 
     def __init__(self, gamma: float, device: torch.device) -> None:
         self._gamma = gamma

@@ -36,9 +36,6 @@ class AsyncCopier:
     """Asynchronous copies of tensordicts between a device and the host, for which the caller does not wait.
 
     If the device is the CPU, ``send`` clones data, so that it may be overwritten, and ``fetch`` does nothing.
-
-    Args:
-        device: device of the training.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -218,14 +215,7 @@ def make_replay(
     generator: torch.Generator,
     device: torch.device,
 ) -> Replay | HostReplay:
-    """Return an empty replay with the size, storage (device or host) and sampling that the settings state.
-
-    Args:
-        example: one transition without batch dimensions, for shapes and dtypes.
-        settings: ``buffer_size``, ``batch_size``, ``replay_storage``, ``prioritized`` and ``priority_exponent``.
-        generator: random generator on the device of the transitions.
-        device: device of the training.
-    """
+    """Return an empty replay with the size, storage (device or host) and sampling that the settings state."""
     alpha = settings.priority_exponent if settings.prioritized else None
     sizes = settings.buffer_size, settings.batch_size
     if settings.replay_storage == "host":

@@ -30,10 +30,6 @@ class BlockSums:
 
     This is a sum tree of two levels. More levels would touch fewer numbers, but with a million numbers the additional
     operations take longer than the cumulative sum over 31,250 blocks.
-
-    Args:
-        size: count of the numbers, which are initially 0.
-        device: device of the numbers.
     """
 
     def __init__(self, size: int, device: torch.device) -> None:
@@ -124,12 +120,7 @@ class PrioritizedSampler:
         self.priorities.write(slots, priorities)
 
     def sample(self, batch_size: int, filled: Tensor) -> tuple[Tensor, Tensor]:
-        """Sample slots; return them, [batch_size] int64, and their importance weights, [batch_size] float32, at most 1.
-
-        Args:
-            batch_size: number of slots.
-            filled: number of filled slots, int64 scalar on the device.
-        """
+        """Sample slots [batch_size] int64 of ``filled`` ones; return them, and their importance weights, at most 1."""
         device = self._generator.device
         jitter = torch.rand(batch_size, generator=self._generator, device=device, dtype=torch.float64)
         if len(self._strata_ends) != batch_size:

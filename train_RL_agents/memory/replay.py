@@ -37,13 +37,7 @@ def tree_bytes(tree: Any) -> int:
 
 
 def replay_bytes(example: TensorDictBase, capacity: int, prioritized: bool) -> tuple[int, int]:
-    """Return the memory of a replay as two numbers of bytes, of the transitions and of their priorities.
-
-    Args:
-        example: one transition without batch dimensions, for shapes and dtypes.
-        capacity: number of transitions.
-        prioritized: whether transitions have priorities.
-    """
+    """Return the memory of a replay as two numbers of bytes, of the transitions and of their priorities."""
     slots = capacity + SPARE_SLOTS
     priorities = BlockSums(slots, torch.device("meta")).nbytes() if prioritized else 0
     return slots * tree_bytes(example), priorities

@@ -83,12 +83,7 @@ class EncoderConfig:
 
 
 class EntryEncoder(nn.Module):
-    """Base class of encoders of one entry of the observation, built-in or user-defined.
-
-    Args:
-        entry: description of the entry to encode.
-        config: settings with the sizes of the layers.
-    """
+    """Base class of encoders of one entry of the observation, built-in or user-defined."""
 
     width: int
     """Number of features that the encoder returns."""
@@ -113,13 +108,7 @@ class EntryEncoder(nn.Module):
 
 
 class VectorEncoder(EntryEncoder):
-    """Encoder of vectors: a linear layer with ReLU.
-
-    Args:
-        entry: description of the entry to encode.
-        config: settings with the sizes of the layers.
-        normalize: whether the numbers are normalised by running statistics.
-    """
+    """Encoder of vectors: a linear layer with ReLU."""
 
     def __init__(self, entry: Entry, config: EncoderConfig, normalize: bool = False) -> None:
         super().__init__(entry, config)
@@ -198,13 +187,7 @@ def _flatten_entry(value: Tensor, entry: Entry) -> Tensor:
 
 
 class ObjectAttention(nn.Module):
-    """Pooling of any number of encoded objects by multi-head attention (Vaswani et al. 2017) and maximum.
-
-    Args:
-        query_width: width of the query, the encoded own state.
-        width: width of an encoded object, and of a head.
-        heads: number of heads of the attention.
-    """
+    """Pooling of any number of encoded objects by multi-head attention (Vaswani et al. 2017) and maximum."""
 
     def __init__(self, query_width: int, width: int, heads: int = 2) -> None:
         super().__init__()
@@ -232,12 +215,7 @@ class ObjectAttention(nn.Module):
 
 
 class ObjectMaximum(nn.Module):
-    """Pooling of any number of encoded objects by a shared layer and the maximum (Qi et al. 2017).
-
-    Args:
-        query_width: width of the query; not used.
-        width: width of an encoded object.
-    """
+    """Pooling of any number of encoded objects by a shared layer and the maximum (Qi et al. 2017)."""
 
     def __init__(self, query_width: int, width: int) -> None:
         super().__init__()
@@ -338,13 +316,7 @@ class ObservationNetwork(nn.Module):
             self.encoded_width += encoder.width
 
     def add_hidden(self, inputs: int, sizes: tuple[int, ...], layer_norm: bool = False) -> int:
-        """Add linear hidden layers, and return the width of the last one.
-
-        Args:
-            inputs: number of inputs of the first layer.
-            sizes: number of units of each layer.
-            layer_norm: whether LayerNorm follows each layer.
-        """
+        """Add linear hidden layers, and return the width of the last one."""
         self.add_layers([make_hidden_layer(*size, layer_norm) for size in pairwise((inputs, *sizes))])
         return sizes[-1]
 

@@ -30,11 +30,7 @@ def make_hidden_layer(inputs: int, outputs: int, layer_norm: bool) -> nn.Module:
 
 
 class _RectifiedMaximum(torch.autograd.Function):
-    """Autograd function of ``rectified_maximum`` whose backward pass needs no boolean masks.
-
-    On a CPU, Inductor writes the masks of ReLU and of the maximum element by element, which takes several times as long
-    as the rest of the pass.
-    """
+    """Autograd function of ``rectified_maximum`` without boolean masks, which Inductor writes slowly on a CPU."""
 
     @staticmethod
     def forward(values: Tensor, mask: Tensor) -> Tensor:

@@ -29,11 +29,7 @@ def merge_moments(
 
 
 class RunningNorm(nn.Module):
-    """Normalisation of features by their running mean and standard deviation.
-
-    Args:
-        width: number F of features.
-    """
+    """Normalisation of features by their running mean and standard deviation."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -104,13 +104,7 @@ def to_observation(observation: TensorDictBase) -> Observation:
 
 
 def repeat_observation(observation: Observation, axis: int, count: int) -> Observation:
-    """Return every observation ``count`` times along a new axis, without copies.
-
-    Args:
-        observation: entries with more than ``axis`` leading dimensions.
-        axis: position of the new dimension.
-        count: size of the new dimension.
-    """
+    """Return every observation ``count`` times along a new axis, without copies."""
     return {
         name: entry.unsqueeze(axis).expand(*entry.shape[:axis], count, *entry.shape[axis:])
         for name, entry in observation.items()

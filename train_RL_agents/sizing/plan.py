@@ -97,12 +97,7 @@ def _check_network_size(environment: Environment) -> None:
 
 
 def _update_bytes(memory_estimate: MemoryEstimate, batch_size: int) -> int:
-    """Return the temporary memory of an update, extrapolated from the saved tensors of two small batches.
-
-    Args:
-        memory_estimate: estimate of the algorithm, which can compute the losses of blank samples.
-        batch_size: number of samples of an update, for on-policy agents robot-steps.
-    """
+    """Return the temporary memory of an update, extrapolated from the saved tensors of two small batches."""
     small, large = (
         _saved_bytes(memory_estimate.compute_losses, count) for count in (_SMALL_BATCH_SIZE, 2 * _SMALL_BATCH_SIZE)
     )

@@ -94,12 +94,7 @@ def _largest_profile(device: torch.device) -> str:
 
 
 def automatic_sizes(config: TrainConfig[Any], profile: str) -> dict[str, Any]:
-    """Return the sizes of a profile by setting, halved until the run has enough updates or they are the defaults.
-
-    Args:
-        config: configuration of the run.
-        profile: one of PROFILE_FACTORS.
-    """
+    """Return the sizes of a profile by setting, halved until the run has enough updates or they are the defaults."""
     agent = agent_class(config.agent_type)
     sizes, least = (profile_sizes(agent.algorithm, name, **agent.trainer_defaults) for name in (profile, "cpu"))
     halved = [name for name in sizes if name != "replay_storage"]

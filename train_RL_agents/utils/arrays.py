@@ -82,12 +82,6 @@ def read_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of an ``.npz`` file by name.
 
-    Args:
-        path: file to read.
-        what: expected content for messages, such as "a recording".
-        max_size: limit on the size, both packed and unpacked (bytes).
-        names: names of the arrays to read; by default all.
-
     Raises:
         ConfigError: when the file cannot be read, contains anything but plain arrays, or is too large.
     """
@@ -105,10 +99,6 @@ def read_arrays(
 
 def pickled_and_plain_names(path: Path, what: str) -> tuple[list[str], list[str]]:
     """Return the names of the arrays of an ``.npz`` file that are pickles of Python objects, and of the others.
-
-    Args:
-        path: file to read.
-        what: expected content for messages, such as "a recording".
 
     Returns:
         Names of arrays that cannot be read because they are pickles, and of those that can.

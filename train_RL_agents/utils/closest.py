@@ -50,11 +50,6 @@ def closest_names(word: str, valid: Iterable[str], count: int = 3) -> list[str]:
 
     Case, hyphens and underscores are ignored. The last component of a dotted name suffices, and names that other
     programs use are translated (``ALIASES``).
-
-    Args:
-        word: mistyped name.
-        valid: valid names.
-        count: largest number of results.
     """
     names: dict[str, list[str]] = {}
     for name in valid:

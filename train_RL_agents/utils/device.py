@@ -78,13 +78,7 @@ def preserve_num_threads() -> Iterator[None]:
 
 
 def random_stream(seed: int, number: int, device: torch.device) -> torch.Generator:
-    """Return a random generator whose stream is independent of others of the same seed and of neighbouring seeds.
-
-    Args:
-        seed: seed of the run or of a worker.
-        number: number of the stream, from 1.
-        device: device of the generator.
-    """
+    """Return a random generator whose stream is independent of others of the same seed and of neighbouring seeds."""
     return torch.Generator(device).manual_seed(1_000_003 * seed + number)
 
 

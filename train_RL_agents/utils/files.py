@@ -55,10 +55,6 @@ def read_json(path: Path) -> dict[str, Any]:
 def parse_json(text: Any, name: str) -> dict[str, Any]:
     """Return the object that a JSON text describes.
 
-    Args:
-        text: JSON text.
-        name: source of the text, for messages.
-
     Raises:
         ConfigError: when the text is not a string, not JSON or not a JSON object.
     """
@@ -69,10 +65,6 @@ def parse_json(text: Any, name: str) -> dict[str, Any]:
 
 def open_without_links(path: Path, flags: int) -> int:
     """Open a file for writing without following a link, and return its descriptor.
-
-    Args:
-        path: file to open, created if it is missing.
-        flags: flags of ``os.open``, such as ``os.O_WRONLY``.
 
     Raises:
         ConfigError: when the file cannot be opened, or has several names (hard links).
@@ -91,10 +83,6 @@ def open_without_links(path: Path, flags: int) -> int:
 
 def modifiable_path(folder: Path, name: str) -> Path:
     """Return the path of a file that will be modified in place, such as a database, after checking that this is safe.
-
-    Args:
-        folder: folder whose content is not trusted.
-        name: name of the file, relative to the folder.
 
     Raises:
         ConfigError: when the path leads out of the folder, or the file has several names (hard links).

@@ -31,14 +31,7 @@ def free_host_memory(cgroup: Path = _CGROUP) -> int:
 
 
 def _free_container_memory(cgroup: Path, limit: str, used: str, cache: str) -> int:
-    """Return the bytes that a container may still use; cached file pages count as free.
-
-    Args:
-        cgroup: folder of the control group.
-        limit: name of the file with the limit.
-        used: name of the file with the usage.
-        cache: key of the cached file pages in ``memory.stat``.
-    """
+    """Return the bytes that a container may still use; cached file pages count as free."""
     numbers = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
     held = int((cgroup / used).read_text()) - int(numbers.get(cache, 0))  # host: numbers of the system
     return int((cgroup / limit).read_text()) - held  # host: a number of the system
@@ -51,10 +44,6 @@ def size_text(size: int) -> str:
 
 def require_memory(what: str, needed: int) -> None:
     """Check that an amount of memory is at most USABLE_SHARE of the free memory of the host.
-
-    Args:
-        what: content that needs the memory, for messages.
-        needed: required memory (bytes).
 
     Raises:
         ConfigError: when the memory does not suffice.

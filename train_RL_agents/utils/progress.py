@@ -52,10 +52,8 @@ _NON_TRAINING_PHASES = ("evaluate", "save", "compile")
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Disable garbage collection in the context; it takes a tenth of the time of a compiler written in Python.
-
-    Existing objects are frozen, so that the collections that torch itself requests after every function skip them.
-    """
+    """Disable garbage collection in the context; it takes a tenth of the time of a compiler written in Python."""
+    # Frozen objects are skipped by the collections that torch itself requests.
     before = gc.isenabled()
     gc.disable()
     gc.freeze()
@@ -161,12 +159,7 @@ class _Terminal(Console):
 
 
 class ProgressBars:
-    """Progress bars below the printed lines; every bar is one line of the terminal.
-
-    Args:
-        quiet: whether nothing is printed.
-        bar: whether bars are shown, if there is a terminal.
-    """
+    """Progress bars below the printed lines; every bar is one line of the terminal."""
 
     def __init__(self, quiet: bool, bar: bool) -> None:
         self.console = _Terminal(quiet=quiet, highlight=False, markup=False, soft_wrap=True)

@@ -62,17 +62,7 @@ def stop_on_broken_pipe() -> None:
 def _handle_signals(
     handle: Handler, numbers: tuple[int, ...] = STOP_SIGNALS + USER_SIGNALS
 ) -> Iterator[Callable[..., None]]:
-    """Handle signals in the context, except those that a parent process has set to be ignored.
-
-    Only the main thread handles signals; in another thread nothing changes.
-
-    Args:
-        handle: handler of the signals.
-        numbers: numbers of the signals.
-
-    Yields:
-        A function that restores the previous handlers of the signals whose numbers it is given, by default of all.
-    """
+    """Handle signals in the context, except those that a parent process has set to be ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return

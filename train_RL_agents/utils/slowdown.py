@@ -27,9 +27,6 @@ class SlowdownDetector:
     def add_rate(self, rate: float) -> str:
         """Add a rate, and return a sentence if a slowdown begins with it.
 
-        Args:
-            rate: env-steps per second since the last call.
-
         Returns:
             A sentence with rates and advice; empty when the run is not slow, or its slowdown was reported before.
         """
