@@ -36,9 +36,6 @@ BASE_CLASSES: dict[str, Any] = {"off-policy": Agent, "on-policy": ActorCriticAge
 def agent_class(name: str) -> type[Agent[Any]]:
     """Return the class of an agent, from ``AGENTS`` or from a plugin; see support.plugins.
 
-    Args:
-        name: name in ``AGENTS``, name of an entry point in the group ``marinenav.agents``, or ``package.module:Class``.
-
     Raises:
         ConfigError: when there is no such class, or it is not derived from the base class of its algorithm.
     """

@@ -29,18 +29,7 @@ from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 
 
 class StepCollector:
-    """Collector of transitions with an exploring policy, in this process, by CUDA graphs or by worker processes.
-
-    Args:
-        environment: environment to collect from; its configuration has this rank's share of environments and env-steps.
-        agent: agent that acts.
-        device: device of world, policy and steps.
-        seed: seed of this process.
-        noise: source of random numbers of the environments.
-        generator: random generator of the policy.
-        clock: clock that times the start of workers.
-        display: display of messages about missing workers or graphs.
-    """
+    """Collector of transitions with an exploring policy, in this process, by CUDA graphs or by worker processes."""
 
     def __init__(
         self,

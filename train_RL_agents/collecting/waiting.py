@@ -47,9 +47,6 @@ class Watchdog:
 
     TorchRL waits without a time limit for some messages of its workers, so calls that wait run in a thread, which is
     abandoned when no answer can come any more.
-
-    Args:
-        stopping: function that returns whether the run was asked to stop.
     """
 
     def __init__(self, stopping: Callable[[], bool] = lambda: False) -> None:

@@ -47,13 +47,7 @@ _worker_seed = 0
 
 
 def make_worker_env(make: Callable[[], EnvBase], seed: int, allowed: tuple[str, ...]) -> EnvBase:
-    """Set up the process of a worker, and return its environments; called in that process.
-
-    Args:
-        make: function without arguments that makes the environments.
-        seed: seed of the worker.
-        allowed: references to plugins that the worker may import, as the trainer may.
-    """
+    """Set up the process of a worker, and return its environments; called in that process."""
     global _worker_seed
     _worker_seed = seed
     # Ctrl-C reaches every process of a terminal, but only the trainer decides when to stop.
@@ -101,15 +95,6 @@ class WorkerPolicy(PolicyWrapper):
 
 class Workers:
     """Worker processes that step the environments, started by the constructor.
-
-    Args:
-        environment: environment of this process's share of the run; its configuration has the number of workers.
-        policy: exploring policy.
-        device: device of the batches.
-        seed: seed of this process.
-        noise: source of random numbers of all environments.
-        env_steps: env-steps that this process made before the run was resumed.
-        stopping: function that returns whether the run was asked to stop.
 
     Raises:
         ConfigError: when Ray is configured but missing, or has too few processors.

@@ -21,9 +21,6 @@ class FlatWeights:
     Every parameter becomes a view of a section of that tensor. This no longer holds for networks that are moved, cast
     or flattened again later (``require_in_place``).
 
-    Args:
-        networks: networks by name, of one dtype, without shared parameters, already on their device.
-
     Raises:
         ValueError: when the networks have several dtypes or share a parameter.
     """

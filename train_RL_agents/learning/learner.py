@@ -44,12 +44,7 @@ MOMENTS = {"adam": ("exp_avg", "exp_avg_sq"), "rmsprop": ("square_avg",)}
 
 
 def merge_losses(parts: list[Losses], counts: list[int]) -> Losses:
-    """Return the losses of a batch from those of its micro-batches, means weighted by their numbers of samples.
-
-    Args:
-        parts: losses of the micro-batches, means over their samples; ``priority`` is per sample.
-        counts: numbers of samples of the micro-batches.
-    """
+    """Return the losses of a batch from those of its micro-batches, means weighted by their numbers of samples."""
     if len(parts) == 1:
         return parts[0]
     shares = [count / sum(counts) for count in counts]

@@ -106,12 +106,7 @@ class EpisodeMeter:
         return {"episodes": self._count, **dict(zip(self._tags, self._sums.unbind(), strict=True))}
 
     def read(self, values: dict[str, float], ranks: int = 1) -> dict[str, float]:
-        """Return the number of episodes and the means of their statistics, and reset the sums.
-
-        Args:
-            values: scalars on the host, means over ranks; the names that ``sums`` returns are removed.
-            ranks: number of ranks.
-        """
+        """Return the number of episodes and the means of their statistics, and reset the sums."""
         if not self._tags:
             return {}
         count, *sums = (values.pop(name) for name in ("episodes", *self._tags))

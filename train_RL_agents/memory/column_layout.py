@@ -48,9 +48,6 @@ class ColumnLayout:
     """Layout of the leaf tensors of a transition in columns of matrices, one matrix per dtype.
 
     Leaves are in the order of the keys; those of a nested key are sorted by name.
-
-    Args:
-        example: one transition, a TensorDict without batch dimensions, for shapes and dtypes.
     """
 
     def __init__(self, example: TensorDictBase) -> None:

@@ -92,14 +92,6 @@ class HostReplay:
 
     Transitions stay in pageable memory, because they are gathered separately, which pinning would not speed up. Only
     copied batches are pinned.
-
-    Args:
-        example: one transition, a TensorDict without batch dimensions, for shapes and dtypes.
-        capacity: number of transitions.
-        batch_size: number of transitions that ``sample`` returns.
-        generator: random generator on the CPU.
-        device: device of the training.
-        alpha: exponent of priorities; None: uniform sampling.
     """
 
     inserts_on_device: ClassVar[bool] = False

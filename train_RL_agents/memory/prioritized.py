@@ -87,11 +87,6 @@ class PrioritizedSampler:
 
     Sampling is stratified: the sum of all priorities is divided into equal parts, and each gives one sample of a batch.
     New transitions get the highest priority so far.
-
-    Args:
-        capacity: number of slots; spare slots past the end keep priority 0.
-        generator: random generator; its device is that of the priorities.
-        alpha: exponent of priorities; 0 is uniform, 1 proportional.
     """
 
     def __init__(self, capacity: int, generator: torch.Generator, alpha: float) -> None:

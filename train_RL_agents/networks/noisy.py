@@ -12,11 +12,6 @@ class NoisyLinear(nn.Module):
     """Linear layer with factorised noise in its weights.
 
     The noise is an argument, because it is drawn outside compiled code, from the run's own generator.
-
-    Args:
-        in_features: number of inputs.
-        out_features: number of outputs.
-        sigma_0: initial standard deviation of the noise times the root of the number of inputs.
     """
 
     def __init__(self, in_features: int, out_features: int, sigma_0: float) -> None:

@@ -136,11 +136,6 @@ def _free_bytes(device: torch.device) -> dict[bool, int]:
 def check_memory_plan(memory: MemoryPlan, config: TrainConfig[Any], num_runs: int = 1) -> None:
     """Check that a run fits into the free memory.
 
-    Args:
-        memory: memory plan of the run.
-        config: configuration of the run.
-        num_runs: number of such runs that share the host and its GPUs.
-
     Raises:
         ConfigError: when it does not fit; the message names the largest replay that fits or, if none does, the sizes to
             reduce.

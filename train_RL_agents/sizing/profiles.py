@@ -40,13 +40,7 @@ class SizedConfig(NamedTuple):
 
 
 def profile_sizes(algorithm: str, profile: str, **defaults: Any) -> dict[str, Any]:
-    """Return the values of the settings of ``trainer`` that a profile sets, by name of the setting.
-
-    Args:
-        algorithm: one of TRAINER_CONFIGS.
-        profile: one of PROFILE_FACTORS.
-        defaults: settings of ``trainer`` whose default is another for the agent than for its algorithm.
-    """
+    """Return the values of the settings of ``trainer`` that a profile sets, by name of the setting."""
     default, factor = TRAINER_CONFIGS[algorithm](**defaults), PROFILE_FACTORS[profile]
     sizes = {name: factor * getattr(default, name) for name in default.coupled_sizes}
     if isinstance(default, OffPolicyConfig):

@@ -85,12 +85,7 @@ def not_compiled_message(problem: str) -> str:
 
 
 def call_with_compile_fallback(attempt: Callable[[bool], Result], log: Callable[[str], None]) -> Result:
-    """Return the result of a function with compilation or, if code cannot be compiled, of a second call without it.
-
-    Args:
-        attempt: function to call; its argument says whether to compile.
-        log: function that prints the reason, as a sentence, if code cannot be compiled.
-    """
+    """Return the result of a function with compilation or, if code cannot be compiled, of a second call without it."""
     try:
         return attempt(True)
     except Exception as error:

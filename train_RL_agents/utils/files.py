@@ -94,11 +94,7 @@ def modifiable_path(folder: Path, name: str) -> Path:
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the URL of an SQLite database for SQLAlchemy, which the extras install.
-
-    Args:
-        path: path of the database, which may contain any special characters of URLs.
-    """
+    """Return the URL of an SQLite database for SQLAlchemy, which the extras install."""
     from sqlalchemy.engine import URL
 
     # A URI of SQLite in a URL of SQLAlchemy, because SQLAlchemy escapes paths only from version 2.1 on.

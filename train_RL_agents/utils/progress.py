@@ -183,14 +183,7 @@ class ProgressBars:
         self.start, self.stop = self._progress.start, self._progress.stop
 
     def show(self, name: str, total: int, env_steps: int, **metrics: float | None) -> None:
-        """Update a bar; the first call creates it.
-
-        Args:
-            name: name of the bar.
-            total: env-steps of the run.
-            env_steps: env-steps of the run so far.
-            metrics: numbers by their names in BAR_FORMATS; None keeps the previous number.
-        """
+        """Update a bar; the first call creates it."""
         if name not in self._tasks:
             self._progress.add_task(name, total=total, completed=env_steps, text="")
             self._tasks[name] = self._progress.tasks[-1]
@@ -242,12 +235,7 @@ class ProgressDisplay:
         self._latest: dict[str, float] = {}
 
     def start(self, env_steps: int, compiles: bool) -> None:
-        """Show the bar, after lines on resuming and compiling.
-
-        Args:
-            env_steps: env-steps of the run so far; 0 unless it is resumed.
-            compiles: whether the run compiles code.
-        """
+        """Show the bar, after lines on resuming and compiling."""
         if env_steps:
             self.log(f"resuming at {env_steps:,} env-steps")
         if compiles:
@@ -325,14 +313,7 @@ class ProgressDisplay:
         metrics: dict[str, Any],
         is_best: bool,
     ) -> None:
-        """Print the line of an evaluation, and show its success rate in the bar.
-
-        Args:
-            env_steps: env-steps of the run so far.
-            seconds: wall time of the run so far.
-            metrics: results of the evaluation over all episodes by name, such as ``success_rate``.
-            is_best: whether the evaluated policy is the best so far.
-        """
+        """Print the line of an evaluation, and show its success rate in the bar."""
         # Where collisions are counted, the mean return is left out, because it says less.
         names = _EVALUATION_FORMATS.keys() & metrics.keys() - ({"avg_return"} if "collision_rate" in metrics else set())
         shown = [form(metrics[name]) for name, form in _EVALUATION_FORMATS.items() if name in names]

@@ -13,11 +13,7 @@ _SLOWDOWN_RATIO = 3.0
 
 
 class SlowdownDetector:
-    """Detector that compares the latest rates of a run (env-steps/s) with its first ones.
-
-    Args:
-        advice: advice to the user, at the end of the sentence that ``add_rate`` returns.
-    """
+    """Detector that compares the latest rates of a run (env-steps/s) with its first ones."""
 
     def __init__(self, advice: str) -> None:
         self._advice = advice
