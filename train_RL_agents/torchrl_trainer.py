@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -21,10 +20,16 @@ from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
-from train_RL_agents.config.schema import TrainConfig, replace_execution
+from train_RL_agents.config.schema import replace_execution
 from train_RL_agents.environments import make_environment
-from train_RL_agents.environments.worlds import training_world
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
+from train_RL_agents.learning.checks import (
+    DivergedError,
+    describe_divergence,
+    describe_late_starts,
+    non_finite_names,
+    warn_of_clipped_rewards,
+)
 from train_RL_agents.learning.learner import NotEnoughMemoryError, is_out_of_memory
 from train_RL_agents.run.checkpoint import (
     FORMAT_VERSION,
@@ -52,10 +57,6 @@ _MAX_REWINDS = 3
 """Largest number of rewinds of a run to its last saved state; see ``on_divergence``."""
 Callback = Callable[["TorchRLTrainer"], None]
 """Function that is called with the trainer after every iteration of the training loop."""
-
-
-class DivergedError(ConfigError):
-    """Raised when observations, actions, rewards, losses, gradients or weights are not finite."""
 
 
 class TorchRLTrainer:
@@ -270,24 +271,10 @@ class TorchRLTrainer:
         """
         invalid = non_finite_names(self.ranks.average_scalars(self._health()))
         if invalid:
-            saved, since = self._saved_at, self._checked_at
-            kept = "" if saved is None else f"the state of {saved:,} env-steps is kept; "
-            settings, half = self.config.trainer, 0.5 * self.algorithm.learner.learning_rate_factor
-            command = ["marinenav", "train", "--resume", str(self.run.path), *plugins.option_words()]
-            rate = (
-                f"go on with a smaller rate: {shlex.join(command)} "
-                f"trainer.learning_rate={half * settings.learning_rate:g} "
-                f"trainer.learning_rate_final={half * settings.learning_rate_final:g}"
-            )
-            inputs = [name for name in ("observations", "actions", "reward") if name in invalid]
-            more = f", or {rate}" if len(invalid) > len(inputs) else ""
-            # Invalid observations lead to the other invalid values.
-            first = inputs[:1] if inputs[:1] == ["observations"] else inputs
-            advice = f"check the {' and '.join(first)}{more}" if inputs else rate
-            problem = "infinite or NaN" if invalid != ["actions"] else "infinite, NaN or no index"
+            between = self._checked_at, self.env_steps
+            factor = self.algorithm.learner.learning_rate_factor
             raise DivergedError(
-                f"{', '.join(invalid)} became {problem} between {since:,} and {self.env_steps:,} env-steps; "
-                f"{kept}{advice}"
+                describe_divergence(invalid, between, self._saved_at, self.config, factor, self.run.path)
             )
         self._checked_at = self.env_steps
 
@@ -508,42 +495,6 @@ class TorchRLTrainer:
             self.ranks.launch_command(),
             None if not self._unsaved else self._saved_at or 0,
         )
-
-
-def non_finite_names(values: dict[str, float]) -> list[str]:
-    """Return the names of those values that are infinite or NaN."""
-    return [name for name, value in values.items() if not math.isfinite(value)]
-
-
-def warn_of_clipped_rewards(config: TrainConfig[Any], return_range: tuple[float, float]) -> None:
-    """Warn if the reward of a collision or an arrival is outside of the returns that an agent represents."""
-    lowest, highest = return_range
-    reward, factor = training_world(config).reward, config.trainer.reward_scale
-    for name, value in (("a collision", reward.collision_penalty), ("an arrival", reward.goal_reward)):
-        scaled = factor * value
-        counted = min(max(scaled, lowest), highest)
-        if not math.isclose(counted, scaled):
-            warnings.warn(
-                f"the reward {value:g} of {name}, times trainer.reward_scale={factor:g}, counts as {counted:g}: "
-                f"{config.agent_type} has returns of {lowest:g} to {highest:g}; settings of agent widen the range",
-                stacklevel=2,
-            )
-
-
-def describe_late_starts(config: TrainConfig[Any]) -> list[str]:
-    """Return a sentence each if a run ends before its first update, or before some of its levels begin."""
-    settings, total, lines = config.trainer, config.total_timesteps, []
-    if isinstance(settings, OffPolicyConfig):
-        batch, first = settings.num_envs * settings.vector_steps, settings.learning_starts + settings.train_freq
-        if -(-total // batch) * batch < first:
-            lines.append(
-                f"nothing is learned in {total:,} env-steps: trainer.learning_starts={settings.learning_starts}"
-            )
-    levels = enumerate(config.training_schedule.levels, 1)
-    late = ", ".join(str(number) for number, level in levels if level.starts_at >= total)
-    if late:
-        lines.append(f"the run ends before training_schedule.levels {late} begin")
-    return lines
 
 
 def check_and_log(trainer: TorchRLTrainer) -> None:

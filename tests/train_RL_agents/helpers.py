@@ -14,7 +14,7 @@ from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.runtime.host_reads import true_indices
 from marinenav_env.runtime.loop import Loop
 from train_RL_agents.agents import Agent, Batch
-from train_RL_agents.agents.rollout_batch import RolloutBatch
+from train_RL_agents.agents.batches import RolloutBatch
 from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.memory.column_layout import STORED_MASK, ColumnLayout, PackedTransitions
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, ObservationSpec

@@ -24,6 +24,7 @@ from tests.train_RL_agents.tiny_runs import (
     train,
 )
 from train_RL_agents.cli import main
+from train_RL_agents.learning.checks import describe_late_starts
 from train_RL_agents.run.checkpoint import (
     POLICY_FORMAT,
     STATE_FILE,
@@ -33,7 +34,7 @@ from train_RL_agents.run.checkpoint import (
     save_policy,
 )
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.torchrl_trainer import TorchRLTrainer, describe_late_starts
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 

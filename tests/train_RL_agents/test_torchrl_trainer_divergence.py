@@ -23,9 +23,10 @@ from tests.train_RL_agents.tiny_runs import (
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import apply_overrides
+from train_RL_agents.learning.checks import DivergedError
 from train_RL_agents.run.checkpoint import STATE_FILE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer
+from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 SEEN = {"DQN": 120, "SAC": 120, "PPO": 128}

@@ -8,13 +8,13 @@ from train_RL_agents.agents.a2c import A2C
 from train_RL_agents.agents.ac_iqn import ACIQN
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
-from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
+from train_RL_agents.agents.base import Agent, AgentConfig
+from train_RL_agents.agents.batches import Batch, Losses, RolloutBatch
 from train_RL_agents.agents.ddpg import DDPG
 from train_RL_agents.agents.dqn import DQN
 from train_RL_agents.agents.iqn import IQN
 from train_RL_agents.agents.ppo import PPO
 from train_RL_agents.agents.rainbow import Rainbow
-from train_RL_agents.agents.rollout_batch import RolloutBatch
 from train_RL_agents.agents.sac import SAC
 from train_RL_agents.utils.closest import did_you_mean
 

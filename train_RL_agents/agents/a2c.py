@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
-from train_RL_agents.agents.base import Losses
-from train_RL_agents.agents.rollout_batch import RolloutBatch
+from train_RL_agents.agents.batches import Losses, RolloutBatch
 
 
 @dataclass(frozen=True)

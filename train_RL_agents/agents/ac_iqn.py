@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from marinenav_env.support.validation import Fraction, NonNegativeFloat, above, at_most, require
-from train_RL_agents.agents.action_critic import ImplicitQuantileCritic, best_action
-from train_RL_agents.agents.base import Agent, Batch, Losses
+from train_RL_agents.agents.base import Agent
+from train_RL_agents.agents.batches import Batch, Losses
+from train_RL_agents.agents.implicit_critic import ImplicitQuantileCritic, best_action, neighbour_offsets
 from train_RL_agents.agents.losses import quantile_huber_loss, td_target, truncated_targets
 from train_RL_agents.agents.quantile import QuantileConfig, fraction_midpoints, risk_level, sample_fractions
 from train_RL_agents.networks.actors import Actor
@@ -48,18 +49,6 @@ class ACIQNConfig(QuantileConfig):
         super().__post_init__()
         is_valid = 0 <= self.dropped < self.quantiles
         require(is_valid, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
-
-
-def neighbour_offsets(size: int) -> Tensor:
-    """Return the offsets [K, D] of K candidates from an action of ``size`` D: 0, and 0.5 away along the axes.
-
-    For D = 2 they are the nine points of a grid; otherwise, 0 and a step in either direction along each axis.
-    """
-    steps = torch.tensor([0.0, -0.5, 0.5])
-    if size == 2:
-        return torch.cartesian_prod(steps, steps)
-    axes = torch.eye(size)
-    return torch.cat((torch.zeros(1, size), -0.5 * axes, 0.5 * axes))
 
 
 class ACIQN(Agent[ACIQNConfig]):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from train_RL_agents.agents.actor_critic_network import ActorCriticConfig, ActorCriticNetwork
 from train_RL_agents.agents.base import Agent
-from train_RL_agents.agents.rollout_batch import RolloutBatch
+from train_RL_agents.agents.batches import RolloutBatch
 from train_RL_agents.networks.actors import normal_log_density, squash_log_derivative
 from train_RL_agents.networks.layers import squash
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation

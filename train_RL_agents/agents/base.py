@@ -9,14 +9,13 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
 
+from train_RL_agents.agents.batches import Losses
 from train_RL_agents.networks.encoders import EncoderConfig, is_scale_buffer
 from train_RL_agents.networks.observation import DEFAULT_SPEC, Observation, ObservationSpec
 
@@ -27,44 +26,6 @@ class AgentConfig(EncoderConfig):
 
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
-
-
-class Batch(NamedTuple):
-    """Transitions [B] sampled from replay."""
-
-    observation: Observation
-    action: Tensor
-    """Continuous actions [B, D], or action indices [B] int64."""
-    reward: Tensor
-    """Scaled sums [B] of n discounted rewards."""
-    discount: Tensor
-    """Discount factors [B] of the value of the next observation: gamma^n, 0 where the robot terminated."""
-    next_observation: Observation
-    weights: Tensor | None = None
-    """Importance weights [B] of prioritised replay."""
-
-    @property
-    def size(self) -> int:
-        """Return the number B of transitions."""
-        return int(self.reward.shape[0])
-
-    def mean(self, values: Tensor) -> Tensor:
-        """Return the mean of values [B] over the transitions, a scalar."""
-        return values.mean()
-
-    def part(self, rows: slice) -> Batch:
-        """Return a batch of the transitions in a slice, without copies."""
-        part: Batch = tree_map_only(Tensor, lambda tensor: tensor[rows], self)
-        return part
-
-
-Losses = dict[str, Tensor]
-"""Scalars by name, each a mean over the batch, so that a batch may be processed in micro-batches. Those whose names
-start with ``loss`` are minimised; the others are logged. Agents with prioritised replay add ``priority`` [B], the error
-of each transition."""
-
-LossFunction = Callable[[Any, Any], Losses]
-"""Function of a batch and the result of ``Agent.loss_noise`` that returns losses."""
 
 
 class Agent(nn.Module, ABC, Generic[ConfigType]):

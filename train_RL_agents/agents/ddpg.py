@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marinenav_env.support.validation import Fraction, NonNegativeFloat
 from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
-from train_RL_agents.agents.base import Batch, Losses
+from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.losses import td_target
 from train_RL_agents.networks.actors import Actor
 from train_RL_agents.networks.layers import call_with_frozen_parameters, ensemble_outputs, squash

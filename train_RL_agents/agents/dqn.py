@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from marinenav_env.support.validation import at_least, at_most
-from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
+from train_RL_agents.agents.base import Agent, AgentConfig
+from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.losses import half_mse_loss, td_target
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import dueling_values, ensemble_outputs

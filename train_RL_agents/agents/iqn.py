@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from marinenav_env.support.validation import at_least, at_most
-from train_RL_agents.agents.base import Agent, Batch, Losses, average_critics
+from train_RL_agents.agents.base import Agent, average_critics
+from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.losses import quantile_huber_loss, td_target
 from train_RL_agents.agents.quantile import (
     QuantileConfig,

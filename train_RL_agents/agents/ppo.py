@@ -14,8 +14,7 @@ from torch import Tensor
 from marinenav_env.support.validation import NonNegativeFloat, PositiveFraction
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
-from train_RL_agents.agents.base import Losses
-from train_RL_agents.agents.rollout_batch import RolloutBatch
+from train_RL_agents.agents.batches import Losses, RolloutBatch
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env.support.validation import NonNegativeFloat, at_least, at_most, require
-from train_RL_agents.agents.base import Agent, AgentConfig, Batch, Losses
+from train_RL_agents.agents.base import Agent, AgentConfig
+from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.losses import cross_entropy, project_categorical_targets
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import to_float32

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from marinenav_env.support.validation import PositiveFloat
 from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
-from train_RL_agents.agents.base import Batch, Losses
+from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.losses import td_target
 from train_RL_agents.networks.actors import GaussianActor, sample_squashed
 from train_RL_agents.networks.layers import ensemble_outputs, squash

@@ -157,7 +157,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _train_here(runs: Sequence[Run], trace: int) -> int:
     """Train runs in this process one by one, with a trace of so many batches if not 0, and return the exit status."""
     from train_RL_agents.experiments.run import run_to_the_end
-    from train_RL_agents.torchrl_trainer import DivergedError
+    from train_RL_agents.learning.checks import DivergedError
     from train_RL_agents.utils.signals import INTERRUPTED_STATUS
 
     for run in runs:

@@ -15,7 +15,7 @@ from torch import Tensor
 from marinenav_env import GROUP
 from marinenav_env.stepping.actions import find_invalid_actions
 from train_RL_agents.agents import Agent
-from train_RL_agents.agents.base import LossFunction
+from train_RL_agents.agents.batches import LossFunction
 from train_RL_agents.agents.trainer_configs import TrainerConfig
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.imitation import add_imitation_loss

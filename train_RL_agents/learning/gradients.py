@@ -11,7 +11,7 @@ from torch.func import functional_call, grad_and_value
 
 from marinenav_env.runtime.compiling import compile_function
 from train_RL_agents.agents import Agent, Losses
-from train_RL_agents.agents.base import LossFunction
+from train_RL_agents.agents.batches import LossFunction
 from train_RL_agents.learning.flat import FlatWeights
 
 GradientFunction = Callable[[Any, Any, Tensor], tuple[Tensor, Losses]]

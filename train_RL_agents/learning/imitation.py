@@ -15,8 +15,7 @@ from torch.nn.functional import embedding
 
 from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent, Batch, Losses
-from train_RL_agents.agents.base import LossFunction
-from train_RL_agents.agents.rollout_batch import RolloutBatch
+from train_RL_agents.agents.batches import LossFunction, RolloutBatch
 from train_RL_agents.networks.observation import Observation
 from train_RL_agents.run.checkpoint import LoadedPolicy
 

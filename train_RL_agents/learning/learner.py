@@ -18,7 +18,7 @@ from marinenav_env.runtime.loop import Loop, as_stateless_step
 from marinenav_env.support.tensors import restore_tensors
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number
 from train_RL_agents.agents import Agent, Losses
-from train_RL_agents.agents.base import LossFunction
+from train_RL_agents.agents.batches import LossFunction
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import (

@@ -14,7 +14,7 @@ from marinenav_env import GROUP
 from marinenav_env.runtime.host_reads import true_indices
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
-from train_RL_agents.agents.rollout_batch import RolloutBatch, weighted_mean
+from train_RL_agents.agents.batches import RolloutBatch, weighted_mean
 from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryPlanEntry

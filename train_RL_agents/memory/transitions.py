@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map_only
 from marinenav_env import GROUP
 from marinenav_env.runtime.host_reads import true_indices
 from marinenav_env.support.tensors import restore_tensors
-from train_RL_agents.agents.base import Batch
+from train_RL_agents.agents.batches import Batch
 from train_RL_agents.memory.column_layout import STORED_MASK, ColumnLayout, PackedTensors, PackedTransitions, dtype_name
 from train_RL_agents.memory.replay import WEIGHTS_KEY
 from train_RL_agents.networks.observation import to_observation

@@ -20,7 +20,9 @@ class Formula(nn.Module):
         super().__init__()
         self.formulas, self.factor = formulas, nn.Parameter(torch.ones(()))
 
-    def forward(self, observation, action):
+    def forward(self, observation, action=None):
+        if action is None:
+            return observation["self_state"]
         left, right = action.unbind(-1)
         found = [formula(left, right) + 0.0 * left for formula in self.formulas]
         return self.factor * torch.stack(found, -1)

@@ -10,7 +10,7 @@ from torchrl.objectives import DQNLoss
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import SPEC, make_inputs, make_transitions, seeded
-from train_RL_agents.agents.base import Batch
+from train_RL_agents.agents.batches import Batch
 from train_RL_agents.agents.dqn import DQN, DQNConfig, ValueNetwork
 
 close = pytest.approx

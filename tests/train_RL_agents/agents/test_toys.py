@@ -8,7 +8,7 @@ import torch
 from tests.train_RL_agents.helpers import SPEC, seeded
 from tests.train_RL_agents.learners import KNOWN, learner_of
 from train_RL_agents.agents import AGENTS, Batch
-from train_RL_agents.agents.rollout_batch import RolloutBatch
+from train_RL_agents.agents.batches import RolloutBatch
 
 close = pytest.approx
 

@@ -17,10 +17,11 @@ from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import make_environment
 from train_RL_agents.environments.external import ExternalEnvironment
 from train_RL_agents.exporting.export import export
+from train_RL_agents.learning.checks import DivergedError
 from train_RL_agents.run.checkpoint import STATE_FILE, load_policy
 from train_RL_agents.run.onnx_policy import load_onnx_policy
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.torchrl_trainer import DivergedError, TorchRLTrainer, resume
+from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
 CPU = torch.device("cpu")
 HERE = "tests.train_RL_agents.other_envs"

@@ -12,8 +12,7 @@ from tests.train_RL_agents.helpers import make_rollout
 from tests.train_RL_agents.learners import KNOWN, agent_of, all_equal, values_of
 from tests.train_RL_agents.observed import observations
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
-from train_RL_agents.agents.base import Batch
-from train_RL_agents.agents.rollout_batch import RolloutBatch
+from train_RL_agents.agents.batches import Batch, RolloutBatch
 from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights

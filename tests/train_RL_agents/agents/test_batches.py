@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from train_RL_agents.agents.rollout_batch import RolloutBatch, weighted_mean
+from train_RL_agents.agents.batches import RolloutBatch, weighted_mean
 
 WEIGHT = torch.tensor([1.0, 0.0, 1.0, 1.0])
 NUMBERS = torch.tensor([1.0, 100.0, 2.0, 6.0])

@@ -1,0 +1,91 @@
+"""Checks of a run: values that have diverged, and settings that do not fit together."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import warnings
+from pathlib import Path
+from typing import Any
+
+from marinenav_env.support import plugins
+from marinenav_env.support.validation import ConfigError
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.environments.worlds import training_world
+
+
+class DivergedError(ConfigError):
+    """Raised when observations, actions, rewards, losses, gradients or weights are not finite."""
+
+
+def non_finite_names(values: dict[str, float]) -> list[str]:
+    """Return the names of those values that are infinite or NaN."""
+    return [name for name, value in values.items() if not math.isfinite(value)]
+
+
+def describe_divergence(
+    invalid: list[str],
+    between: tuple[int, int],
+    saved_at: int | None,
+    config: TrainConfig[Any],
+    factor: float,
+    run: Path,
+) -> str:
+    """Return a sentence that says which values diverged, and what to do.
+
+    Args:
+        invalid: names of the values.
+        between: env-steps of the last check that found none, and of this one.
+        saved_at: env-steps of the saved state, if there is one.
+        config: configuration of the run.
+        factor: present factor of the learning rate.
+        run: folder of the run.
+    """
+    kept = "" if saved_at is None else f"the state of {saved_at:,} env-steps is kept; "
+    settings, half = config.trainer, 0.5 * factor
+    command = ["marinenav", "train", "--resume", str(run), *plugins.option_words()]
+    rate = (
+        f"go on with a smaller rate: {shlex.join(command)} "
+        f"trainer.learning_rate={half * settings.learning_rate:g} "
+        f"trainer.learning_rate_final={half * settings.learning_rate_final:g}"
+    )
+    inputs = [name for name in ("observations", "actions", "reward") if name in invalid]
+    more = f", or {rate}" if len(invalid) > len(inputs) else ""
+    # Invalid observations lead to the other invalid values.
+    first = inputs[:1] if inputs[:1] == ["observations"] else inputs
+    advice = f"check the {' and '.join(first)}{more}" if inputs else rate
+    problem = "infinite or NaN" if invalid != ["actions"] else "infinite, NaN or no index"
+    names = ", ".join(invalid)
+    return f"{names} became {problem} between {between[0]:,} and {between[1]:,} env-steps; {kept}{advice}"
+
+
+def warn_of_clipped_rewards(config: TrainConfig[Any], return_range: tuple[float, float]) -> None:
+    """Warn if the reward of a collision or an arrival is outside of the returns that an agent represents."""
+    lowest, highest = return_range
+    reward, factor = training_world(config).reward, config.trainer.reward_scale
+    for name, value in (("a collision", reward.collision_penalty), ("an arrival", reward.goal_reward)):
+        scaled = factor * value
+        counted = min(max(scaled, lowest), highest)
+        if not math.isclose(counted, scaled):
+            warnings.warn(
+                f"the reward {value:g} of {name}, times trainer.reward_scale={factor:g}, counts as {counted:g}: "
+                f"{config.agent_type} has returns of {lowest:g} to {highest:g}; settings of agent widen the range",
+                stacklevel=2,
+            )
+
+
+def describe_late_starts(config: TrainConfig[Any]) -> list[str]:
+    """Return a sentence each if a run ends before its first update, or before some of its levels begin."""
+    settings, total, lines = config.trainer, config.total_timesteps, []
+    if isinstance(settings, OffPolicyConfig):
+        batch, first = settings.num_envs * settings.vector_steps, settings.learning_starts + settings.train_freq
+        if -(-total // batch) * batch < first:
+            lines.append(
+                f"nothing is learned in {total:,} env-steps: trainer.learning_starts={settings.learning_starts}"
+            )
+    levels = enumerate(config.training_schedule.levels, 1)
+    late = ", ".join(str(number) for number, level in levels if level.starts_at >= total)
+    if late:
+        lines.append(f"the run ends before training_schedule.levels {late} begin")
+    return lines
