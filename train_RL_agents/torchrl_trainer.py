@@ -38,13 +38,11 @@ from train_RL_agents.run.checkpoint import (
     TRAINING_FORMAT,
     find_policy,
     load_policy,
-    load_weights,
+    require_resumable,
     saved_settings,
 )
-from train_RL_agents.run.finding import CONFIG_FILE
 from train_RL_agents.run.monitor import Monitor
 from train_RL_agents.run.ranks import Ranks
-from train_RL_agents.run.resuming import list_changes
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tags import training_scalars
 from train_RL_agents.utils.compiling import CompilationStoppedError, compile_problem
@@ -151,21 +149,20 @@ class TorchRLTrainer:
         )
         with self.ranks.barrier():
             teacher = load_policy(self.run.path / TEACHER_FILE, device=device) if config.imitation_learning else None
-        self.algorithm = ALGORITHMS[type(config.trainer)](
-            AlgorithmContext(
-                config,
-                agent,
-                self.collector.env.fake_tensordict(),
-                self._generators,
-                self.ranks,
-                self.clock,
-                self.display.log,
-                self.collector.env.statistics,
-                environment.checked_entries,
-                teacher,
-                environment.action_table(),
-            )
+        context = AlgorithmContext(
+            config,
+            agent,
+            self.collector.env.fake_tensordict(),
+            self._generators,
+            self.ranks,
+            self.clock,
+            self.display.log,
+            self.collector.env.statistics,
+            environment.checked_entries,
+            teacher,
+            environment.action_table(),
         )
+        self.algorithm = ALGORITHMS[type(config.trainer)](context)
         self.collector.on_worlds_replaced = self.algorithm.drop_unfinished_returns
         # Ranks stop together, at the end of an iteration.
         self.collector.is_stopping = lambda: self.stopped and self.ranks.size == 1
@@ -174,16 +171,7 @@ class TorchRLTrainer:
     def _start(self) -> None:
         """Load the weights that a new run starts from, and write its evaluation scenarios."""
         if self.config.load_model:
-            policy = load_policy(self.config.load_model, device=self.device)
-            weights = policy.agent.networks.state_dict()
-            for agent in (self.algorithm.learner.agent, self.algorithm.learner.ema):
-                # The policy may be that of another boat, but observations keep the scales of this one.
-                own = {
-                    name: value
-                    for name, value in agent.networks.state_dict().items()
-                    if agent.follows_from_config(name)
-                }
-                load_weights(agent, weights | own, policy.path)
+            self.algorithm.learner.start_from(load_policy(self.config.load_model, device=self.device))
         if self.ranks.is_main:
             self.history.begin()
 
@@ -228,8 +216,9 @@ class TorchRLTrainer:
         try:
             self.algorithm.update(self.env_steps)
         except (IndexError, RuntimeError):
-            if self.ranks.size == 1:  # losses fail for invalid indices
-                with suppress(RuntimeError):  # after an error on a GPU nothing can be read
+            # Losses fail for invalid indices; after an error on a GPU nothing can be read.
+            if self.ranks.size == 1:
+                with suppress(RuntimeError):
                     self.check()
             raise
         for callback in self.callbacks:
@@ -264,12 +253,8 @@ class TorchRLTrainer:
     # Divergence ---------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check that observations, actions, rewards, losses, gradients and weights have been valid so far.
-
-        Raises:
-            DivergedError: when a value is infinite, NaN or, of discrete actions, not a valid index.
-        """
-        invalid = non_finite_names(self.ranks.average_scalars(self._health()))
+        """Raise a DivergedError if an observation, action, reward, loss, gradient or weight is not valid."""
+        invalid = non_finite_names(self.ranks.average_scalars(self.algorithm.read_check_sums()))
         if invalid:
             between = self._checked_at, self.env_steps
             factor = self.algorithm.learner.learning_rate_factor
@@ -277,12 +262,6 @@ class TorchRLTrainer:
                 describe_divergence(invalid, between, self._saved_at, self.config, factor, self.run.path)
             )
         self._checked_at = self.env_steps
-
-    def _health(self) -> dict[str, float]:
-        """Return the result of ``Algorithm.check_sums`` in this process, with one transfer from the device."""
-        health = self.algorithm.check_sums()
-        values = torch.stack([value.float() for value in health.values()]).tolist()
-        return dict(zip(health, values, strict=True))
 
     def _rewind(self, error: DivergedError) -> None:
         """Restore the last saved state, with half the learning rate."""
@@ -309,17 +288,15 @@ class TorchRLTrainer:
 
     def evaluate(self) -> None:
         """Evaluate the EMA of the weights on the fixed scenarios; log, record and save the results."""
-        with self.ranks.barrier():
-            if self.ranks.is_main:
-                self._evaluate()
-
-    def _evaluate(self) -> None:
         agent, history = self.algorithm.learner.ema, self.history
-        with self.clock.phase("evaluate"):
-            history.evaluate(agent, self.env_steps, self.finished, self.display.show_evaluation_progress)
-        times = {"train_time": self.clock.training_seconds, "wall_time": self.clock.total_seconds}
-        overall, best = history.record(agent, self.env_steps, times, self.finished)
-        self.display.show_evaluation(self.env_steps, times["wall_time"], overall, best)
+        with self.ranks.barrier():
+            if not self.ranks.is_main:
+                return
+            with self.clock.phase("evaluate"):
+                history.evaluate(agent, self.env_steps, self.finished, self.display.show_evaluation_progress)
+            times = {"train_time": self.clock.training_seconds, "wall_time": self.clock.total_seconds}
+            overall, best = history.record(agent, self.env_steps, times, self.finished)
+            self.display.show_evaluation(self.env_steps, times["wall_time"], overall, best)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -360,10 +337,9 @@ class TorchRLTrainer:
         with self.ranks.barrier():
             if self.ranks.is_main:
                 self.run.log(scalars | training_scalars(scalars), self.env_steps)
-        if self._learned_before:  # before the first updates a run is much faster
-            slower = self._slowdown.add_rate(rate)
-            if slower:
-                self.display.log(slower)
+        # Before the first updates a run is much faster.
+        if self._learned_before and (slower := self._slowdown.add_rate(rate)):
+            self.display.log(slower)
         self._learned_before = self.algorithm.learner.updates > 0
         latest = self.rows[-1] if self.rows else {}
         success = latest.get("success_rate", latest.get("avg_return"))
@@ -374,11 +350,7 @@ class TorchRLTrainer:
     # Saving -------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Save the state that the rest of the run depends on.
-
-        Raises:
-            DivergedError: when ``check`` fails; the last saved state is kept.
-        """
+        """Save the state that the rest of the run depends on, if ``check`` passes."""
         self.check()
         with self.clock.phase("save"):
             # First, so that no earlier event is missing after a resume.
@@ -405,15 +377,7 @@ class TorchRLTrainer:
         """Restore the state that ``save`` wrote."""
         path = self.run.checkpoints / STATE_FILE
         before = saved_settings(state, path)
-        if changed := list_changes(before, flatten(to_dict(self.config))):
-            raise ConfigError(
-                f"{path}: was made with other settings than {self.run.path / CONFIG_FILE} has: {'; '.join(changed)}"
-            )
-        saved_steps, total = state.get("env_steps"), self.config.total_timesteps
-        fewer = is_nonnegative_int(saved_steps) and total < saved_steps and total != before["total_timesteps"]
-        require(
-            not fewer, "total_timesteps", total, f"at least {saved_steps}, as {self.run.path} has already made so many"
-        )
+        require_resumable(before, flatten(to_dict(self.config)), state.get("env_steps"), self.run.path)
         if missing := self.algorithm.resume_problem(state):
             raise ConfigError(f"{self.run.path}: {missing}")
         try:
@@ -436,15 +400,14 @@ class TorchRLTrainer:
             reason = lines[:2][-1].strip()
             raise ConfigError(f"{path}: does not fit the run's configuration ({reason})") from error
         self._saved_at = self._checked_at = self.env_steps
-        invalid = non_finite_names(self._health())
+        invalid = non_finite_names(self.algorithm.read_check_sums())
         if invalid:
             raise ConfigError(f"{path}: infinite or NaN ({', '.join(invalid)}); start a new run")
 
     @contextmanager
     def _running(self) -> Iterator[None]:
         """Show progress and handle signals in this context; at its end, always close the display and end workers."""
-        self.display.log(f"updates: {self.algorithm.learner.describe()}")
-        for line in describe_late_starts(self.config):
+        for line in (f"updates: {self.algorithm.learner.describe()}", *describe_late_starts(self.config)):
             self.display.log(line)
         self.display.start(self.env_steps, self.config.execution.compile)
         try:
@@ -487,14 +450,9 @@ class TorchRLTrainer:
         self.stopped = self.ranks.any_rank(self.stopped)
         self.run.close()
         best = find_policy(self.run.path) if self.ranks.is_main else None
-        self.display.finish(
-            self.run.path,
-            best,
-            self.finished,
-            self.config.is_resumable,
-            self.ranks.launch_command(),
-            None if not self._unsaved else self._saved_at or 0,
-        )
+        resumable, program = self.config.is_resumable, self.ranks.launch_command()
+        kept = self._saved_at or 0 if self._unsaved else None
+        self.display.finish(self.run.path, best, self.finished, resumable, program, kept)
 
 
 def check_and_log(trainer: TorchRLTrainer) -> None:
@@ -538,6 +496,3 @@ def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -
     if trainer.ranks.is_main:
         run.write_config()  # changes also hold for the next resume
     return trainer
-
-
-__all__ = ["TorchRLTrainer", "resume"]

@@ -164,6 +164,12 @@ class Algorithm(ABC):
             "weights": self.learner.squared_weights(),
         }
 
+    def read_check_sums(self) -> dict[str, float]:
+        """Return the result of ``check_sums`` on the host, with one transfer from the device."""
+        sums = self.check_sums()
+        values = torch.stack([value.float() for value in sums.values()]).tolist()  # host: for the log
+        return dict(zip(sums, values, strict=True))
+
     @abstractmethod
     def update(self, env_steps: int) -> None:
         """Make the updates of the weights that are due."""

@@ -30,6 +30,7 @@ from train_RL_agents.learning.gradients import (
 )
 from train_RL_agents.learning.loss_scale import LossScale
 from train_RL_agents.networks.encoders import is_scale_buffer
+from train_RL_agents.run.checkpoint import LoadedPolicy, load_weights
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.utils.device import resolve_precision
 
@@ -333,6 +334,14 @@ class Learner:
         """Copy the buffers of the agent, such as running statistics, to the EMA."""
         for ema, online in zip(self.ema.buffers(), self.agent.buffers(), strict=True):
             ema.copy_(online)
+
+    def start_from(self, policy: LoadedPolicy) -> None:
+        """Load the weights of a policy, which may be another boat's: observations keep the scales of this one."""
+        weights = policy.agent.networks.state_dict()
+        for agent in (self.agent, self.ema):
+            named = agent.networks.state_dict().items()
+            own = {name: value for name, value in named if agent.follows_from_config(name)}
+            load_weights(agent, weights | own, policy.path)
 
     def state_dict(self) -> dict[str, Any]:
         """Return weights (``agent`` with targets, ``ema``), ``optimizer``, ``updates``, ``micro_batch`` and ``scale``.

@@ -29,8 +29,9 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.networks.encoders import is_scale_buffer
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.results.table import Table
-from train_RL_agents.run.finding import MANIFEST_FILE, POLICY_PATTERN, resolve_path, single_run
+from train_RL_agents.run.finding import CONFIG_FILE, MANIFEST_FILE, POLICY_PATTERN, resolve_path, single_run
 from train_RL_agents.run.published import import_policy, is_torchscript
+from train_RL_agents.run.resuming import list_changes
 from train_RL_agents.utils.arrays import stores_all_elements
 from train_RL_agents.utils.files import parse_json, read_json, write_atomically
 from train_RL_agents.utils.shipped import shipped_paths
@@ -130,6 +131,26 @@ def saved_settings(state: dict[str, Any], path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: does not say which settings it was made with; start a new run")
     source = f"{path}: config"
     return flatten(to_dict(restore_config(parse_json(state["config"], source), source)))
+
+
+def require_resumable(before: dict[str, Any], now: dict[str, Any], env_steps: Any, run: Path) -> None:
+    """Check that a run can be resumed from a saved state.
+
+    Args:
+        before: settings of the saved state by dotted key.
+        now: settings of the run by dotted key.
+        env_steps: env-steps of the saved state.
+        run: folder of the run.
+
+    Raises:
+        ConfigError: when a setting differs that must not, or the run would have fewer env-steps than it has made.
+    """
+    if changed := list_changes(before, now):
+        state = run / CHECKPOINTS_FOLDER / STATE_FILE
+        raise ConfigError(f"{state}: was made with other settings than {run / CONFIG_FILE} has: {'; '.join(changed)}")
+    total = now["total_timesteps"]
+    fewer = is_nonnegative_int(env_steps) and total < env_steps and total != before["total_timesteps"]
+    require(not fewer, "total_timesteps", total, f"at least {env_steps}, as {run} has already made so many")
 
 
 def save_policy(
