@@ -165,15 +165,6 @@ def test_uniform_exploration_replaces_the_right_share_of_continuous_actions():
     assert abs(float(torch.corrcoef(taken[3].T)[0, 1])) < 0.035
 
 
-def test_uniform_exploration_reads_nothing_and_repeats():
-    step, taken = world_like(2, 50), []
-    for _ in range(2):
-        wrapper = exploring(Continuous([0.0, 0.0]), [0.5, 0.5], uniform=True)
-        with no_host_reads():
-            taken.append(actions(wrapper, step))
-    assert torch.equal(*taken)
-
-
 @pytest.mark.parametrize("count", [1, 2, 6])
 def test_exploration_falls_geometrically_over_the_environments(count):
     wrapper = PolicyWrapper(Discrete(0), count, seeded())
@@ -207,14 +198,6 @@ def test_eval_mode_is_deterministic_and_leaves_the_generator_alone(agent):
     wrapper.train()
     assert not torch.equal(actions(wrapper, step), first)
     assert not torch.equal(generator.get_state(), before)
-
-
-def test_without_a_generator_it_only_evaluates():
-    wrapper = PolicyWrapper(Discrete(7), 2)
-    assert not wrapper.training
-    wrapper.exploration.fill_(1.0)
-    wrapper.train()
-    assert (actions(wrapper, world_like(2, 100)) == 7).all()
 
 
 @pytest.mark.parametrize("explores", [False, True])
@@ -297,24 +280,6 @@ def test_a_copy_of_a_compiled_policy_acts_with_its_own_weights(monkeypatch):
         assert not actions(other, step).any()
     assert torch.equal(actions(policy, step), before)
     compiled_explore.cache_clear()
-
-
-def test_training_explores_and_evaluation_acts():
-    class Exploring(Discrete):
-        def explore(self, observation, noise):
-            return torch.full(observation["self_state"].shape[:-1], 3), {}
-
-    wrapper, step = exploring(Exploring(7), [0.0]), world_like(1, 4)
-    assert (actions(wrapper, step) == 3).all()
-    assert (actions(wrapper.eval(), step) == 7).all()
-
-
-def test_only_the_action_is_written():
-    wrapper, step = PolicyWrapper(Discrete(7)), world_like(2, 3)
-    before = set(step.keys(True, True))
-    after = set(wrapper(step).keys(True, True))
-    assert after - before == {(GROUP, "action")} == set(wrapper.out_keys)
-    assert set(wrapper.in_keys) == before
 
 
 ON_POLICY = [name for name, kind in AGENTS.items() if kind.algorithm == "on-policy"]

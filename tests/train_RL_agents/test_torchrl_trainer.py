@@ -127,15 +127,6 @@ def test_levels_follow_one_another_at_their_env_steps(tmp_path, envs):
     assert levels == {steps: int(steps >= 80) for steps in range(16, 176, 16)}
 
 
-def test_the_level_is_resumed_too(tmp_path, uninterrupted):
-    words = ("training_schedule.timesteps=0,80",)
-    run = new_run(tmp_path, *words)
-    for stop in (64, 104):
-        train(run, stop_at=stop)
-    train(run)
-    assert differences(uninterrupted(*words), results(run)) == []
-
-
 def test_schedules_reach_their_last_values(tmp_path):
     words = (
         "trainer.learning_rate=1e-3",
@@ -276,15 +267,6 @@ def test_global_generators_are_left_alone(tmp_path):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_it_sets_up_its_process(tmp_path, monkeypatch):
-    called = []
-    name = "train_RL_agents.torchrl_trainer.set_up_process"
-    monkeypatch.setattr(name, lambda *given: called.append(given))
-    words = "execution.threads=1", "trainer.precision=fp32"
-    trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
-    assert called == [(trainer.device, 1, "fp32", trainer.config.trainer.tf32)]
-
-
 @pytest.mark.parametrize(
     ("word", "warning"),
     [
@@ -391,12 +373,6 @@ def test_start_weights_are_not_needed_any_more_on_resume(tmp_path, trained, unin
     policy.unlink()
     train(run)
     assert differences(expected, results(run)) == []
-
-
-def test_start_weights_that_are_absent_are_refused_once_for_all_seeds(tmp_path, command, capsys):
-    assert main([*command, "load_model=absent.pt", "seed=1,2", "--quiet"]) == 2
-    assert capsys.readouterr().err.count("absent.pt") == 1
-    assert not list((tmp_path / "runs").iterdir())
 
 
 @pytest.mark.parametrize("seeds", ["1", pytest.param("1,2", marks=pytest.mark.slow)])

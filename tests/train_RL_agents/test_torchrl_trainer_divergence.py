@@ -199,16 +199,6 @@ def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command,
     assert RunFolder.open(run.path).config.trainer.learning_rate == 1e-3
 
 
-def test_a_signal_does_not_save_what_is_not_finite(tmp_path):
-    run = new_run(tmp_path)
-    trainer = TorchRLTrainer(run, quiet=True)
-    spoil(trainer, "weights", 112)
-    at(trainer, 112, trainer.stop)
-    with pytest.raises(DivergedError):
-        trainer.train()
-    assert saved(run)["env_steps"] == 80
-
-
 def test_a_state_that_is_not_finite_is_not_resumed(tmp_path):
     run = new_run(tmp_path)
     trainer = TorchRLTrainer(run, quiet=True)
@@ -295,18 +285,6 @@ def test_before_the_first_evaluation_it_goes_back_to_the_start(tmp_path, capsys)
     trainer.train()
     assert "back at 0 env-steps" in capsys.readouterr().out
     assert saved(trainer.run)["env_steps"] == 160
-
-
-def test_what_prevents_going_back_is_raised(tmp_path, monkeypatch):
-    trainer = TorchRLTrainer(new_run(tmp_path, REWIND), quiet=True)
-    spoil(trainer, "loss", 32)
-
-    def fails():
-        raise OSError("the checkpoint is gone")
-
-    monkeypatch.setattr(trainer, "_set_up", fails)
-    with pytest.raises(OSError, match="the checkpoint is gone"):
-        trainer.train()
 
 
 def test_it_goes_back_three_times_at_most(tmp_path, monkeypatch, capsys):

@@ -136,21 +136,6 @@ def test_targets_pool_the_quantiles_but_the_highest(dropped):
     assert losses["value"].item() == close(3.5)
 
 
-def test_parts_of_a_batch_share_the_fractions_and_have_noise_of_their_own():
-    agent = ACIQN(ACIQNConfig(quantiles=4, actor_share=0.5))
-    taus, smoothing, noise = agent.loss_noise(6, seeded())
-    assert taus.shape == (2, 4) and smoothing.shape == (6, 2) and noise.shape == (3, 2)
-    fractions, *parts = agent.part_of_noise((taus, smoothing, noise), slice(1, 5))
-    assert torch.equal(fractions, taus) and torch.equal(parts[0], smoothing[1:5])
-    assert torch.equal(parts[1], noise[1:3])
-
-
-def test_the_whole_batch_takes_the_numbers_of_before():
-    agent = ACIQN(ACIQNConfig(actor_share=1.0))
-    _, *noise = agent.loss_noise(6, seeded())
-    assert torch.equal(torch.stack(noise), torch.randn(2, 6, 2, generator=seeded()))
-
-
 def test_noise_on_target_actions_is_scaled_and_clipped():
     targets = [lambda left, right, taus: left + 10.0 * right + 0.0 * taus]
     agent = agent_with((0.2, -0.9), *targets, target_noise=0.2)
@@ -194,13 +179,6 @@ def test_actor_climbs_the_lower_mean_of_every_row_and_not_the_lower_quantiles():
     agent = agent_with((0.0, 0.0), *formulas, quantiles=4)
     losses = agent.loss(batch_of(0.0, 0.0), (torch.full((2, 4), 0.5), *NO_NOISE))
     assert losses["loss_actor"].item() == close(-2.0)
-
-
-def test_actor_climbs_for_every_row():
-    agent = agent_with((0.0, 0.0), lambda left, right, taus: left + 0.0 * taus, actor_noise=1.0)
-    noise = torch.zeros(2, 2), torch.tensor([[0.0, 0.0], [1.0, 0.0]])
-    losses = agent.loss(make_transitions(agent, 2, seeded()), (torch.full((2, 16), 0.5), *noise))
-    assert losses["loss_actor"].item() == close(-(0.0 + 0.5) / 2)  # tan(pi / 4) becomes 0.5
 
 
 def test_actor_climbs_for_its_share_of_the_rows():
@@ -256,12 +234,6 @@ def test_risk_stays_near_the_actor_and_in_bounds():
     assert agent.act(given, torch.tensor([0.5])).tolist() == [[1.0, -1.0]]
     away = agent_with((0.8, -0.8), lambda left, right, taus: right - left + 0.0 * taus)
     assert away.act(given, torch.tensor([0.5]))[0].tolist() == close([0.3, -0.3])
-
-
-def test_without_preference_risk_leaves_the_action_alone():
-    agent = agent_with((0.3, -0.2), lambda left, right, taus: taus + 0.0 * left)
-    action = agent.act(make_inputs(5, generator=seeded()), torch.full((5,), 0.2))
-    torch.testing.assert_close(action, torch.tensor([0.3, -0.2]).expand(5, 2))
 
 
 def test_the_less_hopeful_critic_chooses():

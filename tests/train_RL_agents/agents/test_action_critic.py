@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.agents.test_ddpg import Formula, agent_with, always
+from tests.train_RL_agents.agents.test_ddpg import agent_with, always
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
 from train_RL_agents.agents.action_critic import (
     ActionCritic,
@@ -86,21 +86,6 @@ def test_implicit_critic_by_hand(embedding, own_taus):
             torch.testing.assert_close(got[b, i], expected, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("embedding", ["late", "published"])
-def test_implicit_critic_with_any_leading_shape(embedding):
-    critic, action = implicit(embedding), torch.rand(4, 3, 2, generator=seeded(1))
-    given, taus = make_inputs(4, 3, generator=seeded()), torch.rand(4, 3, 6, generator=seeded())
-    got = critic(given, action, taus)
-    assert got.shape == (4, 3, 6)
-    flat = critic(each_entry(given, lambda each: each.flatten(0, 1)), action.flatten(0, 1), taus.flatten(0, 1))
-    torch.testing.assert_close(got.flatten(0, 1), flat)
-    shared = critic(given, action, taus[0, 0])
-    each = critic(given, action, taus[0, 0].expand(4, 3, 6))
-    torch.testing.assert_close(shared, each)
-    one = critic(each_entry(given, lambda each: each[:1, :1]), action[:1, :1], taus[:1, :1])
-    torch.testing.assert_close(one, got[:1, :1])
-
-
 @pytest.mark.parametrize("lead", [(6,), (3, 2)])
 @pytest.mark.parametrize("embedding", ["late", "published"])
 def test_means_of_many_actions_are_those_of_their_quantiles(embedding, lead):
@@ -115,21 +100,6 @@ def test_means_of_many_actions_are_those_of_their_quantiles(embedding, lead):
 
 
 # Agents with several critics ---------------------------------------------------------------------
-
-
-def test_quantiles_of_the_return_are_the_critics_mean_in_order():
-    critics = [always(3.0, 1.0), Formula(lambda left, right: left, lambda left, right: right)]
-    agent = agent_with((0.0, 0.0), critics, quantiles=2, dropped=0)
-    actions, inputs = torch.tensor([[0.5, 0.7], [0.0, 4.0]]), make_inputs(2, generator=seeded())
-    each = agent.critic_quantiles(inputs, actions)
-    assert each.flatten().tolist() == pytest.approx([3.0, 1.0, 3.0, 1.0, 0.5, 0.7, 0.0, 4.0])
-    found = agent.return_quantiles(inputs, actions)
-    assert found.flatten().tolist() == pytest.approx([0.85, 1.75, 1.5, 2.5])
-    fleets = agent.return_quantiles(make_inputs(1, 2, generator=seeded()), ACTIONS[None, :2])
-    assert (fleets.diff() > 0.0).all()
-    scalar = agent_with((0.0, 0.0), critics, critic="scalar")
-    assert scalar.return_quantiles(make_inputs(2, generator=seeded()), ACTIONS[:2]) is None
-    assert scalar.critic_quantiles(make_inputs(2, generator=seeded()), ACTIONS[:2]) is None
 
 
 def test_targets_leave_out_the_highest_quantiles():

@@ -12,7 +12,6 @@ from tests.train_RL_agents.helpers import each_entry, make_inputs, make_rollout,
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.networks.test_actors import Atan
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.networks.observation import ACTIVE_KEY
 
 close = pytest.approx
 NAMES = [name for name, kind in AGENTS.items() if kind.algorithm == "on-policy"]
@@ -152,14 +151,6 @@ def test_normal_numbers_of_a_fleet_are_those_of_its_robots(actions):
     )
 
 
-def test_outputs_are_those_of_exploration():
-    agent = agent_of(NAMES[0])
-    batch = make_rollout(agent, 8, generator=seeded())
-    outputs, value = agent.networks["policy"]({**batch.observation, ACTIVE_KEY: batch.active})
-    assert torch.equal(outputs, agent.outputs(batch.observation)["logits"])
-    assert torch.equal(value, batch.extras["value"])
-
-
 # Weights, entropy, parts -------------------------------------------------------------------------
 
 STYLES = [{}, {"actions": "gaussian"}, {"critic": "fleet"}]
@@ -197,23 +188,6 @@ def test_rows_of_inactive_robots_have_no_influence(name, settings):
     torch.testing.assert_close(losses_of(agent, changed), losses_of(agent, batch))
     ours, theirs = (gradients(agent, minimised(agent.loss(each, None))) for each in (batch, changed))
     torch.testing.assert_close(theirs, ours, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("settings", STYLES[:2], ids=str)
-@every_agent
-def test_rows_of_inactive_robots_may_as_well_be_missing(name, settings):
-    agent = agent_of(name, **settings)
-    batch = rollout(agent)
-    there = batch.active
-    fewer = batch._replace(
-        observation=each_entry(batch.observation, lambda each: each[there]),
-        action=batch.action[there],
-        advantage=batch.advantage[there],
-        target=batch.target[there],
-        weight=batch.weight[there],
-        extras=each_entry(batch.extras, lambda each: each[there]),
-    )
-    torch.testing.assert_close(losses_of(agent, fewer), losses_of(agent, batch))
 
 
 @every_agent
@@ -285,13 +259,6 @@ def test_gradients_reach_every_parameter_in_every_style(name):
         for (key, _), gradient in named:
             assert gradient.any(), (settings, key)
             assert gradient.isfinite().all(), (settings, key)
-
-
-@every_agent
-def test_return_quantiles_are_not_estimated(name):
-    agent, given = agent_of(name), make_inputs(3, generator=seeded())
-    assert agent.return_quantiles(given, agent.act(given)) is None
-    assert agent.loss_noise(3, seeded()) is None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from torch import nn
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import VesselConfig
-from tests.train_RL_agents.helpers import make_batch, make_inputs, seeded
+from tests.train_RL_agents.helpers import make_batch, seeded
 from train_RL_agents.agents.base import Agent, AgentConfig
 from train_RL_agents.config.building import make_observation_spec
 
@@ -94,19 +94,6 @@ class Noisy(Least):
 def test_a_teacher_is_imitated_without_noise():
     given = {"goal": torch.randn(3, 5, generator=seeded())}
     assert Noisy(AgentConfig()).imitating_action(given).tolist() == [[0.0, 0.0]] * 3
-
-
-def test_what_an_agent_need_not_have():
-    agent, given = Least(AgentConfig()), make_inputs(2, generator=seeded())
-    noise = torch.zeros(3)
-    assert agent.algorithm == "off-policy" and agent.adds_exploration and agent.scores_are_returns
-    assert not agent.uses_priorities and not agent.supports_risk
-    assert agent.exploration_noise(torch.Size((2,)), seeded()) is None
-    assert agent.loss_noise(2, seeded()) is None
-    assert agent.part_of_noise(noise, slice(1)) is noise
-    assert agent.output_networks() == ["first", "second"]
-    assert agent.extra_inputs(given) == {}
-    assert agent.return_quantiles(given, torch.zeros(2)) is None
 
 
 def test_it_observes_what_is_published_unless_told_otherwise():

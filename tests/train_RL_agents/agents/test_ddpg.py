@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from tests.train_RL_agents.agents.test_ac_iqn import Constant
-from tests.train_RL_agents.helpers import make_inputs, make_transitions, seeded
+from tests.train_RL_agents.helpers import make_transitions, seeded
 from train_RL_agents.agents.ddpg import DDPG, DDPGConfig
 
 close = pytest.approx
@@ -104,19 +104,3 @@ def test_actor_climbs_the_first_critic_and_pays_for_saturation():
     expected = torch.tensor([-0.5, 0.5]) * slope + 0.1 * torch.tensor([1.0, 0.0])
     torch.testing.assert_close(agent.networks["actor"].before.grad, expected)
     assert all(agent.networks[name].factor.grad is None for name in agent.critics)
-
-
-def test_noise_is_drawn_for_every_row():
-    agent = DDPG(DDPGConfig())
-    noise = agent.loss_noise(4000, seeded())
-    assert noise.shape == (4000, 2)
-    torch.testing.assert_close(noise.mean(0), torch.zeros(2), atol=0.06, rtol=0.0)
-    torch.testing.assert_close(noise.std(0), torch.ones(2), atol=0.06, rtol=0.0)
-    assert torch.equal(agent.part_of_noise(noise, slice(3, 7)), noise[3:7])
-
-
-def test_acts_by_the_actor():
-    agent = DDPG(DDPGConfig())
-    given = make_inputs(3, generator=seeded())
-    assert torch.equal(agent.act(given), agent.networks["actor"](given))
-    assert agent.output_networks() == ["actor"] and set(agent.targets) == set(agent.networks)

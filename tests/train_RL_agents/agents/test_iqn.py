@@ -6,8 +6,7 @@ from torch import nn
 
 from tests.train_RL_agents.agents.test_dqn import states, transition
 from tests.train_RL_agents.agents.test_losses import scalar_quantile_huber
-from tests.train_RL_agents.helpers import each_entry, explored, make_inputs, seeded
-from tests.train_RL_agents.learners import agent_of
+from tests.train_RL_agents.helpers import explored, make_inputs, seeded
 from train_RL_agents.agents.iqn import IQN, IQNConfig
 
 
@@ -100,16 +99,6 @@ def test_loss_by_hand(double):
         error += scalar_quantile_huber([values], [targets], TAUS, 0.7)
     assert losses["loss"].item() == pytest.approx(error)
     assert losses["value"].item() == pytest.approx(1.0 - sum(TAUS) / 3)
-
-
-def test_robots_of_fleets_are_rated_like_single_ones():
-    agent, given = agent_of("IQN"), make_inputs(6, generator=seeded())
-    fleets = each_entry(given, lambda each: each.unflatten(0, (2, 3)))
-    action = torch.tensor([0, 24, 3, 3, 7, 12])
-    flat = [agent.outputs(given)["quantiles"], agent.return_quantiles(given, action)]
-    found = [agent.outputs(fleets)["quantiles"], agent.return_quantiles(fleets, action.view(2, 3))]
-    torch.testing.assert_close(found, [each.unflatten(0, (2, 3)) for each in flat])
-    assert explored(agent, fleets).flatten().equal(explored(agent, given))
 
 
 def test_networks_are_averaged():

@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from tests.train_RL_agents.agents.test_dqn import states, transition
-from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
-from tests.train_RL_agents.learners import agent_of
+from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
 from train_RL_agents.agents.rainbow import DistributionNetwork, Rainbow, RainbowConfig
 
 close = pytest.approx
@@ -52,18 +51,6 @@ def test_network_by_hand():
     assert not torch.allclose(net(given), net(given, noise))
 
 
-def test_observations_of_fleets_have_distributions_like_any_other():
-    agent = agent_of("Rainbow", num_actions=4, atoms=5, hidden_sizes=(8, 6, 7), sigma_0=0.5)
-    net, given = agent.networks["critic"], make_inputs(6, generator=seeded())
-    fleets = each_entry(given, lambda each: each.unflatten(0, (2, 3)))
-    for noise in (None, torch.randn(sum(net.noise_sizes), generator=seeded(1))):
-        torch.testing.assert_close(net(fleets, noise), net(given, noise).view(2, 3, 4, 5))
-    action = torch.tensor([0, 3, 1, 2, 2, 0])
-    wanted = agent.return_quantiles(given, action)
-    assert torch.equal(agent.return_quantiles(fleets, action.view(2, 3)), wanted.view(2, 3, 5))
-    assert torch.equal(agent.act(fleets).flatten(), agent.act(given))
-
-
 def test_loss_by_hand():
     """One network chooses the next action under a draw of its own, the target values it."""
     # Under noise 0 the learned network says EVEN of state 0, action 1; under 1 it would choose
@@ -84,23 +71,6 @@ def test_loss_by_hand():
     assert losses["value"].item() == close(0.0, abs=1e-6)
 
 
-def test_importance_weights_multiply_the_errors():
-    agent = agent_with(*[Distributions([[LOW, EVEN], [LOW, LOW]])] * 2)
-    one = transition(reward=-2.0, discount=0.0)
-    both = type(one)(
-        states(0.0, 0.0), torch.tensor([0, 1]), one.reward.repeat(2), one.discount.repeat(2), states(1.0, 1.0)
-    )
-    noise = torch.zeros(3, 1)
-    plain = agent.loss(both, noise)
-    first, second = -torch.tensor([0.8, 0.2]).log()
-    torch.testing.assert_close(plain["loss"], (first + second) / 2)
-    torch.testing.assert_close(plain["value"], torch.tensor((-1.4 + 0.0) / 2))
-    torch.testing.assert_close(plain["target"], torch.tensor(-2.0))
-    weighted = agent.loss(both._replace(weights=torch.tensor([0.5, 1.0])), noise)
-    torch.testing.assert_close(weighted["loss"], (0.5 * first + second) / 2)
-    torch.testing.assert_close(weighted["priority"], torch.stack((first, second)))
-
-
 def test_acts_on_the_means_and_explores_under_noise():
     agent = agent_with(Distributions([[LOW, EVEN]], [[HIGH, EVEN]]), nn.Identity())
     given = states(0.0)
@@ -118,10 +88,3 @@ def test_quantiles_of_the_return():
     # Where rounding leaves the sum of the probabilities below a fraction.
     agent.networks["critic"] = Distributions([[[0.3, 0.3, 0.2]] * 2])
     assert agent.return_quantiles(states(0.0), torch.tensor([0]))[0, -1] == 2.0
-
-
-def test_noise_is_drawn_for_every_network():
-    agent = Rainbow(RainbowConfig(atoms=3))
-    drawn, own = agent.loss_noise(7, seeded()), agent.exploration_noise(torch.Size((5,)), seeded())
-    assert drawn.shape == (3, agent.noise_size) and own.shape == (agent.noise_size,)
-    assert drawn.std().item() == close(1.0, abs=0.1) and drawn.mean().item() == close(0.0, abs=0.1)

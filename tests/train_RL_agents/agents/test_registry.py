@@ -117,18 +117,6 @@ def test_each_robot_is_decided_for_alone(name):
 
 
 @every_agent
-@pytest.mark.parametrize("risk", [None, 0.3])
-def test_acting_is_deterministic(name, risk):
-    agent, given = build(name), make_inputs(20, generator=seeded())
-    level = None if risk is None else torch.full((20,), risk)
-    state = torch.get_rng_state()
-    with torch.no_grad():
-        first = agent.act(given, level)
-        assert torch.equal(agent.act(given, level), first)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-@every_agent
 def test_risk_level_one_is_no_wish_of_a_neutral_agent(name):
     agent, given = build(name), make_inputs(8, 3, generator=seeded())
     with torch.no_grad():

@@ -94,14 +94,3 @@ def test_acts_by_the_mean_and_explores_by_samples():
     torch.testing.assert_close(outputs["log_sigma"].detach(), LOG_STD.expand(2, 2))
     torch.testing.assert_close(agent.explore(given, NOISE[0])[0].detach(), sampled(NOISE[0])[0])
     assert agent.output_networks() == ["actor"] and "actor" not in agent.targets
-
-
-def test_noise_is_drawn_for_every_row():
-    agent = SAC(SACConfig())
-    drawn = agent.loss_noise(2000, seeded())
-    own = agent.exploration_noise(torch.Size((1000, 4)), seeded())
-    assert drawn.shape == (2, 2000, 2) and own.shape == (1000, 4, 2)
-    for noise in (drawn, own):
-        assert noise.mean().item() == close(0.0, abs=0.05)
-        assert noise.std().item() == close(1.0, abs=0.05)
-    assert torch.equal(agent.part_of_noise(drawn, slice(3, 7)), drawn[:, 3:7])

@@ -1,7 +1,5 @@
 """Parameters as views of one tensor, and the optimiser's state parameter by parameter."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -64,13 +62,6 @@ def test_networks_are_parts_by_name():
 
 def test_no_networks():
     assert FlatWeights(nn.ModuleDict()).weights.shape == (0,)
-
-
-def test_copies_are_independent():
-    nets = networks()
-    flat, other = FlatWeights(nets), copy.deepcopy(nets)
-    flat.weights.zero_()
-    assert_same(values(other), values(networks()))
 
 
 @pytest.mark.parametrize("frozen", [[], ["a.bias"], ["a.weight", "b.0.weight", "b.1.bias"]])

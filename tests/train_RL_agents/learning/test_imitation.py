@@ -118,17 +118,6 @@ def test_errors_of_probabilities_are_cross_entropies(probable):
     assert imitation_errors(agent, seen(), target).tolist() == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("name", ["AC-IQN", "DQN", "IQN", "DDPG", "PPO"])
-def test_errors_of_fleets_are_those_of_their_robots(name):
-    """Observations [B, R] give [B, R] errors."""
-    agent, teacher = agent_of("PPO", critic="fleet"), teacher_of(name)
-    targets = make_teacher_targets(teacher, agent, PAIRS)
-    flat = imitation_errors(agent, seen(), targets(seen()))
-    fleets = {key: value.unflatten(0, (64, 4)) for key, value in seen().items()}
-    found = imitation_errors(agent, fleets, targets(fleets))
-    assert torch.allclose(found, flat.view(64, 4), atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("actions", "like"),
     [

@@ -78,14 +78,6 @@ def test_no_averaging_is_the_latest():
         assert all_equal(values_of(learner.ema.networks), latest)
 
 
-def test_averaged_weights_are_no_part_of_the_agent():
-    learner = learner_of(ema_decay=0.999)
-    shared = {value.data_ptr() for value in learner.agent.parameters()}
-    assert not shared & {value.data_ptr() for value in learner.ema.parameters()}
-    assert not any(value.requires_grad for value in learner.ema.parameters())
-    assert all(value.requires_grad for value in learner.agent.networks.parameters())
-
-
 # Steps -------------------------------------------------------------------------------------------
 
 

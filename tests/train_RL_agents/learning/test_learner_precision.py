@@ -115,14 +115,6 @@ def test_a_compiled_learner_takes_parts_of_any_size(precision):
     torch.compiler.reset()
 
 
-def test_both_kinds_of_the_optimiser_make_the_same_step():
-    learner, other = learner_of(acting={"fused_optimizer": False}), learner_of()
-    for seed in range(3):
-        for each in (learner, other):
-            each.update(make_batch(each.agent, 16, seeded(seed)))
-    torch.testing.assert_close(values_of(learner.agent.networks), values_of(other.agent.networks), rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize(("name", "precision"), [("AC-IQN", "fp32"), ("A2C", "fp16")])
 def test_gradients_are_applied_in_one_graph_as_by_the_optimiser(name, precision):
     """Adam, and RMSprop with scaled losses."""

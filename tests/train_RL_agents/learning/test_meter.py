@@ -28,13 +28,6 @@ def test_meter_gives_means_since_the_last_reading():
     assert meter.read() == close({"loss": 7.0})
 
 
-def test_meter_does_not_change_what_it_is_given():
-    meter, first = Meter(), scalars_of(loss=1.0)
-    meter.add(first)
-    meter.add(scalars_of(loss=2.0))
-    assert first["loss"].item() == 1.0
-
-
 def test_meter_is_not_changed_by_values_that_are_overwritten():
     meter, value = Meter(), torch.tensor(0.0)
     for number in (1.0, 2.0, 6.0):

@@ -38,25 +38,6 @@ def test_targets_follow_at_every_multiple_of_their_interval(tmp_path):
         assert moved == [1.0] * expected
 
 
-def test_the_first_step_counts_towards_the_targets_too(tmp_path):
-    words = ("trainer.target_update_interval=1", "trainer.learning_starts=1000")
-    algorithm, moved = algorithm_of(tmp_path, *words), []
-    algorithm.learner.update_targets = moved.append
-    algorithm.update(1)
-    assert len(moved) == 1
-
-
-def test_without_an_interval_targets_move_with_every_update(tmp_path):
-    algorithm = algorithm_of(tmp_path, "trainer.tau=0.5", "trainer.learning_starts=8")
-    agent = algorithm.learner.agent
-    with torch.no_grad():
-        for each in agent.targets.parameters():
-            each.fill_(100.0)
-    algorithm.update(16)
-    (ours, *_), (target, *_) = (list(each.parameters()) for each in (agent.networks, agent.targets))
-    torch.testing.assert_close(target, 50.0 + 0.5 * ours)
-
-
 @pytest.mark.parametrize("storage", ["device", "host"])
 def test_steps_of_active_robots_are_stored(tmp_path, storage):
     trainer = TorchRLTrainer(new_run(tmp_path, f"trainer.replay_storage={storage}"), quiet=True)

@@ -264,12 +264,6 @@ def test_fewer_rows_than_a_batch_fill_one_batch(tmp_path, count):
         assert found[count:] == (found * 8)[: 8 - count]
 
 
-def test_a_rollout_that_is_smaller_than_a_batch_is_one_batch(tmp_path):
-    trainer = trainer_of(tmp_path, *BATCHES[:2], "trainer.epochs=1", "trainer.batch_size=100")
-    (batch,) = learned_from(trainer, steps_with(trainer, drawn(1.0)))
-    assert sorted(numbers(batch)) == list(range(96))
-
-
 def test_rows_of_a_fleet_have_some_active_robot(tmp_path):
     words = (*BATCHES[:2], *FLEET, "trainer.epochs=1", "trainer.batch_size=12")
     trainer, mask = trainer_of(tmp_path, *words), drawn(0.3)
@@ -346,20 +340,6 @@ def test_the_first_batch_of_a_rollout_finds_the_policy_that_collected_it(tmp_pat
         assert found[0]["clip_fraction"] == 0.0
         assert found[-1]["approx_kl"] > 1e-6
         found.clear()
-
-
-def test_a_rollout_is_learned_from_once(tmp_path):
-    trainer = trainer_of(tmp_path, "agent_type=PPO")
-    algorithm = trainer.algorithm
-    algorithm.update(16)
-    assert algorithm.learner.updates == 0
-    steps = trainer.collector.collect()
-    algorithm.add_steps(steps)
-    algorithm.update(16)
-    made = int(steps[GROUP, "mask"].sum()) // 8 * 2
-    assert algorithm.learner.updates == made > 0
-    algorithm.update(16)
-    assert algorithm.learner.updates == made
 
 
 def test_observations_are_normalised_by_those_of_active_robots(tmp_path):

@@ -337,16 +337,6 @@ def test_rows_have_the_columns_of_an_example_row():
     assert [*found] == [2.0]
 
 
-def test_a_state_keeps_the_sign_of_zero():
-    """A resumed run is to have the same bits."""
-    world = Stream(envs=1, robots=2, seed=1, death=0.0, cut=0.0)
-    streams = Streams(3)
-    step = collected([world.step()]).to("cpu")
-    step[GROUP]["observation", "self_state"].fill_(-0.0)
-    streams.rows(step)
-    assert streams.state_dict()["open"]["observation"]["self_state"][0].signbit().all()
-
-
 def test_loading_an_untouched_state_forgets_open_windows():
     world = Stream(envs=1, robots=2, seed=1, death=0.0, cut=0.0)
     steps = [world.step() for _ in range(6)]

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.distributions import Normal, TransformedDistribution, transforms
 
-from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
+from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
 from train_RL_agents.networks.actors import (
     Actor,
     GaussianActor,
@@ -47,13 +47,6 @@ def test_actor_by_hand():
     torch.testing.assert_close(actor(given), torch.atan(mean) * 2.0 / math.pi)
     nn.init.constant_(actor.output_layer.bias, 1e4)
     assert (actor(given).abs() < 1.0).all()
-
-
-def test_leading_dimensions_are_free():
-    actor, given = Actor(EncoderConfig(), SPEC), make_inputs(3, 4, generator=seeded())
-    flat = each_entry(given, lambda each: each.flatten(0, 1))
-    torch.testing.assert_close(actor(given).flatten(0, 1), actor(flat))
-    assert actor(each_entry(flat, lambda each: each[0])).shape == (2,)
 
 
 def test_layers_have_the_published_names_and_sizes():

@@ -11,7 +11,7 @@ from marinenav_env.config import SensorConfig, VesselConfig
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.vessels import read_vessel, scale_of_vessel, scaled_world
 from tests.own_parts import allow_only
-from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
+from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
 from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.networks.encoders import EncoderConfig, EntryEncoder, ObservationNetwork
 from train_RL_agents.networks.features import GeometryScales, encounter_geometry, goal_geometry
@@ -116,14 +116,6 @@ def test_content_of_empty_slots_does_not_matter(encoder):
 
 
 @pytest.mark.parametrize("encoder", ["concat", *JOINED])
-def test_leading_dimensions_are_free(encoder):
-    net, given = network(encoder=encoder), inputs(3, 4)
-    flat = each_entry(given, lambda each: each.flatten(0, 1))
-    torch.testing.assert_close(net.encode(given).flatten(0, 1), net.encode(flat))
-    assert net.encode(each_entry(flat, lambda each: each[0])).shape == (net.encoded_width,)
-
-
-@pytest.mark.parametrize("encoder", ["concat", *JOINED])
 def test_without_any_object_their_features_are_zero(encoder):
     net, given = network(encoder=encoder), inputs(4)
     given["objects_mask"] = torch.zeros_like(given["objects_mask"])
@@ -195,25 +187,6 @@ def test_attention_as_torch_computes_it():
 
 
 # Sizes -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("sizes", [(9,), (8, 7), (4, 5, 6, 7)])
-def test_hidden_layers_of_any_depth(sizes):
-    net = network(hidden_sizes=sizes)
-    assert net.add_hidden(net.encoded_width, sizes) == sizes[-1]
-    features = given = net.encode(inputs(3))
-    for number, layer in enumerate(net.hidden_layers):
-        assert layer is getattr(net, "hidden_layer" + (f"_{number + 1}" if number else ""))
-        features = (features @ layer.weight.T + layer.bias).clamp_min(0.0)
-    assert len(net.hidden_layers) == len(sizes)
-    torch.testing.assert_close(net.trunk(given), features)
-
-
-@pytest.mark.parametrize("encoder", ["concat", *JOINED])
-def test_widths_of_the_encoders(encoder):
-    net = network(encoder=encoder, self_width=12, object_width=6)
-    more = {"concat": 30, "max": 6, "attention": 18}[encoder]
-    assert net.encode(inputs(2)).shape == (2, net.encoded_width) == (2, 12 + more)
 
 
 @pytest.mark.parametrize(
@@ -354,13 +327,6 @@ def test_encoders_are_given_normalised_features():
     spread, mean = torch.std_mean(own, 0, correction=0)
     expected = net.self_encoder((own - mean) / (spread.square() + 1e-8).sqrt())
     torch.testing.assert_close(net.encode(given)[:, :56], expected, rtol=1e-4, atol=1e-4)
-
-
-def test_statistics_without_objects():
-    net, given = network(normalize=True, excluded=("objects_state",)), inputs(9)
-    net.update_statistics(given, torch.ones(9, dtype=torch.bool))
-    assert net.object_norm is None
-    assert float(net.own_norm.count) == 9.0
 
 
 # Far goals ---------------------------------------------------------------------------------------

@@ -260,25 +260,6 @@ def test_commands_that_follow_allow_the_same_plugins(capsys, monkeypatch):
     ]
 
 
-def test_long_paths_are_not_broken(capsys):
-    path = Path("/" + "/".join(["folder"] * 40))
-    ProgressDisplay(total=10, quiet=False, bar=False).finish(path, None, False, True)
-    assert shown(capsys) == [f"stopped and saved; go on with: marinenav train --resume {path}"]
-
-
-def test_paths_below_the_present_folder_are_short(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    run = tmp_path / "runs" / "a" / "seed_0"
-    ProgressDisplay(total=10, quiet=False, bar=False).finish(run, run / "p.pt", False, True)
-    assert shown(capsys) == [
-        "policy: runs/a/seed_0/p.pt",
-        "next: marinenav evaluate runs/a/seed_0",
-        "      marinenav play runs/a/seed_0",
-        "      tensorboard --logdir runs",
-        "stopped and saved; go on with: marinenav train --resume runs/a/seed_0",
-    ]
-
-
 def test_quiet_is_quiet(capsys):
     display = ProgressDisplay(total=10, quiet=True, bar=True)
     display.start(5, compiles=True)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from train_RL_agents.config.reading import load_config
 from train_RL_agents.utils import shipped as module
 from train_RL_agents.utils.shipped import find_shipped, shipped_paths
 
@@ -22,16 +21,6 @@ def test_a_name_is_found_from_any_folder(given, tmp_path, monkeypatch):
     assert find_shipped("pretrained", Path(given)) == shipped_paths("pretrained")["ac_iqn"]
 
 
-@pytest.mark.heavy
-def test_policies_that_a_shipped_configuration_names_are_found_too(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    configs = [load_config(Path(name)) for name in shipped_paths("configs")]
-    named = [Path(name) for each in configs for name in (each.load_model, each.teacher) if name]
-    assert {path.name for path in named} == {"teacher.pt", "teacher_2.pt", "policy.pt"}
-    assert all(find_shipped("pretrained", path).exists() for path in named)
-    assert find_shipped("pretrained", Path("iqn/nothing.pt")) == Path("iqn/nothing.pt")
-
-
 def test_configurations_may_end_in_json_and_lie_in_folders(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for given in ("faithful/dqn", "configs/faithful/dqn.json"):
@@ -42,11 +31,6 @@ def test_what_exists_goes_before_what_is_shipped(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("iqn").mkdir()
     assert find_shipped("pretrained", Path("iqn")) == Path("iqn")
-
-
-def test_what_is_not_there_is_left_as_given(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert find_shipped("pretrained", Path("../pretrained/dqm")) == Path("../pretrained/dqm")
 
 
 def test_an_installed_package_has_its_own(tmp_path, monkeypatch):
