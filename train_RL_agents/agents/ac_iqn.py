@@ -119,6 +119,7 @@ class ACIQN(Agent[ACIQNConfig]):
 
     def loss(self, batch: Batch, noise: tuple[Tensor, ...]) -> Losses:
         """Return the losses of the critics (quantile regression) and of the actor, which maximises the lowest value."""
+        batch = self.share_geometry(batch)
         (taus, target_taus), smoothing, actor_noise = noise
         critics, targets = ([group[name] for name in self.critics] for group in (self.networks, self.targets))
         with torch.no_grad():

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from train_RL_agents.agents.batches import Losses
-from train_RL_agents.networks.encoders import EncoderConfig, is_scale_buffer
+from train_RL_agents.agents.batches import Batch, Losses
+from train_RL_agents.networks.encoders import EncoderConfig, add_geometry, is_scale_buffer
 from train_RL_agents.networks.observation import DEFAULT_SPEC, Observation, ObservationSpec
 
 
@@ -153,6 +153,12 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
         Together, they must have a gradient for every learned parameter.
         """
+
+    def share_geometry(self, batch: Batch) -> Batch:
+        """Return a batch whose observations have what all networks compute from them alike (``add_geometry``)."""
+        observations = batch.observation, batch.next_observation
+        before, after = (add_geometry(self.config, self.spec, observation) for observation in observations)
+        return batch._replace(observation=before, next_observation=after)
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Any:
         """Sample the random numbers that a call of ``loss`` needs, outside compiled code; by default return None."""

@@ -68,6 +68,7 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
         """Return the losses of the critics and the actor; the actor maximises the value of the first critic."""
+        batch = self.share_geometry(batch)
         with torch.no_grad():
             smoothing = (self.config.target_noise * noise).clamp(-0.5, 0.5)
             action = self.targets["actor"](batch.next_observation) + smoothing

@@ -74,6 +74,7 @@ class DQN(Agent[DQNConfig]):
 
     def loss(self, batch: Batch, noise: Any) -> Losses:
         """Return half the mean squared temporal-difference error, summed over the critics; noise is not used."""
+        batch = self.share_geometry(batch)
         with torch.no_grad():
             target = torch.stack(ensemble_outputs([*self.targets.values()], batch.next_observation))
             chooser = self._average_values(batch.next_observation) if self.config.double else target.mean(0)

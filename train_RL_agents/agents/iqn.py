@@ -116,6 +116,7 @@ class IQN(Agent[IQNConfig]):
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
         """Return the quantile regression loss, summed over the networks."""
+        batch = self.share_geometry(batch)
         taus, target_taus = noise
         with torch.no_grad():
             chooser = self.networks if self.config.double else self.targets

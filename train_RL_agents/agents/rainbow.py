@@ -129,6 +129,7 @@ class Rainbow(Agent[RainbowConfig]):
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
         """Return the mean cross entropy to the projected target distribution, and each transition's as ``priority``."""
+        batch = self.share_geometry(batch)
         rows = torch.arange(batch.reward.shape[0], device=batch.reward.device)
         with torch.no_grad():
             choice = self._choose(self.networks["critic"](batch.next_observation, noise[1]))

@@ -103,6 +103,7 @@ class SAC(ActionCriticAgent[SACConfig]):
 
     def loss(self, batch: Batch, noise: Tensor) -> Losses:
         """Return the losses of the critics, of the actor, and of the temperature if it is learned."""
+        batch = self.share_geometry(batch)
         log_temperature = self.networks["temperature"]()
         temperature = log_temperature.detach().exp()
         with torch.no_grad():

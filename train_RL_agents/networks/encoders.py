@@ -42,6 +42,8 @@ SELF_STATE = "self_state"
 """Name of the entry of the observation with the own state of a vessel."""
 OBJECTS_STATE = "objects_state"
 """Name of the entry of the observation with the states of the objects that a vessel detects."""
+ENCOUNTER_GEOMETRY = "encounter_geometry"
+"""Name of the result of ``encounter_geometry`` in an observation that several networks encode."""
 LayerWidth = Annotated[int, at_least(1), at_most(4096)]
 """Type of the number of units of a layer."""
 _SCALE_BUFFERS = ("self_scale", "object_scale")
@@ -236,6 +238,15 @@ def is_scale_buffer(name: str) -> bool:
     return name.rpartition(".")[2] in _SCALE_BUFFERS
 
 
+def add_geometry(config: EncoderConfig, spec: ObservationSpec, observation: Observation) -> Observation:
+    """Return an observation with the geometry of the encounters, which networks then need not compute each."""
+    entries = {SELF_STATE, OBJECTS_STATE} - {*config.excluded}
+    if config.features != "geometric" or len(entries) < 2 or not entries <= observation.keys():
+        return observation
+    geometry = encounter_geometry(observation[SELF_STATE], observation[OBJECTS_STATE], spec.radius, spec.scales)
+    return {**observation, ENCOUNTER_GEOMETRY: geometry}
+
+
 class ObservationNetwork(nn.Module):
     """Base class of all networks: encoders of raw observations, followed by hidden layers.
 
@@ -356,7 +367,9 @@ class ObservationNetwork(nn.Module):
         objects = observation[OBJECTS_STATE] * self.object_scale
         if not self.geometric:
             return objects
-        geometry = encounter_geometry(observation[SELF_STATE], observation[OBJECTS_STATE], self._radius, self._scales)
+        own, others = observation[SELF_STATE], observation[OBJECTS_STATE]
+        shared = observation.get(ENCOUNTER_GEOMETRY)
+        geometry = encounter_geometry(own, others, self._radius, self._scales) if shared is None else shared
         return torch.cat((objects, geometry), -1)
 
     def update_statistics(self, observation: Observation, active: Tensor) -> None:
