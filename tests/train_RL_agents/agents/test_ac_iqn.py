@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import explored, make_inputs, make_transitions, seeded
 from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig
 from train_RL_agents.networks.layers import squash
@@ -281,24 +280,6 @@ def test_collection_follows_the_actor_alone():
 
 
 # Settings ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"quantiles": 0},
-        {"critics": 0},
-        {"critics": 11},
-        {"target_noise": -0.1},
-        {"actor_share": 0},
-        {"target_noise": 1.1},
-        {"kappa": 0.0},
-        {"quantiles": float("nan")},
-    ],
-)
-def test_impossible_settings_are_refused(settings):
-    with pytest.raises(ConfigError, match=rf"agent\.{next(iter(settings))}"):
-        ACIQNConfig(**settings)
 
 
 @pytest.mark.parametrize("embedding", ["late", "published"])

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from marinenav_env import ConfigError
 from tests.train_RL_agents.agents.test_ddpg import agent_with, always
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
 from train_RL_agents.agents.action_critic import (
@@ -108,9 +107,3 @@ def test_targets_leave_out_the_highest_quantiles():
                        quantiles=3, dropped=1)  # fmt: skip
     found = agent.target_values(make_inputs(1, generator=seeded()), torch.zeros(1, 2))
     assert found.sort(-1).values.tolist() == [[1.0, 2.0, 5.0, 7.0]]
-
-
-@pytest.mark.parametrize("dropped", [-1, 25])
-def test_some_quantiles_have_to_be_kept(dropped):
-    with pytest.raises(ConfigError, match="must be from 0 to 24"):
-        ActionCriticConfig(dropped=dropped)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.distributions import Categorical, Independent, Normal, TransformedDistribution
 
-from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import each_entry, make_inputs, make_rollout, seeded
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.networks.test_actors import Atan
@@ -200,7 +199,7 @@ def test_without_active_robots_losses_are_zero(name):
     assert not any(each.any() for each in gradients(agent, minimised(losses)))
 
 
-@pytest.mark.parametrize("sizes", [(1, 63), (20, 20, 24), (10, 54)], ids=str)
+@pytest.mark.parametrize("sizes", [(20, 20, 24), (10, 54)], ids=str)
 @pytest.mark.parametrize("settings", STYLES, ids=str)
 @every_agent
 def test_parts_add_up_to_the_batch(name, settings, sizes):
@@ -259,23 +258,3 @@ def test_gradients_reach_every_parameter_in_every_style(name):
         for (key, _), gradient in named:
             assert gradient.any(), (settings, key)
             assert gradient.isfinite().all(), (settings, key)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"log_std": 3.0},
-        {"log_std": -11.0},
-        {"log_std": -1.0},
-        {"state_dependent_std": True},
-        {"value_coef": -1.0},
-        {"entropy": -0.1},
-        {"entropy_final": -0.1},
-        {"entropy": float("nan")},
-        {"hidden_sizes": (0,)},
-    ],
-)
-@every_agent
-def test_impossible_settings_are_refused(name, settings):
-    with pytest.raises(ConfigError, match=rf"agent\.{next(iter(settings))}"):
-        AGENTS[name].config_type(**settings)

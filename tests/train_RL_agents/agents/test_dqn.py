@@ -8,7 +8,6 @@ from torch import nn
 from torchrl.modules import QValueActor
 from torchrl.objectives import DQNLoss
 
-from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import SPEC, make_inputs, make_transitions, seeded
 from train_RL_agents.agents.batches import Batch
 from train_RL_agents.agents.dqn import DQN, DQNConfig, ValueNetwork
@@ -180,9 +179,3 @@ def test_targets_and_gradients_equal_torchrl(double):
     other = DQN(DQNConfig(critics=1, double=not double), 6)
     other.load_state_dict(agent.state_dict())
     assert other.loss(batch, None)["loss"].item() != close(losses["loss"].item(), rel=1e-4)
-
-
-@pytest.mark.parametrize("critics", [0, 11, -1])
-def test_impossible_settings_are_refused(critics):
-    with pytest.raises(ConfigError, match=r"agent\.critics"):
-        DQNConfig(critics=critics)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torchrl.objectives import ClipPPOLoss
 
-from marinenav_env import ConfigError
 from tests.train_RL_agents.agents.on_policy_oracle import (
     ACTIONS,
     assert_gradients_equal,
@@ -125,12 +124,3 @@ def test_losses_and_gradients_equal_torchrl(actions, value_clip):
     torch.testing.assert_close(ours["clip_fraction"], expected["clip_fraction"])
     assert 0.1 < ours["clip_fraction"].item() < 0.9
     assert_gradients_equal(agent, ours, expected)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"clip": 0.0}, {"clip": 1.5}, {"value_clip": -0.1}, {"target_kl": -1.0}],
-)
-def test_impossible_settings_are_refused(settings):
-    with pytest.raises(ConfigError, match=rf"agent\.{next(iter(settings))}"):
-        PPOConfig(**settings)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
+from marinenav_env import ConfigError
 from tests.host_reads import no_host_reads
 from tests.train_RL_agents import learners
 from tests.train_RL_agents.helpers import each_entry, explored, gradient_sizes, make_batch, make_inputs, seeded
@@ -292,3 +293,24 @@ def test_compiled_losses_equal_eager_ones(name):
     (gradient, losses), (expected, eager) = (function(batch, noise, factor) for function in (fast, plain))
     torch.testing.assert_close(losses, eager, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-5)
+
+
+# Settings ----------------------------------------------------------------------------------------
+
+NAN = float("nan")
+IMPOSSIBLE = {
+    "DQN": [("critics", 0), ("critics", 11), ("self_width", 0), ("object_width", -1), ("hidden_sizes", (8, 0)),
+            ("hidden_sizes", ()), ("scan_width", 5000), ("excluded", ("self_state",)), ("entry_encoders", ("scan",))],
+    "AC-IQN": [("quantiles", 0), ("quantiles", NAN), ("critics", 0), ("critics", 11), ("target_noise", -0.1),
+               ("target_noise", 1.1), ("actor_share", 0), ("kappa", 0.0), ("dropped", 99)],
+    "SAC": [("dropped", -1), ("dropped", 25)],
+    "PPO": [("clip", 0.0), ("clip", 1.5), ("value_clip", -0.1), ("target_kl", -1.0)],
+    "A2C": [("log_std", 3.0), ("log_std", -11.0), ("log_std", -1.0), ("state_dependent_std", True),
+            ("value_coef", -1.0), ("entropy", -0.1), ("entropy_final", -0.1), ("entropy", NAN)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "key", "value"), [(name, *each) for name in IMPOSSIBLE for each in IMPOSSIBLE[name]])
+def test_impossible_settings_are_refused(name, key, value):
+    with pytest.raises(ConfigError, match=rf"agent\.{key}"):
+        KNOWN[name].config_type(**{key: value})

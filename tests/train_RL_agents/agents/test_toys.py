@@ -47,7 +47,7 @@ def in_both_precisions(names, *marks):
     return [(name, "fp32") for name in names] + rounded
 
 
-@pytest.mark.parametrize(("name", "precision"), in_both_precisions(CONTINUOUS + DISCRETE, pytest.mark.slow))
+@pytest.mark.parametrize(("name", "precision"), in_both_precisions(CONTINUOUS, pytest.mark.slow))
 def test_learns_a_contextual_bandit(name, precision):
     """One step, and the best action depends on the observation.
 

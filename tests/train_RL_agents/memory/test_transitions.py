@@ -240,9 +240,9 @@ def run(steps, n, per_batch=1):
     return found
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-@pytest.mark.parametrize("per_batch", [1, 4, pytest.param(7, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.slow), 3, 5])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("per_batch", [1, 4])
+@pytest.mark.parametrize("n", [1, 3, 5])
 def test_random_streams(n, per_batch, seed, either_way):
     world = Stream(envs=3, robots=3, seed=seed)
     steps = [world.step() for _ in range(84)]
@@ -270,8 +270,7 @@ def test_ends_bootstrap_from_the_last_observation_before_the_reset_or_not_at_all
         assert found[1.0] == (1, 4, pytest.approx(1.0 + 0.9 * 2.0), pytest.approx(0.81 * discount), 3.0)
 
 
-@pytest.mark.parametrize("n", [1, 2, 5])
-@pytest.mark.parametrize("split", [1, 17])
+@pytest.mark.parametrize(("n", "split"), [(1, 17), (5, 1), (5, 17)])
 def test_resumed_streams_give_identical_rows(n, split):
     world = Stream(envs=3, robots=2, seed=5)
     steps = [world.step() for _ in range(40)]
@@ -293,8 +292,7 @@ def test_resumed_streams_give_identical_rows(n, split):
         assert all(bool(leaf.all()) for leaf in same.values(True, True))
 
 
-@pytest.mark.parametrize("n", [1, 3])
-@pytest.mark.parametrize("per_batch", [1, 4])
+@pytest.mark.parametrize(("n", "per_batch"), [(1, 4), (3, 1), (3, 4)])
 def test_where_the_host_must_not_ask_all_rows_are_made(n, per_batch, monkeypatch):
     """As many in every batch, and those that close are the same in the same order."""
     world = Stream(envs=2, robots=3, seed=4)

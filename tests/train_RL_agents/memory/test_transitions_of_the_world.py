@@ -32,8 +32,7 @@ def full_ahead(step):
     return step.set((GROUP, "action"), action)
 
 
-@pytest.mark.parametrize("n", [1, 3])
-@pytest.mark.parametrize("per_batch", [1, 5])
+@pytest.mark.parametrize(("n", "per_batch"), [(1, 5), (3, 1), (3, 5)])
 def test_collector_on_the_real_world(n, per_batch):
     """Arrival, collision, time-out and empty slots, through the collector and its resets."""
     episodes = [

@@ -189,23 +189,6 @@ def test_attention_as_torch_computes_it():
 # Sizes -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"self_width": 0},
-        {"object_width": -1},
-        {"hidden_sizes": (8, 0)},
-        {"hidden_sizes": ()},
-        {"scan_width": 5000},
-        {"excluded": ("self_state",)},
-        {"entry_encoders": ("scan",)},
-    ],
-)
-def test_impossible_settings_are_refused(settings):
-    with pytest.raises(ConfigError, match=rf"agent\.{next(iter(settings))}"):
-        EncoderConfig(**settings)
-
-
 # Further entries ---------------------------------------------------------------------------------
 
 
