@@ -384,8 +384,8 @@ class TorchRLTrainer:
             self.env_steps = self._logged_at = self.run.resumed_at = state["env_steps"]
             self.collector.load_state_dict(state, self.env_steps // self.ranks.size)
             self.algorithm.load_state_dict(state)
-            if self._saved_at is None:  # the time of a rewound run goes on
-                self.clock.load_state_dict(state["clock"])
+            # The time of a rewound run goes on.
+            (self.clock if self._saved_at is None else PhaseTimer()).load_state_dict(state["clock"])
             for name, generator in self._generators.items():
                 generator.set_state(state["generators"][name].cpu())
             self.history.load_state_dict(state)
