@@ -94,11 +94,8 @@ def test_files_of_another_kind_or_version_are_refused(tmp_path):
     [
         ("agent_type=AC-IQN",),
         ("agent.critics=1",),
-        ("agent.dueling=false",),
         ("trainer.num_envs=9",),
-        ("trainer.buffer_size=100",),
         ("trainer.buffer_size=999",),
-        ("trainer.gamma=0.9",),
         ("trainer.reward_scale=0.2", "trainer.tau=0.5"),
         ("world.reward.timestep_penalty=-0.5",),
         ("training_schedule.num_robots=2,4",),
@@ -132,7 +129,6 @@ def test_a_configuration_changed_by_hand_is_refused(tmp_path):
     "change",
     [
         {"total_timesteps": 240},
-        {"eval_freq": 40},
         {"log_freq": 16},
         {"execution": Execution(device="cpu", threads=2, compile=False)},
         {"save_dir": "elsewhere"},
