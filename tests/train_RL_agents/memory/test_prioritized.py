@@ -46,7 +46,7 @@ def counted(replay, batches=50):
 # Sums over blocks --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [1, 5, 32, 33, 20_000])
+@pytest.mark.parametrize("size", [5, 33, 20_000])
 def test_sums_against_a_list(size):
     chance, sums, numbers = random.Random(size), BlockSums(size, CPU), [0.0] * size
     for _ in range(20):
@@ -90,13 +90,6 @@ def test_never_finds_zeros_at_the_borders_of_blocks():
     below = torch.full((), -1.0, dtype=torch.float64)
     for share in (shares, torch.nextafter(shares, below), torch.nextafter(shares, -below)):
         assert (numbers[sums.find(share)] > 0).all()
-
-
-def test_equal_values_at_repeated_indices_count_once():
-    sums = BlockSums(300, CPU)
-    sums.write(torch.tensor([7, 7, 200, 7]), torch.tensor([2.0, 2.0, 1.0, 2.0]))
-    shares = torch.tensor([0.5, 0.66, 0.67, 1.0], dtype=torch.float64)
-    assert sums.find(shares).tolist() == [7, 7, 200, 200]
 
 
 def test_bytes_are_those_of_numbers_and_of_two_levels_of_sums():
@@ -148,15 +141,6 @@ def test_new_transitions_come_with_the_highest_priority():
     counts = counted(replay)
     assert set(counts) == {10, 11, 12}
     assert counts[12] / counts[11] == close(2.0, rel=0.02)  # 4, not 2
-
-
-def test_overwritten_transitions_lose_their_priority():
-    replay = replay_of(3, [10, 11, 12])
-    set_priorities(replay, [0, 1, 2], [1.0, 1.0, 1.0])
-    insert_rows(replay, rows_of([13]))
-    counts = counted(replay)
-    assert set(counts) == {11, 12, 13}
-    assert counts[13] / counts[11] == close(1.0, abs=0.02)
 
 
 @pytest.mark.parametrize("alpha", [None, 0.7])

