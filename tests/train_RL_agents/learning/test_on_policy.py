@@ -9,10 +9,9 @@ import torch
 from marinenav_env import GROUP
 from tests.host_reads import no_host_reads
 from tests.train_RL_agents.helpers import seeded
-from tests.train_RL_agents.tiny_runs import new_run, scalars
+from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.learning.on_policy import OnPolicy, explained_variance, normalize
 from train_RL_agents.memory.replay import tree_bytes
-from train_RL_agents.networks.layers import squash
 from train_RL_agents.networks.observation import ACTIVE_KEY, to_observation
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -181,13 +180,6 @@ def test_rows_are_those_of_the_steps(tmp_path, words):
     assert torch.equal(rows.weight, group["mask"][there].float())
 
 
-def test_a_sample_of_a_normal_distribution_is_kept(tmp_path):
-    trainer = trainer_of(tmp_path, *LONG, "agent.actions=gaussian")
-    rows = rows_of(trainer, rollout_of(trainer))
-    assert rows.extras.keys() == {"log_prob", "value", "sample", "number"}
-    assert torch.equal(rows.action, squash(rows.extras["sample"]))
-
-
 def test_rewards_are_divided_by_the_scale_of_returns(tmp_path):
     """With gamma 0 the target of a step is its reward, and so is the return."""
     words = (*LONG, "trainer.gamma=0.0")
@@ -318,7 +310,6 @@ def test_without_host_reads_a_turn_has_none(tmp_path, on_device):
         (),
         FLEET,
         ("agent.normalize_observations=true",),
-        ("agent.actions=gaussian",),
         ("agent.actions=clipped_gaussian", "agent.state_dependent_std=true"),
     ],
     ids=" ".join,
@@ -354,25 +345,6 @@ def test_observations_are_normalised_by_those_of_active_robots(tmp_path):
     for ours, theirs in zip(network.buffers(), ema.buffers(), strict=True):
         assert torch.equal(ours, theirs)
         assert ours.data_ptr() != theirs.data_ptr()
-
-
-@pytest.mark.parametrize(
-    ("agent", "names"),
-    [
-        ("PPO", {"approx_kl", "clip_fraction", "entropy", "explained_variance", "value_error"}),
-        ("A2C", {"entropy", "explained_variance", "value_error", "policy_gain"}),
-    ],
-)
-def test_tensorboard_has_what_tells_how_learning_goes(tmp_path, agent, names):
-    run = new_run(tmp_path, f"agent_type={agent}")
-    TorchRLTrainer(run, quiet=True).train()
-    logged = scalars(run)
-    for name in names:
-        assert [step for step, _ in logged[f"losses/{name}"]] == [48, 80, 128, 160], name
-    assert logged["losses/entropy"][0][1] > 2.0
-    assert {"train/learning_rate", "train/updates", "train/micro_batches"} < logged.keys()
-    assert "train/replay_fill" not in logged
-    assert all(value <= 1.0 for _, value in logged["losses/explained_variance"])
 
 
 def test_what_falls_along_the_run_is_that_of_the_rollout(tmp_path):
