@@ -6,11 +6,8 @@ from torch import nn
 
 from tests.train_RL_agents.agents.test_ddpg import agent_with, always
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
-from train_RL_agents.agents.action_critic import (
-    ActionCritic,
-    ActionCriticConfig,
-    ImplicitQuantileCritic,
-)
+from train_RL_agents.agents.action_critic import ActionCritic, ActionCriticConfig
+from train_RL_agents.agents.implicit_critic import ImplicitQuantileCritic
 from train_RL_agents.agents.quantile import QuantileConfig
 
 pytestmark = pytest.mark.usefixtures("seeded_weights")
