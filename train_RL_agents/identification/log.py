@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from marinenav_env.config import VesselConfig
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.identification.coefficients import coefficient_value
-from train_RL_agents.identification.plausibility import check_motion, check_units, drop_jumps
+from train_RL_agents.identification.plausibility import check_columns, check_motion, drop_jumps, question_speed, refuse
 
 Array = NDArray[np.float64]
 FRAMES = ("ned", "enu")
@@ -52,7 +51,7 @@ class BoatLog:
     is_in_newtons: bool
     """True if the log has thrusts (N); otherwise it has shares, so that the size of the thrusts is not known."""
     notes: tuple[str, ...] = ()
-    """Sentences on what was repaired in the log."""
+    """Sentences on what was repaired in the log, or is doubtful."""
 
     @property
     def duration(self) -> float:
@@ -67,7 +66,7 @@ def read_log(path: Path, vessel: VesselConfig, frame: str = "ned") -> BoatLog:
     ``left_command`` and ``right_command``, from -1 to 1; ``x`` and ``y``, or ``north`` and ``east`` (m), or
     ``latitude`` and ``longitude`` (degrees); ``yaw`` (rad) or ``yaw_deg``. Boats with an azimuth thruster or a rudder
     have ``thrust`` (N) and ``angle`` (rad), or ``thrust_command`` and ``angle_command``; FRAMES states the sense of the
-    angle. Other columns are ignored. Missing values are empty or nan.
+    angle. Other columns are ignored. Missing values are empty or nan. Semicolons or tabs may separate the columns.
 
     Args:
         path: CSV file.
@@ -85,31 +84,32 @@ def read_log(path: Path, vessel: VesselConfig, frame: str = "ned") -> BoatLog:
 
 
 def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
-    """Return the log that the text of a CSV file contains; raise a ConfigError if it is not as read_log describes."""
+    """Return the log that the text of a CSV file contains."""
     names, table = _read_table(text)
     is_steered = vessel.actuators.steering != "thrusters"
-    time_column = _choose_columns(names, _TIME_COLUMNS, "time")[0]
-    command_columns = _choose_columns(names, _STEERED_COLUMNS if is_steered else _THRUSTER_COLUMNS, "commands")
-    position_columns, yaw_columns = (
-        _choose_columns(names, _POSITION_COLUMNS, "position"),
-        _choose_columns(names, _YAW_COLUMNS, "yaw"),
+    time_names, command_names, position_names, yaw_names = (
+        _choose_columns(names, groups, what)
+        for groups, what in (
+            (_TIME_COLUMNS, "time"),
+            (_STEERED_COLUMNS if is_steered else _THRUSTER_COLUMNS, "commands"),
+            (_POSITION_COLUMNS, "position"),
+            (_YAW_COLUMNS, "yaw"),
+        )
     )
-    time = table[:, names.index(time_column)]
-    time, table, notes = _sorted_by_time(time, table)
+    time, table, notes = _sort_by_time(table[:, names.index(time_names[0])], table)
 
     def columns(chosen: Sequence[str]) -> Array:
         return np.stack([table[:, names.index(name)] for name in chosen], 1)
 
-    is_in_newtons = command_columns[0] in ("left", "thrust")
-    raw = _fill_missing(columns(command_columns), command_columns)
-    position, yaw = columns(position_columns), columns(yaw_columns)[:, 0]
-    check_units(time, raw, command_columns, position, position_columns, yaw, yaw_columns[0], vessel)
-    commands = _to_shares(raw, command_columns, vessel)
-    if position_columns[0] == "latitude":
+    raw, position = _fill_missing(columns(command_names), command_names), columns(position_names)
+    yaw = columns(yaw_names)[:, 0]
+    refuse(check_columns(time, (raw, position, yaw), (command_names, position_names, yaw_names[0]), vessel))
+    commands = _to_shares(raw, command_names, vessel)
+    if position_names[0] == "latitude":
         position = _to_local_plane(position)
-    pose = np.column_stack((position, np.radians(yaw) if yaw_columns[0] == "yaw_deg" else yaw))
+    pose = np.column_stack((position, np.radians(yaw) if yaw_names[0] == "yaw_deg" else yaw))
     if frame == "enu":
-        if position_columns[0] == "x":
+        if position_names[0] == "x":
             pose[:, :2] = pose[:, 1::-1]
         pose[:, 2] = 0.5 * math.pi - pose[:, 2]
         if is_steered:
@@ -121,7 +121,9 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     present = np.isfinite(pose[:, 0])
     notes += [f"{int((~present).sum())} of {len(pose)} rows have no pose"] if not present.all() else []
     pose[present, 2] = np.unwrap(pose[present, 2])
-    check_motion(time, commands, pose, vessel)
+    refuse(check_motion(time, commands, pose, vessel))
+    is_in_newtons = command_names[0] in ("left", "thrust")
+    notes += question_speed(time, commands, pose, vessel) if is_in_newtons else []
     return BoatLog(time, commands, pose, is_in_newtons, tuple(notes))
 
 
@@ -130,35 +132,34 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
 
 def _read_table(text: str) -> tuple[list[str], Array]:
     """Return the names of a CSV text's columns, and a table [rows, columns] with NaN for missing and unused values."""
+    lines = text.removeprefix("\ufeff").splitlines(keepends=True)
+    stated = lines.pop(0).strip()[4:] if lines and lines[0].lower().startswith("sep=") else ""
+    first = next((line for line in lines if line.strip()), "")
+    delimiter = stated[:1] or next((mark for mark in ",;\t" if mark in first), ",")
     try:
-        rows = [row for row in csv.reader(io.StringIO(text.removeprefix("\ufeff"))) if any(map(str.strip, row))]
+        rows = [row for row in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, row))]
     except csv.Error as error:
         raise ConfigError(f"cannot be read as a table ({error})") from error
     require(len(rows) > 0, "log", "nothing", "a table with the names of its columns in the first line")
     names = [name.strip().lower() for name in rows[0]]
-    is_header = not any(map(_is_number, names))
-    require(
-        is_header,
-        "first line",
-        ",".join(names)[:_MAX_SHOWN_LENGTH],
-        "the names of the columns, such as time,left,right,x,y,yaw",
-    )
+    shown, example = ",".join(names)[:_MAX_SHOWN_LENGTH], "the names of the columns, such as time,left,right,x,y,yaw"
+    require(not any(map(_is_number, names)), "first line", shown, example)
     twice = next((name for name in names if name and names.count(name) > 1), None)
     require(twice is None, "column", twice, "there once")
     require(len(rows) > _MIN_ROWS, "rows", len(rows) - 1, f"at least {_MIN_ROWS}")
     wrong = next((number for number, row in enumerate(rows[1:], 2) if len(row) != len(names)), None)
     if wrong is not None:
-        require(False, f"line {wrong}: values", len(rows[wrong - 1]), f"{len(names)}, as many as names of columns")
-    used = {
-        name
-        for groups in (_TIME_COLUMNS, _YAW_COLUMNS, _POSITION_COLUMNS, _THRUSTER_COLUMNS, _STEERED_COLUMNS)
-        for group in groups
-        for name in group
-    }
+        commas = "; decimal commas need semicolons between the columns" if delimiter == "," else ""
+        allowed = f"{len(names)}, as many as names of columns{commas}"
+        require(False, f"line {wrong}: values", len(rows[wrong - 1]), allowed)
+    all_groups = (_TIME_COLUMNS, _YAW_COLUMNS, _POSITION_COLUMNS, _THRUSTER_COLUMNS, _STEERED_COLUMNS)
+    used = {name for groups in all_groups for group in groups for name in group}
+    has_decimal_commas = delimiter != ","
     table = np.full((len(rows) - 1, len(names)), math.nan)
     for column, name in enumerate(names):
         if name in used:
-            table[:, column] = [_parse_number(row[column], name, line) for line, row in enumerate(rows[1:], 2)]
+            cells = [row[column].replace(",", ".") if has_decimal_commas else row[column] for row in rows[1:]]
+            table[:, column] = [_parse_number(cell, name, line) for line, cell in enumerate(cells, 2)]
     return names, table
 
 
@@ -176,10 +177,8 @@ def _parse_number(text: str, name: str, line: int) -> float:
     text = text.strip()
     if not text or text.lower() in ("nan", "na", "none", "null", "-"):
         return math.nan
-    value = float(text) if _is_number(text) else math.inf
-    require(
-        math.isfinite(value), f"line {line}: {name}", text[:_MAX_SHOWN_LENGTH], "a number, or empty where it is missing"
-    )
+    value, allowed = float(text) if _is_number(text) else math.inf, "a number, or empty where it is missing"
+    require(math.isfinite(value), f"line {line}: {name}", text[:_MAX_SHOWN_LENGTH], allowed)
     return value
 
 
@@ -188,45 +187,24 @@ def _choose_columns(names: Sequence[str], groups: Sequence[tuple[str, ...]], wha
     for group in groups:
         if set(group) <= set(names):
             return group
-    missing = [name for name in groups[0] if name not in names]
-    stated = f"no column {' and '.join(missing)}"
-    raise ConfigError(
-        f"{what} must be in the columns {', or '.join(' and '.join(group) for group in groups)}; there is {stated}"
-    )
+    missing = " and ".join(name for name in groups[0] if name not in names)
+    allowed, there = ", or ".join(" and ".join(group) for group in groups), ", ".join(names)[:_MAX_SHOWN_LENGTH]
+    raise ConfigError(f"{what} must be in the columns {allowed}; there is no column {missing}, but {there or 'none'}")
 
 
-def _sorted_by_time(time: Array, table: Array) -> tuple[Array, Array, list[str]]:
-    """Return times [T] and their rows in the order of time, without repeated times, and sentences on repairs.
-
-    Raises:
-        ConfigError: when too many times are missing, out of order or repeated.
-    """
-    missing = int((~np.isfinite(time)).sum())
-    require(
-        missing <= _MAX_DISORDER_SHARE * len(time),
-        "time",
-        f"missing in {missing} of {len(time)} rows",
-        "there in every row",
-    )
+def _sort_by_time(time: Array, table: Array) -> tuple[Array, Array, list[str]]:
+    """Return times [T] and their rows in the order of time, without repeated times, and sentences on repairs."""
     kept = np.isfinite(time)
+    missing, most = int((~kept).sum()), _MAX_DISORDER_SHARE * len(time)
+    require(missing <= most, "time", f"missing in {missing} of {len(time)} rows", "there in every row")
     time, table = time[kept], table[kept]
-    back = float(-np.diff(time).min(initial=0.0))
-    typical = float(np.median(np.abs(np.diff(time))))
+    steps = np.diff(time)
+    back, typical = float(-steps.min(initial=0.0)), float(np.median(np.abs(steps)))
     require(typical > 0.0, "time", "the same in most rows", "later in every row")
-    limit = max(_MAX_CLOCK_JITTER, 3.0 * typical)
-    require(
-        back <= limit,
-        "time",
-        f"{back:.4g} s earlier in a row than before",
-        "in order: cut the log where its clock was set",
-    )
-    disorder = int((np.diff(time) <= 0.0).sum())
-    require(
-        disorder <= _MAX_DISORDER_SHARE * len(time),
-        "time",
-        f"not later than before in {disorder} rows",
-        "later in every row",
-    )
+    is_jitter, allowed = back <= max(_MAX_CLOCK_JITTER, 3.0 * typical), "in order: cut the log where its clock was set"
+    require(is_jitter, "time", f"{back:.4g} s earlier in a row than before", allowed)
+    disorder = int((steps <= 0.0).sum())
+    require(disorder <= most, "time", f"not later than before in {disorder} rows", "later in every row")
     order = np.argsort(time, kind="stable")
     order = order[np.concatenate(([True], np.diff(time[order]) > 0.0))]
     notes = [f"{disorder} rows were out of order or repeated"] if disorder else []
@@ -262,9 +240,8 @@ def _to_shares(commands: Array, names: Sequence[str], vessel: VesselConfig) -> A
 
 def _to_local_plane(degrees: Array) -> Array:
     """Return positions [T, 2] north and east (m) of the first one present, from latitudes and longitudes (degrees)."""
-    present = np.isfinite(degrees).all(1)
     latitude, longitude = np.radians(degrees).T
-    first = int(np.argmax(present))
+    first = int(np.argmax(np.isfinite(degrees).all(1)))
     east = (longitude - longitude[first] + math.pi) % (2.0 * math.pi) - math.pi
     share = 1.0 - _SQUARED_ECCENTRICITY * math.sin(latitude[first]) ** 2
     north_radius = _EQUATOR_RADIUS * (1.0 - _SQUARED_ECCENTRICITY) / share**1.5

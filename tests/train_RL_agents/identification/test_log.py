@@ -68,8 +68,40 @@ def test_what_can_be_repaired_is_said(tmp_path):
 def test_marks_of_windows_change_nothing(tmp_path):
     rows = simple_rows()
     plain = read(tmp_path, text_of(rows))
-    marked = read(tmp_path, "\ufeff" + text_of(rows).replace("\n", "\r\n"))
-    assert (marked.pose == plain.pose).all() and (marked.commands == plain.commands).all()
+    text, decimal = text_of(rows), text_of(rows).replace(",", ";").replace(".", ",")
+    others = (
+        "\ufeff" + text.replace("\n", "\r\n"),
+        text.encode("utf-16"),
+        "sep=,\n" + text,
+        decimal,
+        "\ufeffsep=;\r\n" + decimal,
+        text.replace(",", "\t"),
+    )
+    for other in others:
+        marked = read(tmp_path, other)
+        assert (marked.pose == plain.pose).all() and (marked.commands == plain.commands).all()
+
+
+@pytest.mark.parametrize("origin", [10.0, 190.0, 359.9997, -0.0003, 179.9997])
+def test_longitudes_may_be_counted_from_0_to_360(origin, tmp_path):
+    rows = simple_rows()
+    globe = rows.copy()
+    globe[:, X], globe[:, Y] = 60.0 + rows[:, X] / 111_412.3, origin + rows[:, Y] / 55_800.0
+    globe[:, Y] = globe[:, Y] % 360.0 if origin != 179.9997 else (globe[:, Y] + 180.0) % 360.0 - 180.0
+    lines = [",".join(f"{value:.10f}" for value in row) for row in globe]
+    log = read(tmp_path, "\n".join(["time,left,right,latitude,longitude,yaw", *lines]))
+    assert log.pose == pytest.approx(read(tmp_path, text_of(rows)).pose, abs=2e-3)
+
+
+def test_a_speed_that_thrusts_do_not_give_is_questioned(tmp_path):
+    """As of positions in feet, or thrusts in kilograms-force."""
+    rows = simple_rows()
+    feet, kilograms = rows.copy(), rows.copy()
+    feet[:, [X, Y]] /= 0.3048
+    kilograms[:, [LEFT, RIGHT]] /= 9.80665
+    for doubtful in (feet, kilograms):
+        (note,) = read(tmp_path, text_of(doubtful)).notes
+        assert note.startswith("doubtful: the boat sails at") and "in meters and thrusts in newtons?" in note
 
 
 def changed(column, function):
@@ -273,9 +305,8 @@ TEXTS = {
     "no names": ("\n".join(LINES[1:]), "must be the names of the columns"),
     "not utf-8": (b"\xff\xfe\x00", "cannot be read as a log"),
     "null characters": (GOOD.replace("1", "\0"), "must be"),
-    "semicolons": (GOOD.replace(",", ";"), "time must be in the columns"),
-    "tabs": (GOOD.replace(",", "\t"), "must be in the columns"),
-    "decimal commas": (GOOD.replace(".", ","), "must be 6, as many as names of columns"),
+    "decimal commas": (GOOD.replace(".", ","), "must be 6, as many as names of columns; decimal commas need"),
+    "no log": ("name;price\n" + "tea;3\n" * 200, "there is no column time, but name, price"),
     "no time": (GOOD.replace("time", "stamp", 1), "time must be in the columns time; there is no column time"),
     "no left": (GOOD.replace("left", "port", 1), "there is no column left"),
     "no x": (GOOD.replace(",x,", ",e,", 1), "there is no column x"),
@@ -293,7 +324,6 @@ TEXTS = {
     "degrees beyond the earth": (GOOD.replace("x,y", "latitude,longitude", 1).replace(LINES[9], "1.6,20,20,95,0,0"),
                                  "latitude"),
     "radians as degrees": (GOOD.replace("yaw", "yaw_deg", 1), "name the column yaw for radians"),
-    "utf-16": (GOOD.encode("utf-16"), "cannot be read as a log"),
     "gzip": (b"\x1f\x8b\x08\0\0\0\0\0", "cannot be read as a log"),
     "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(200), "cannot be read as a log"),
     "a bag": (b"#ROSBAG V2.0\nE\x00\x00\x00\xff", "cannot be read as a log"),
