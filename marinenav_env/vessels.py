@@ -213,7 +213,9 @@ def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -
 def _check_plausibility(boat: dict[str, Any]) -> None:
     """Raise ConfigError if a number of one robot, given its settings by dotted name, is not plausible for a boat."""
     for name, (low, high, why) in _plausible_bounds(boat["length"], boat["m"], boat["Izz"]).items():
-        require(low <= boat[name] <= high, name, boat[name], f"from {low:g} to {high:g}{why}")
+        # The published vessel, which a boat may be identified from, has the other sign in surge.
+        is_published = name == "xDotU" and boat[name] == VesselConfig().xDotU
+        require(low <= boat[name] <= high or is_published, name, boat[name], f"from {low:g} to {high:g}{why}")
     density = boat["m"] / (boat["length"] ** 2 * boat["width"])
     require(density <= 1e3, "m", boat["m"], f"smaller: for its size it would be {density:.3g} kg/m^3")
     require(boat["max_thrust"] > 0.0, "max_thrust", boat["max_thrust"], "above 0")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 IMPORTS = ("train_RL_agents.api",)
-_FIT_OPTIONS = ("page", "result", "frame", "fit", "keep", "name")
+_FIT_OPTIONS = ("page", "result", "frame", "fit", "keep", "name", "force")
 """Options of a fit, which are rejected with ``--plan``."""
 
 
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--frame", choices=("ned", "enu"), help=frames)
     add("--fit", metavar="NAME", nargs="+", help="coefficients to fit beside the usual ones")
     add("--keep", metavar="NAME", nargs="+", help="coefficients that keep the values of --vessel")
+    add("--force", action="store_true", help="write a boat whose predictions are far off, too")
     add("--plan", action="store_true", help="print the manoeuvres that a log should have, and fit nothing")
 
 
@@ -122,6 +123,8 @@ def _identify(log: Path, given: dict[str, Any]) -> int:
     print(f"Current: {north:.3f} m/s to the north, {east:.3f} m/s to the east, to {result.fit.current_width:.3f} m/s.")
     for line in (*report.undetermined_lines(result), *report.summary_lines(result)):
         print(line)
+    if "force" not in given:
+        report.check_predictions(result)
     write_atomically(given["out"], report.vessel_text(result, name))
     if "page" in given:
         write_atomically(given["page"], make_page(result, name))

@@ -103,6 +103,8 @@ def choose_coefficients(
         chosen.add("yVV")
     chosen -= {"nDotV"} if has_symmetric_mass(vessel) else set()
     chosen = chosen | {"xDotU"} if is_in_newtons else chosen - {"xDotU"} | {*THRUST_LIMITS}
+    # A positive added mass, which only the published vessel has, is not fitted: vessel files refuse others.
+    chosen -= {name for name in ("xDotU", "yDotV", "nDotR") if coefficient_value(vessel, name) > 0.0}
     chosen |= {"thrusters": {"right_strength"}, "rudder": {"rudder_lift"}}.get(str(vessel.actuators.steering), set())
     chosen = (chosen | {*extra}) - {*kept}
     return tuple(_make_coefficient(vessel, name) for name in FITTABLE_COEFFICIENTS if name in chosen)
@@ -121,7 +123,7 @@ def _make_coefficient(vessel: VesselConfig, name: str) -> Coefficient:
         share = {"xDotU": 0.15, "yDotV": 0.3, "nDotR": 0.3}.get(name, 0.05)
         scale = max(abs(preset), share * whole)
         symmetric = name in ("xDotU", "yDotV", "nDotR")
-        low, high = (-20.0 * whole, 0.6 * whole) if symmetric else (-0.3 * whole, 0.3 * whole)
+        low, high = (-20.0 * whole, 0.0) if symmetric else (-0.3 * whole, 0.3 * whole)
         reference = whole - preset if symmetric else share * whole
     elif name in (*DAMPING_TERMS, *COUPLING_TERMS):
         powers = {letter: name[1:].count(letter) for letter in "UVR"}

@@ -13,7 +13,14 @@ from marinenav_env.support.validation import require
 from train_RL_agents.identification.coefficients import Coefficient, has_symmetric_mass, with_coefficients
 from train_RL_agents.identification.log import BoatLog
 from train_RL_agents.identification.segments import SEGMENT_SECONDS, cut_segments, divide_log, guess_initial_states
-from train_RL_agents.identification.shooting import FitProblem, NormalEquations, Unknowns, estimate_noise, minimise
+from train_RL_agents.identification.shooting import (
+    HUBER_THRESHOLD,
+    FitProblem,
+    NormalEquations,
+    Unknowns,
+    estimate_noise,
+    minimise,
+)
 from train_RL_agents.identification.simulation import TIME_STEP, Simulator, num_substeps
 
 Array = NDArray[np.float64]
@@ -23,6 +30,12 @@ DETERMINED = "told"
 """Verdict on a coefficient that the log determines."""
 JOINTLY_DETERMINED = "told together with others only"
 """Verdict on a coefficient that the log determines only together with others."""
+AT_BOUND = "at the end of its range"
+"""Verdict on a coefficient whose value is one of its bounds, which the log does not determine."""
+UNCERTAIN = "fitted, but the boat moves otherwise than the model"
+"""Verdict on a coefficient of a model whose residuals are not those of noise, so that its interval may miss."""
+MAX_AUTOCORRELATION = 0.1
+"""Correlation of consecutive residuals above which they are not those of noise alone."""
 PRESET_KEPT = "kept"
 """Verdict on a coefficient that the log does not determine, so that it has the preset's value."""
 _COARSE_TOLERANCE, _FINE_TOLERANCE = 1.0, 0.02
@@ -33,6 +46,8 @@ _MIN_SEGMENTS = 4
 """Smallest number of segments of a log that are fitted."""
 _MAX_NOISE_RATIO = 3.0
 """Ratio of the estimated noise to that of shorter segments above which longer segments are not used."""
+_NEAR_BOUND = 1e-3
+"""Distance from a bound, over the scale of a coefficient, up to which a value is at it."""
 _BOOTSTRAP_REPLICATES = 1000
 _INTERVAL_QUANTILES = (0.025, 0.975)
 """Quantiles of the bootstrap replicates between which an interval lies."""
@@ -51,7 +66,7 @@ class Estimate:
     high: float
     """Upper end of the 95% interval."""
     verdict: str
-    """Whether the log determines the coefficient: DETERMINED, JOINTLY_DETERMINED or PRESET_KEPT."""
+    """What the log says of it: DETERMINED, JOINTLY_DETERMINED, AT_BOUND, UNCERTAIN or PRESET_KEPT."""
 
     @property
     def is_fitted(self) -> bool:
@@ -118,8 +133,18 @@ def fit(
     spread = _interval_offsets(problem, equations, point, free)
     ends = _interval_ends(problem, point, spread)
     widths = [_relative_width(item, *interval) for item, interval in zip(coefficients, ends, strict=True)]
+    at_bound = np.minimum(point.coefficients - problem.low, problem.high - point.coefficients) < _NEAR_BOUND
+    is_noise = autocorrelation(equations.residuals) <= MAX_AUTOCORRELATION
     verdicts = [
-        PRESET_KEPT if number in kept else DETERMINED if widths[number] <= MAX_RELATIVE_WIDTH else JOINTLY_DETERMINED
+        PRESET_KEPT
+        if number in kept
+        else AT_BOUND
+        if at_bound[number]
+        else JOINTLY_DETERMINED
+        if widths[number] > MAX_RELATIVE_WIDTH
+        else DETERMINED
+        if is_noise
+        else UNCERTAIN
         for number in free
     ]
     values = point.coefficients * problem.scale
@@ -140,6 +165,12 @@ def fit(
         len(problem.segments.start_times),
         first + second + third,
     )
+
+
+def autocorrelation(residuals: Array) -> float:
+    """Return the correlation of consecutive residuals [E, M, 3], in standard deviations, without outliers' excess."""
+    cut = residuals.clip(-HUBER_THRESHOLD, HUBER_THRESHOLD)
+    return float((cut[:, 1:] * cut[:, :-1]).sum() / max(float((cut**2).sum()), 1e-12))
 
 
 def _start_value(item: Coefficient) -> float:

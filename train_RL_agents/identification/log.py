@@ -15,7 +15,14 @@ from marinenav_env.config import VesselConfig
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.identification.coefficients import coefficient_value
-from train_RL_agents.identification.plausibility import check_columns, check_motion, drop_jumps, question_speed, refuse
+from train_RL_agents.identification.plausibility import (
+    check_columns,
+    check_motion,
+    drop_jumps,
+    question_speed,
+    question_yaw,
+    refuse,
+)
 
 Array = NDArray[np.float64]
 FRAMES = ("ned", "enu")
@@ -123,6 +130,7 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     pose[present, 2] = np.unwrap(pose[present, 2])
     refuse(check_motion(time, commands, pose, vessel))
     is_in_newtons = command_names[0] in ("left", "thrust")
+    notes += question_yaw(time, commands, pose)
     notes += question_speed(time, commands, pose, vessel) if is_in_newtons else []
     return BoatLog(time, commands, pose, is_in_newtons, tuple(notes))
 

@@ -14,7 +14,7 @@ from marinenav_env.vessels import top_speed
 from train_RL_agents.identification.coefficients import coefficient_value
 
 Array = NDArray[np.float64]
-Check = tuple[bool, str, str, str]
+Check = tuple[bool | np.bool_, str, str, str]
 """Whether a log is right in some respect; what is checked, what it is, and what it must be."""
 _MIN_SECONDS, _MAX_SECONDS, _MAX_INTERVAL = 60.0, 7200.0, 1.0
 """Smallest and largest length of a log, and largest typical time between its rows (s)."""
@@ -30,6 +30,8 @@ _MIN_POSE_SHARE, _MAX_JUMP_SHARE = 0.3, 0.05
 """Smallest share of rows with a pose, and largest share of poses that the boat cannot have jumped to."""
 _MIN_TRACK_EXTENT, _MIN_YAW_CHANGE = 5.0, math.radians(20.0)
 """Smallest extent of the track (m), and smallest range of the yaw (rad), in a log."""
+_MAX_YAW_OFFSET = 8.0
+"""Mean difference of yaw and course ahead above which the yaw is questioned (degrees)."""
 _MIN_TURN_CORRELATION = -0.2
 """Smallest correlation of the turning effect of the commands with the yaw rate, or with its response."""
 _GRID_STEP, _RESPONSE_STEPS = 0.5, 2
@@ -135,7 +137,9 @@ def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     return int(far.sum())
 
 
-def _check_track(times: Array, points: Array, far: Array, fastest: float, vessel: VesselConfig) -> Iterator[Check]:
+def _check_track(
+    times: Array, points: Array, far: NDArray[np.bool_], fastest: float, vessel: VesselConfig
+) -> Iterator[Check]:
     """Yield checks of the speed and the extent of a track [T, 2], and of jumps besides points that are ``far`` off."""
     most = top_speed(vessel)
     typical = np.median(np.linalg.norm(np.diff(points, axis=0), axis=1) / np.maximum(np.diff(times), 1e-3))
@@ -197,6 +201,22 @@ def _on_grid(time: Array, commands: Array, pose: Array) -> tuple[Array, Array, A
     grid = np.arange(time[present][0], time[present][-1], _GRID_STEP)
     x, y, yaw = (_smooth(np.interp(grid, time[present], values)) for values in pose[present].T)
     return commands[np.searchsorted(time, grid, side="right") - 1], x, y, yaw
+
+
+def question_yaw(time: Array, commands: Array, pose: Array) -> list[str]:
+    """Return a sentence if the yaw has an offset from the course ahead, as of a compass or its mounting."""
+    held, x, y, yaw = _on_grid(time, commands, pose)
+    north, east = np.gradient(x, _GRID_STEP), np.gradient(y, _GRID_STEP)
+    speed = np.hypot(north, east)
+    moving = (speed > max(0.3, 0.3 * float(np.quantile(speed, 0.9)))) & (_smooth(held[:, 0]) > 0.1)
+    if moving.sum() < 40:
+        return []
+    offset = -math.degrees(np.angle(np.exp(1j * (np.arctan2(east, north) - yaw)[moving]).mean()))
+    text = f"the yaw is {offset:.0f} degrees off the course on average"
+    cause = "correct it by the offset of the compass or its mounting"
+    return (
+        [f"doubtful: {text}: {cause}, or coefficients of sway will be wrong"] if abs(offset) > _MAX_YAW_OFFSET else []
+    )
 
 
 def question_speed(time: Array, commands: Array, pose: Array, vessel: VesselConfig) -> list[str]:

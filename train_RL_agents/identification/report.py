@@ -20,7 +20,7 @@ from marinenav_env.vessels import (
     read_vessel_file,
 )
 from train_RL_agents.identification.coefficients import choose_coefficients, has_symmetric_mass
-from train_RL_agents.identification.fit import DETERMINED, JOINTLY_DETERMINED, PRESET_KEPT, Estimate, Fit, fit
+from train_RL_agents.identification.fit import DETERMINED, PRESET_KEPT, UNCERTAIN, Estimate, Fit, fit
 from train_RL_agents.identification.log import BoatLog, read_log
 from train_RL_agents.identification.manoeuvres import manoeuvres_identifying, plan_manoeuvres
 from train_RL_agents.identification.prediction import HORIZONS, Prediction, predict
@@ -30,6 +30,8 @@ from train_RL_agents.results.table import Column, Table
 HELD_OUT_SHARE = 0.25
 """Share of the log, at its end, that is held out from the fit."""
 _SIGNIFICANT_DIGITS = 5
+_MAX_ERROR, _MAX_ERROR_SHARE = 1.0, 0.25
+"""Error of the last predictions above which a boat is refused (m), if it is also such a share of the path."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ def _source_text(estimate: Estimate) -> str:
     ends = f"95% interval {_rounded(estimate.low):g} to {_rounded(estimate.high):g}"
     if estimate.verdict == PRESET_KEPT:
         return "the preset's: the log cannot tell it"
-    return f"{ends}; told together with others only" if estimate.verdict == JOINTLY_DETERMINED else ends
+    return ends if estimate.verdict == DETERMINED else f"{ends}; {estimate.verdict}"
 
 
 def _rounded(value: float) -> float:
@@ -171,6 +173,8 @@ def _printable(text: str) -> str:
 def summary_lines(result: Identification) -> list[str]:
     """Return a sentence on the error of the predictions at each horizon, and one on horizons that were not reached."""
     lines = []
+    if any(item.verdict == UNCERTAIN for item in result.fit.estimates):
+        lines.append("What the model leaves is not noise: the boat moves otherwise, so that intervals may miss.")
     for error in result.prediction.errors:
         before = next((item for item in result.preset_prediction.errors if item.seconds == error.seconds), None)
         share = f" ({100.0 * error.position / error.path:.1f}% of the path)" if error.path > 0.0 else ""
@@ -188,6 +192,19 @@ def summary_lines(result: Identification) -> list[str]:
         over = f"for predictions over {' and '.join(missing)} s"
         lines.append(f"The part that was not fitted is too short, or has too many gaps, {over}.")
     return lines
+
+
+def check_predictions(result: Identification) -> None:
+    """Refuse a boat whose predictions over the longest horizon are far off.
+
+    Raises:
+        ConfigError: when they are.
+    """
+    for error in result.prediction.errors[-1:]:
+        share = error.position / max(error.path, 1e-9)
+        off = f"off by {error.position:.1f} m, {share:.0%} of the path, after {error.seconds:g} s"
+        allowed = f"off by less than {_MAX_ERROR_SHARE:.0%} of the path; --force writes the boat nevertheless"
+        require(error.position <= _MAX_ERROR or share <= _MAX_ERROR_SHARE, "predictions", off, allowed)
 
 
 def result_text(result: Identification) -> str:
@@ -215,7 +232,7 @@ def result_text(result: Identification) -> str:
             }
             | (
                 {"manoeuvres": list(manoeuvres_identifying(item.coefficient.name, manoeuvres))}
-                if item.verdict != DETERMINED
+                if item.verdict not in (DETERMINED, UNCERTAIN)
                 else {}
             )
             for item in fitted.estimates
@@ -250,7 +267,7 @@ def undetermined_lines(result: Identification) -> list[str]:
     manoeuvres = plan_manoeuvres(result.preset.vessel)
     groups: dict[tuple[str, ...], list[str]] = {}
     for item in result.fit.estimates:
-        if item.verdict != DETERMINED:
+        if item.verdict not in (DETERMINED, UNCERTAIN):
             groups.setdefault(manoeuvres_identifying(item.coefficient.name, manoeuvres), []).append(
                 item.coefficient.name
             )

@@ -1,19 +1,29 @@
 """Vessel files, metrics and pages of identified boats."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from marinenav_env import read_vessel, scaled_world
+from marinenav_env import ConfigError, read_vessel, scaled_world
 from marinenav_env.vessels import read_vessel_file, vessel_files
 from train_RL_agents.figures.identification import make_page
 from train_RL_agents.identification.coefficients import choose_coefficients, with_coefficients
-from train_RL_agents.identification.fit import DETERMINED, JOINTLY_DETERMINED, PRESET_KEPT, Estimate, Fit
+from train_RL_agents.identification.fit import (
+    DETERMINED,
+    JOINTLY_DETERMINED,
+    MAX_AUTOCORRELATION,
+    PRESET_KEPT,
+    Estimate,
+    Fit,
+    autocorrelation,
+)
 from train_RL_agents.identification.log import BoatLog
 from train_RL_agents.identification.prediction import HorizonError, Prediction
 from train_RL_agents.identification.report import (
     Identification,
+    check_predictions,
     result_text,
     summary_lines,
     undetermined_lines,
@@ -93,6 +103,21 @@ def test_the_metrics_name_what_would_tell_the_rest():
     assert summary_lines(result)[-1] == (
         "The part that was not fitted is too short, or has too many gaps, for predictions over 60 s."
     )
+
+
+def test_a_boat_that_predicts_badly_is_refused():
+    result = identification("otter")
+    check_predictions(result)
+    errors = (HorizonError(20.0, 3, 13.6, 12.0, 40.0, 20.0),)
+    bad = replace(result, prediction=replace(result.prediction, errors=errors))
+    with pytest.raises(ConfigError, match=r"predictions='off by 13.6 m, 68% of the path, after 20 s': must be off by"):
+        check_predictions(bad)
+
+
+def test_residuals_that_resemble_their_neighbours_are_not_noise():
+    noise = np.random.default_rng(0).normal(size=(20, 100, 3))
+    drift = 0.5 * noise + np.sin(np.arange(100) / 8.0)[:, None]
+    assert autocorrelation(noise) < MAX_AUTOCORRELATION < autocorrelation(drift)
 
 
 def test_pages_escape_names_and_show_tracks():
