@@ -233,8 +233,7 @@ def _check_plausibility(boat: dict[str, Any]) -> None:
     speed = _robot_top_speed(boat)
     doubt = f"the top speed of {speed:.3g} m/s is not plausible"
     require(speed <= _MAX_TOP_SPEED, "xU", boat["xU"], f"larger in size: {doubt}")
-    is_fast = speed >= _MIN_TOP_SPEED * boat["length"]
-    require(is_fast, "max_thrust", boat["max_thrust"], f"larger: {doubt}")
+    require(speed >= _MIN_TOP_SPEED * boat["length"], "max_thrust", boat["max_thrust"], f"larger: {doubt}")
 
 
 def _plausible_bounds(length: float, mass: float, inertia: float) -> dict[str, tuple[float, float, str]]:
@@ -470,7 +469,8 @@ def scaled_world(vessel: VesselConfig | str | Path, **changes: Any) -> WorldConf
 def scaled_level(level: AnyLevel, length: float, speed: float) -> AnyLevel:
     """Return a level for the published vessel with its lengths and its current speed multiplied by factors."""
     factors = {"min_start_goal_dis": length, "map_size": length, "core_speed": speed}
-    return replace(level, **{name: _round(getattr(level, name) * factor) for name, factor in factors.items()})
+    scaled: dict[str, Any] = {name: _round(getattr(level, name) * factor) for name, factor in factors.items()}
+    return replace(level, **scaled)
 
 
 def describe_vessel(world: WorldConfig, levels: tuple[Level, ...] = ()) -> list[str]:

@@ -116,10 +116,9 @@ def body_to_world(pose: Floats, points: NDArray[Any]) -> Floats:
 
 def map_limits(*views: VesselTracks) -> Limits:
     """Return limits (m) that contain the maps, tracks and goals of all views, with a margin of MAP_MARGIN."""
-    points = np.concatenate(
-        [np.zeros((1, 2)), np.array([view.map_size for view in views])]
-        + [part for view in views for part in (view.poses[..., :2].reshape(-1, 2), view.goals)]
-    )
+    parts: list[NDArray[Any]] = [np.zeros((1, 2)), np.array([view.map_size for view in views])]
+    parts += [part for view in views for part in (view.poses[..., :2].reshape(-1, 2), view.goals)]
+    points = np.concatenate(parts)
     (x_low, y_low), (x_high, y_high) = points.min(0) - MAP_MARGIN, points.max(0) + MAP_MARGIN
     return float(x_low), float(x_high), float(y_low), float(y_high)
 

@@ -58,11 +58,10 @@ _REWARD_FIELDS = {name: name for name in REWARD_WEIGHT_FIELDS}
 _MAP_FIELDS = _field_by_key(ScenarioConfig, core_radius="r")
 # Keys that are written for other readers and accepted without effect.
 _UNUSED_KEYS = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
+_MOTION = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
 # Keys of the initial motion, and how many numbers each has per robot (None: a single number, not in a list).
 _SIDES = ("init_left_pos", "init_right_pos", "init_left_thrust", "init_right_thrust")
 _MOTION_WIDTHS = {"start": 2, "goal": 2, "init_theta": None, "init_velocity_r": 3} | dict.fromkeys(_SIDES)
-
-
 _ROBOT_KEYS = {*_VESSEL_FIELDS, *_HULL_FIELDS, *_MOTION_WIDTHS, "dt", "N", "perception", "actuators", "boat"}
 _ROBOT_KEYS |= {"behaviour", "onset"}
 _ENV_KEYS = {*_REWARD_FIELDS, *_MAP_FIELDS, *_UNUSED_KEYS, "seed", "num_robots", "obstacles", "cores"}
@@ -207,7 +206,7 @@ def _read_world(env: Node, robots: Node, count: int, unknown: set[str]) -> World
         name=VesselConfig.name if boat is None else boat.text(),
         actuators=_config_of_robots(ActuatorConfig, _ACTUATOR_FIELDS, actuators, count),
     )
-    return _make_config(
+    world: WorldConfig = _make_config(
         WorldConfig,
         json.dumps({"dt": dt, "substeps": substeps}, default=float),
         vessel=vessel,
@@ -215,6 +214,7 @@ def _read_world(env: Node, robots: Node, count: int, unknown: set[str]) -> World
         reward=_config_of_env(RewardConfig, _REWARD_FIELDS, env),
         scenario=_config_of_env(ScenarioConfig, _MAP_FIELDS, env),
     )
+    return world
 
 
 def _parse_episode(entry: Any, key: str, unknown: set[str]) -> Episode:
@@ -357,10 +357,9 @@ def _episode_from_scenario(scenario: Scenario, config: WorldConfig, seed: int) -
     kept = robot.nonzero().squeeze(-1).tolist()
     circles = torch.cat((scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)
     vortices = torch.cat((scenario.core_position, scenario.core_circulation[:, None]), -1)
-    motion = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
     behaviour, onset = _behaviours_and_onsets(scenario)
     return Episode(
-        **{name: scenario.get(name)[robot].tolist() for name in motion},
+        **{name: scenario.get(name)[robot].tolist() for name in _MOTION},
         obstacles=circles[scenario.obstacle_mask].tolist(),
         cores=vortices[core].tolist(),
         world=map_per_robot(config, lambda value: tuple(value[index] for index in kept)),
@@ -383,8 +382,7 @@ def _behaviours_and_onsets(scenario: Scenario) -> tuple[list[str], list[float]]:
 
 def single_vessel_episode(episode: Episode, slot: int) -> Episode:
     """Return an episode with only the vessel of one slot (its index), which actions control."""
-    names = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
-    alone: dict[str, Any] = {name: [getattr(episode, name)[slot]] for name in names}
+    alone: dict[str, Any] = {name: [getattr(episode, name)[slot]] for name in _MOTION}
     world = map_per_robot(episode.world, lambda values: (values[slot],))
     return replace(episode, **alone, behaviour=[], onset=[], world=world)
 
