@@ -35,6 +35,10 @@ _ESTIMATE_COLUMNS = {"iqm": "iqm", "improvement": "probability", "differences": 
 """Column of the estimate in the tables that the page shows below figures, by name of the figure."""
 _TIME_COLUMNS = {"train_minutes": "training", "wall_minutes": "wall time"}
 """Titles of the columns with the times of a run (min), by name."""
+_TASK_SETTINGS = ("world.", "env", "training", "eval_schedule", "total_timesteps", "teacher")
+"""Beginnings of the names of settings that change what is learnt, not how."""
+MAX_VALUE_LENGTH = 100
+"""Number of characters of a setting's value that are shown."""
 _INTERVAL_COLUMN = Column("ends", "95% interval", lambda ends: f"{ends[0]:.3f} to {ends[1]:.3f}")
 """Column of 95% intervals, given by their two ends."""
 
@@ -83,12 +87,14 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
         verdicts += [f"<p><b>{escape(suite)}</b>: {escape(sentence)}</p>\n", table.html(f"{measured} on {suite}")]
         tables = {name: plotting.FIGURES[name].table(by_agent) for name in _SUITE_FIGURES}
         sections.append(_section_html(f"Suite {suite}", out / "figures" / suite, tables, out))
+    varied = varied_settings(study)
     page = fill_placeholders(
         (PAGES / "study.html").read_text(encoding="utf-8"),
         TITLE=escape(title),
         ABOUT=escape(_description(study)),
         VERDICTS="".join(verdicts),
-        SETTINGS=_settings_table(study),
+        TASK=_task_html([row for row in varied if row["setting"].startswith(_TASK_SETTINGS)]),
+        SETTINGS=_settings_html([row for row in varied if not row["setting"].startswith(_TASK_SETTINGS)]),
         SENTENCES="".join(f"<p>{escape(sentence)}.</p>\n" for sentence in left_out),
         SECTIONS="".join(sections),
         TIMES=_run_summary_table(study, [*times.values()]).html("Runs and time"),
@@ -180,10 +186,15 @@ def verdict(groups: Groups) -> tuple[str, Table]:
         value, low, high = curves.paired_difference(groups[best], groups[name])
         (behind if low > 0 else unclear).append(name)
         rows.append({"agent": name, key: score[name], "difference": value, _INTERVAL_COLUMN.name: (low, high)})
-    sentences = [f"{best} has the {most}, {score[best]:.3f}."]
     # Separated by semicolons, as names may have commas.
-    sentences += [f"It is better than {'; '.join(behind)}."] if behind else []
-    sentences += [f"These runs do not tell it apart from {'; '.join(unclear)}."] if unclear else []
+    if has_success and not score[best]:
+        sentences = ["No run has success in any episode."]
+    elif others and score[others[-1]] == score[best]:
+        sentences = [f"{'; '.join(score)} have the same {key}, {score[best]:.3f}."]
+    else:
+        sentences = [f"{best} has the {most}, {score[best]:.3f}."]
+        sentences += [f"It is better than {'; '.join(behind)}."] if behind else []
+        sentences += [f"These runs do not tell it apart from {'; '.join(unclear)}."] if unclear else []
     columns = (
         Column("agent"),
         Column(key, format=".3f"),
@@ -193,31 +204,42 @@ def verdict(groups: Groups) -> tuple[str, Table]:
     return " ".join(sentences), Table(columns, rows)
 
 
-def _settings_table(study: Study) -> str:
-    """Return the HTML of a table of the settings in which groups differ; empty if there are none."""
+def varied_settings(study: Study) -> Rows:
+    """Return a row with the values of all groups for each setting in which groups that have it differ."""
     flat = {name: flatten(to_dict(config)) for name, config in study.groups.items()}
-    keys = dict.fromkeys(key for settings in flat.values() for key in settings)
-    first, missing = next(iter(flat.values())), object()
-    rows = [
-        {"setting": key, **{name: settings.get(key) for name, settings in flat.items()}}
-        for key in keys
-        if any(settings.get(key, missing) != first.get(key, missing) for settings in flat.values())
-    ]
+    rows = []
+    for key in dict.fromkeys(key for settings in flat.values() for key in settings):
+        values = [settings[key] for settings in flat.values() if key in settings]
+        if any(value != values[0] for value in values):
+            texts = {name: _shorten(str(settings.get(key, "-"))) for name, settings in flat.items()}
+            rows.append({"setting": key, **texts})
+    return rows
+
+
+def _shorten(text: str) -> str:
+    """Return the beginning of a long text."""
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
+
+
+def _task_html(rows: Rows) -> str:
+    """Return the HTML of a sentence about the tasks that groups were trained on, with a table of the given settings."""
+    sentence = "All are evaluated on the same episodes, with the same rewards"
+    if not rows:
+        return f"<p>{sentence}, and were trained on the same task.</p>\n"
+    table = Table.from_rows(rows).html("Settings of the task that differ")
+    return f"<p>{sentence}, but <b>were trained on different tasks</b>:</p>\n{table}"
+
+
+def _settings_html(rows: Rows) -> str:
+    """Return the HTML of a table of the given settings; empty without any."""
     if not rows:
         return ""
     table = Table.from_rows(rows).html("Settings that differ")
-    return f"<h2>Settings</h2>\n<p>Those that differ; all others are the same.</p>\n{table}"
+    return f"<h2>Settings</h2>\n<p>Those that were varied; all others that two agents have are the same.</p>\n{table}"
 
 
 def _section_html(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> str:
-    """Write the figures of a section, and return its HTML, with tables of estimates; empty if there are no rows.
-
-    Args:
-        title: heading of the section.
-        folder: folder of the figures.
-        tables: rows of each figure, by its name in plotting.FIGURES.
-        out: folder of the page, to which links are relative.
-    """
+    """Write the figures of a section, and return its HTML, with tables of estimates; empty if there are no rows."""
     if not any(tables.values()):
         return ""
     plotting.write_figures(folder, tables)

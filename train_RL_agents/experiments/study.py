@@ -19,7 +19,7 @@ from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import MAX_FLOAT, ConfigError, is_nonnegative_int, is_number, require
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
-from train_RL_agents.config.schema import MAX_SEED, TrainConfig
+from train_RL_agents.config.schema import MAX_SEED, TRAINING_REWARD_NAMES, TrainConfig
 from train_RL_agents.environments.episodes import run_same_episodes
 from train_RL_agents.evaluation.contenders import COMPARED_SETTINGS, ActingOptions, Contender, common_world, run_set
 from train_RL_agents.evaluation.frozen import scenario_hash
@@ -105,6 +105,9 @@ def read_study(path: Path) -> Study:
     for agent, (name, varied) in product(agents, settings.items()):
         require(isinstance(varied, dict), f"{path}: settings.{name}", varied, "an object with settings")
         title = f"{Path(agent).stem}, {name}" if name else Path(agent).stem
+        is_alike = not any(key.startswith("eval_schedule") for key in flatten(varied))
+        allowed = "stated in common: all are evaluated on the same episodes"
+        require(is_alike, f"{path}: settings.{name}", "eval_schedule", allowed)
         stated = flatten(common) | flatten(varied)
         for key, advice in _REPLACED_SETTINGS.items():
             require(key not in stated, f"{path}: {key}", stated.get(key), f"left out: {advice}")
@@ -117,6 +120,7 @@ def read_study(path: Path) -> Study:
         require(is_same, f"{path}: {name}", f"world.{key}", f"that of {first}, to be compared")
         is_same = groups[first].env.episode_settings == groups[name].env.episode_settings
         require(is_same, f"{path}: {name}", "env", f"that of {first}, to be compared")
+    groups = {name: _evaluated_as(config, groups[first]) for name, config in groups.items()}
     which = content.get("which", "latest")
     require(which in ("latest", "best"), f"{path}: which", which, "latest or best")
     config = groups[first]
@@ -126,6 +130,20 @@ def read_study(path: Path) -> Study:
         require("suites" not in content, f"{path}: suites", content.get("suites"), f"left out with {config.env.name}")
         suites = (Suite(SEEDED_EPISODES, config.env.eval_episodes, config.eval_schedule.seed),)
     return Study(groups, tuple(seeds), suites, which)
+
+
+def _evaluated_as(config: TrainConfig[Any], first: TrainConfig[Any]) -> TrainConfig[Any]:
+    """Return a configuration with the evaluations of another, their rewards too, but trained with its own rewards."""
+    own, scored, trained = config.world.reward, first.world.reward, config.training.reward
+    changed = [name for name in TRAINING_REWARD_NAMES if getattr(own, name) != getattr(scored, name)]
+    kept = {name: getattr(own, name) for name in changed if getattr(trained, name) is None}
+    reward = replace(own, **{name: getattr(scored, name) for name in changed})
+    return replace(
+        config,
+        world=replace(config.world, reward=reward),
+        training=replace(config.training, reward=replace(trained, **kept)),
+        eval_schedule=first.eval_schedule,
+    )
 
 
 def _is_list_of(kind: type, value: Any) -> bool:

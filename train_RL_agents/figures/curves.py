@@ -195,11 +195,7 @@ def _read_arrays(path: Path) -> Run:
 
 
 def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
-    """Check that an axis of evaluations rises, since curves look evaluations up by their position on it.
-
-    Raises:
-        ConfigError: when a value of the named axis is below the one before, or with ``strictly`` the same.
-    """
+    """Check that an axis of evaluations rises, since curves look evaluations up by their position on it."""
     steps = np.diff(values)
     fell = np.flatnonzero(steps <= 0.0 if strictly else steps < 0.0)
     if len(fell):
@@ -237,15 +233,7 @@ def _wall_minutes(table: Path, count: int) -> dict[str, Array]:
 
 
 def _level_names(settings: dict[str, Any], episodes: int) -> list[str]:
-    """Return the name of the level of each episode of an evaluation, in order, from a run's settings.
-
-    Args:
-        settings: content of trial_config.json.
-        episodes: number of episodes of an evaluation.
-
-    Returns:
-        The names; empty if levels are not known, or the environment is an external one, which has none.
-    """
+    """Return the name of the level of each episode of an evaluation, in order, from a run's settings."""
     schedule = settings.get("eval_schedule")
     has_levels = _environment_name(settings) == BUILT_IN
     counts = _scenario_counts(schedule) if isinstance(schedule, dict) and has_levels else None
@@ -263,10 +251,7 @@ def _scenario_counts(schedule: dict[str, Any]) -> Any:
 
 
 def _read_evaluation_json(path: Path) -> list[Run]:
-    """Return a run with one evaluation for each policy in a file of ``marinenav evaluate --json``.
-
-    If there are several policies, their names take the place of those of folders.
-    """
+    """Return a run with one evaluation for each policy in a file of ``marinenav evaluate --json``."""
     content = read_json(path)
     policies, setting = content.get("policies"), content.get("setting")
     environment = _environment_name(setting) if isinstance(setting, dict) else BUILT_IN
@@ -276,18 +261,7 @@ def _read_evaluation_json(path: Path) -> list[Run]:
 
 
 def _run_of_policy(path: Path, about: Any, metrics: Any, folder: Any, environment: str) -> Run:
-    """Return a run with one evaluation.
-
-    Args:
-        path: file of the evaluation, which errors name.
-        about: dict that has the name of the agent as ``agent_type``.
-        metrics: dicts of the metrics by level.
-        folder: name for ``Run.folder``.
-        environment: name of the environment.
-
-    Raises:
-        ConfigError: if one of them is something else.
-    """
+    """Return a run with one evaluation."""
     agent = about.get("agent_type") if isinstance(about, dict) else None
     is_named = is_printable_text(agent) and is_printable_text(folder)
     if agent is None or not (is_named and isinstance(metrics, dict) and all(map(_is_level_row, metrics.items()))):
@@ -448,13 +422,7 @@ def level_table(groups: Groups) -> Rows:
 
 
 def _pair_table(groups: Groups, key: str, statistic: Callable[..., Estimate | None]) -> Rows:
-    """Return a row for every pair of groups with a statistic that is not None.
-
-    Args:
-        groups: runs by name of the group.
-        key: column of the value; the ends of its interval are in ``low`` and ``high``.
-        statistic: function from the runs of two groups to the estimate.
-    """
+    """Return a row for every pair of groups with a statistic that is not None."""
     rows = []
     for first, other in combinations(groups, 2):
         if (value := statistic(groups[first], groups[other])) is not None:

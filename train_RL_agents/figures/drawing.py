@@ -209,14 +209,7 @@ class EpisodeScene:
         )
 
     def _draw_returns_axes(self, place: tuple[float, float, float, float]) -> Axes | None:
-        """Return axes for the distribution of the return.
-
-        Args:
-            place: left, bottom, width and height as shares of the figure.
-
-        Returns:
-            The axes; None if the policy does not estimate the distribution.
-        """
+        """Return axes for the distribution of the return."""
         if self.view.quantiles is None:
             return None
         axes = self.figure.add_axes(place)

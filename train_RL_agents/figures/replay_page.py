@@ -68,11 +68,7 @@ def make_page(policy_episodes: Sequence[Sequence[EpisodeView]]) -> str:
 
 
 def _check_same_scenarios(policy_episodes: Sequence[Sequence[EpisodeView]]) -> None:
-    """Check that all policies have the same scenarios.
-
-    Raises:
-        ConfigError: if they do not.
-    """
+    """Check that all policies have the same scenarios."""
     counts = [len(views) for views in policy_episodes]
     require(len(set(counts)) == 1, "recordings", counts, "of equally many episodes")
     for number, views in enumerate(zip(*policy_episodes, strict=True), 1):
@@ -95,11 +91,7 @@ def _policy_data(views: Sequence[EpisodeView]) -> dict[str, Any]:
 
 
 def _episode_data(view: EpisodeView) -> dict[str, Any]:
-    """Return the data of an episode for the page, serialisable as JSON.
-
-    All arrays over time are in ``data``, as differences between frames (see _delta_bytes), compressed and in base64;
-    ``arrays`` has the name, the entries per vessel and the steps per unit of each.
-    """
+    """Return the data of an episode for the page, serialisable as JSON."""
     terms = np.stack(list(view.reward_terms.values()), -1)
     values = {name: getattr(view, name, None) for name in STEPS_PER_UNIT}
     values |= {"gap": view.clearance, "terms": terms}
@@ -128,12 +120,7 @@ def _episode_data(view: EpisodeView) -> dict[str, Any]:
 def _delta_bytes(array: NDArray[Any], steps: int) -> bytes:
     """Return an array [T+1, R, N] as bytes of its integer differences between frames, which compress well.
 
-    Args:
-        array: numbers of N entries for each of R vessels in T+1 frames.
-        steps: number of integer steps per unit.
-
-    Returns:
-        32-bit integers in the order [R, N, T+1]: first the lowest bytes of all, then the next ones.
+    They are 32-bit integers in the order [R, N, T+1]: first the lowest bytes of all, then the next ones.
     """
     scaled = np.round(array.astype(np.float64) * steps).clip(1 - NON_FINITE_CODE, NON_FINITE_CODE - 1)
     whole = np.where(np.isfinite(array), scaled, NON_FINITE_CODE).astype(np.int64)

@@ -11,14 +11,26 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.figures.test_curves import make_folder
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.experiments.report import PAGE_NAME, TABLE_NAME, run_from_evaluation, verdict, write_report
+from train_RL_agents.experiments.report import (
+    PAGE_NAME,
+    TABLE_NAME,
+    run_from_evaluation,
+    varied_settings,
+    verdict,
+    write_report,
+)
 from train_RL_agents.experiments.study import Study, Suite, run_folders
 
 
 def made_up(out):
     """A study of two agents, one of which has a run that is not done, and its evaluations."""
     config = from_dict(TINY | {"total_timesteps": 200})
-    other = replace(config, trainer=replace(config.trainer, batch_size=16))
+    other = replace(
+        config,
+        trainer=replace(config.trainer, batch_size=16),
+        training=replace(config.training, reward=replace(config.training.reward, collision_penalty=-100.0)),
+        agent=replace(config.agent, hidden_sizes=tuple(range(100, 160))),
+    )
     study = Study({"A": config, "<B>": other}, (0, 1), (Suite("paper"),), "latest")
     coins, found = np.random.default_rng(0), {}
     for (name, seed), path in run_folders(study, out).items():
@@ -39,7 +51,9 @@ def test_page_and_table_have_all_runs(tmp_path):
     assert "<h1>Study A &amp; B</h1>" in page and "<title>Study A &amp; B</title>" in page
     assert "<td>&lt;B&gt;</td><td>1 of 2</td>" in page
     assert page.index("A has the most success, ") < page.index("<h2>Settings") < page.index("<img")
+    assert page.index("<td>training.reward.collision_penalty</td><td>-50.0</td><td>-100.0</td>") < page.index("<h2>Who")
     assert "<td>trainer.batch_size</td><td>8</td><td>16</td>" in page
+    assert "119, 1…</td>" in page
     # Eight panels of learning curves, each a picture of its own, and five other figures.
     assert page.count("data:image/svg+xml;base64,") == 6 + 5
     links = re.findall(r'href="([^"]+)"', page)
@@ -87,6 +101,31 @@ def test_nothing_is_written_where_one_file_cannot_be(tmp_path, name):
     assert not [path for path in tmp_path.glob("figures/**/*") if path.is_file()]
 
 
+def test_settings_that_agents_lack_are_not_varied():
+    """PPO has settings that DQN has not; only what two agents have, and have differently, is listed."""
+    groups = {name: from_dict({"agent_type": name}) for name in ("DQN", "IQN", "PPO")}
+    groups["IQN"] = replace(groups["IQN"], agent=replace(groups["IQN"].agent, gradient_norm=0.25))
+    rows = {row["setting"]: row for row in varied_settings(Study(groups, (0,), (), "latest"))}
+    assert rows["agent_type"] == {"setting": "agent_type", "DQN": "DQN", "IQN": "IQN", "PPO": "PPO"}
+    assert "trainer.rollout_steps" not in rows and len(rows) < 12, [*rows]
+
+
+@pytest.mark.parametrize(
+    ("success", "sentence"),
+    [
+        ({"A": [0, 0], "B": [0, 0]}, "No run has success in any episode."),
+        ({"A": [1, 0], "B": [0, 1]}, "A; B have the same success, 0.500."),
+        ({"A": [1]}, "A has the most success, 1.000."),
+    ],
+)
+def test_a_tie_has_no_best(success, sentence):
+    groups = {
+        name: [run_from_evaluation(name, {"success": each, "group": ["a"] * len(each)})]
+        for name, each in success.items()
+    }
+    assert verdict(groups)[0] == sentence
+
+
 def test_the_best_is_named_with_what_it_is_better_than():
     success = {"A": [1] * 30 + [0] * 2, "B": [1] * 29 + [0] * 3, "C": [1] * 8 + [0] * 24}
     groups = {
@@ -98,7 +137,3 @@ def test_the_best_is_named_with_what_it_is_better_than():
     assert table.titles == ["agent", "success", "behind the best", "95% interval"]
     assert [row[:3] for row in table.cells] == [["A", "0.938", "-"], ["B", "0.906", "0.031"], ["C", "0.250", "0.688"]]
     assert table.cells[0][3] == "-" and " to " in table.cells[1][3]
-    assert (
-        verdict({"A": [run_from_evaluation("A", {"success": [1], "group": ["a"]})]})[0]
-        == "A has the most success, 1.000."
-    )

@@ -64,6 +64,17 @@ def test_configurations_that_are_shipped_have_names(file):
     assert {name: config.agent_type for name, config in groups.items()} == {"iqn": "IQN", "AC-IQN": "AC-IQN"}
 
 
+def test_all_are_evaluated_alike_and_trained_as_configured(file):
+    penalties = {"world.reward.collision_penalty": -9.0, "world.reward.astern_penalty": -2.0}
+    change(file, agents=["iqn", "ppo"], settings={"usual": {}, "strict": penalties})
+    iqn, strict, ppo, _ = read_study(file).groups.values()
+    assert iqn.eval_schedule == strict.eval_schedule == ppo.eval_schedule
+    assert sum(ppo.eval_schedule.num_episodes) == 60
+    assert iqn.world.reward == strict.world.reward == ppo.world.reward
+    assert strict.training.reward.astern_penalty == -2.0
+    assert iqn.training.reward.astern_penalty is None and ppo.training.reward.collision_penalty == -100.0
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
@@ -74,6 +85,7 @@ def test_configurations_that_are_shipped_have_names(file):
         ({"seeds": [True]}, "different whole numbers"),
         ({"settings": {"a": 1}}, "settings.a"),
         ({"settings": {}}, "one or more, or left out"),
+        ({"settings": {"a": {"eval_schedule.seed": 1}}}, "settings.a='eval_schedule': must be stated in common"),
         ({"common": {"trainer.wrong": 1}}, "there is no such setting"),
         ({"common": {"seed": 5}}, "seed=5: must be left out: a study has seeds"),
         ({"settings": {"a": {"save_dir": "x"}}}, "save_dir='x': must be left out: the folder of a study is --out"),

@@ -82,6 +82,7 @@ class Element {
   click() { this.listeners.click.forEach((act) => act({ target: this })); }
   getBoundingClientRect() { return { left: 0, top: 0, width: 600, height: 600 }; }
   getContext() { return nothing(); }
+  contains(other) { return this.all.includes(other); }
 }
 
 const grow = ([tag, attributes, text, ...children]) => {

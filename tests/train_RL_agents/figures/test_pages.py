@@ -66,7 +66,8 @@ def run_in_browser(open_page):
     """Opens a page in Chromium: its errors, texts of panels, and the clock before and after it has played."""
 
     def run(html, panels, plays, width):
-        page = open_page(html, viewport={"width": width, "height": 900})
+        scheme = "light" if width == 1280 else "dark"
+        page = open_page(html, viewport={"width": width, "height": 900}, color_scheme=scheme)
         page.wait_for_load_state("load")
         clock = []
         if plays:
@@ -80,6 +81,8 @@ def run_in_browser(open_page):
             page.wait_for_timeout(500)
             clock.append(page.inner_text("#clock"))
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        cut = "Array.from(document.querySelectorAll('div.scroll'), (each) => each.scrollWidth - each.clientWidth)"
+        assert width < 1280 or max(page.evaluate(cut), default=0) == 0, "a column is cut"
         return {"errors": violations(page), "texts": texts, "clock": clock}
 
     return run

@@ -79,6 +79,16 @@ export function ruleText(session, frame) {
   return `${what}: turn ${degrees(rule.phi)}° to starboard, to course ${course(asked)}.`;
 }
 
+const PAIRS = "of each change of the left (rows) and right thrust (columns), N/s";
+const MEANINGS = {
+  returns: `Return expected ${PAIRS}: a discounted sum of rewards, 1 for each metre nearer to the goal.`,
+  logits: `Logit ${PAIRS}: its log probability while training, but for a constant.`,
+};
+const DOUBTFUL = " In brackets: not known, as critics differ by more than a quarter of the range.";
+
+// What the scores of a policy mean: returns or logits, perhaps of several critics.
+export const meaningOf = (scores, continuous) => `${MEANINGS[scores]}${continuous ? DOUBTFUL : ""}`;
+
 const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
 
 export function shape(name, attributes, text) {

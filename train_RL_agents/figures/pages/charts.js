@@ -1,7 +1,7 @@
 // Charts over time: lines with axes and ticks, a cursor, and the values under the pointer.
 import { shape, write } from "./cards.js";
 
-const BOX = { left: 44, right: 8, top: 8, bottom: 18, height: 130 };
+const BOX = { left: 44, right: 14, top: 8, bottom: 18, height: 130 };
 const DASHES = ["", "6 4", "2 3", "9 3 2 3", "1 5"], LOOKS = ["solid", "dashed", "dotted", "dash-dot", "sparse"];
 
 // Round numbers from low to high, about so many.

@@ -15,6 +15,14 @@ export function compare(own, other) {
   return own.arrived === Infinity ? Number(other.collided) - Number(own.collided) : 0;
 }
 
+// A sentence about the outcomes of a round, given the length of a control step (s).
+export function describe({ own, other, result }, seconds) {
+  const how = ({ arrived, collided }) => (collided ? "collided"
+    : arrived === Infinity ? "ran out of time" : `arrived after ${(arrived * seconds).toFixed(1)} s`);
+  const verdict = ["The policy wins", "A tie", "You win"][result + 1];
+  return `${verdict}: you ${how(own)}, the policy ${how(other)}.`;
+}
+
 const hasEnded = (session, vessel) =>
   !session.now().state.vessels[vessel].active || session.isOver();
 

@@ -1,11 +1,14 @@
 // The page: time, keys, pointers and controls.
-import * as actuators from "./actuators.js";
 import * as cards from "./cards.js";
 import * as contests from "./contests.js";
+import * as fieldRows from "./fields.js";
+import * as helms from "./helms.js";
 import * as items from "./items.js";
 import * as keys from "./keys.js";
+import * as links from "./links.js";
 import * as maps from "./maps.js";
 import * as sessions from "./sessions.js";
+import * as settings from "./settings.js";
 
 const byId = (id) => document.getElementById(id), { write } = cards;
 const data = JSON.parse(byId("data").textContent);
@@ -18,7 +21,8 @@ const MOVE_DISTANCE = 0.5, TURN_ANGLE = Math.PI / 36, ZOOM_FACTOR = 1.3;
 // Largest number of steps between two pictures, and shortest time between updates of the cards while playing (ms).
 const MAX_STEPS_PER_PICTURE = 20, CARD_INTERVAL = 90;
 const clock = { playing: false, share: 0, last: 0, next: 0, held: false };
-const pressed = new Set();
+const worldCard = settings.make(session, data, changed), helm = helms.make(session);
+const fields = fieldRows.make(byId("fields"), setField);
 let item = { kind: "vessel", index: 0 }, dragged = null, stale = true, shownFrame = null;
 session.stale = () => { stale = true; };
 
@@ -59,7 +63,7 @@ function showFrame(frame, at) {
   clock.next = clock.last + CARD_INTERVAL;
   byId("time").max = session.frames.length - 1;
   byId("time").value = at;
-  if (!clock.playing) fillFields();
+  if (!clock.playing || !byId("fields").contains(document.activeElement)) fillFields();
 }
 
 // Where the policy is in a round against it.
@@ -87,7 +91,7 @@ const say = (text) => write(byId("status"), text);
 
 function advance() {
   const before = session.now().state.vessels;
-  session.command = command();
+  session.command = helm.command();
   if (!session.advance()) return false;
   session.now().state.vessels.forEach((vessel, i) => {
     if (vessel.collided && !before[i].collided) say(`Vessel ${i + 1} has collided.`);
@@ -181,33 +185,12 @@ function open(scenario) {
   refresh();
 }
 
-// The helm --------------------------------------------------------------------------------------
-
-const KEYS = { w: "ahead", s: "astern", a: "port", d: "starboard", x: "stop",
-  ArrowUp: "ahead", ArrowDown: "astern", ArrowLeft: "port", ArrowRight: "starboard" };
-
 const HOW_TO_STEER = "Hold a button, W, A, S, D or an arrow key.";
-
-// The command of the keys that are down, [left, right] in [-1, 1].
-function command() {
-  if (session.helm === null) return [0, 0];
-  const vessel = session.now().state.vessels[session.helm];
-  const limit = (value) => Math.max(-1, Math.min(1, value));
-  if (pressed.has("stop")) {
-    const most = session.k.of(vessel.kind).hull.max_thrust_rate * stepTime();
-    return [limit(-vessel.left / most), limit(-vessel.right / most)];
-  }
-  const ahead = pressed.has("ahead") - pressed.has("astern");
-  const turn = pressed.has("starboard") - pressed.has("port"), { hull } = session.k.of(vessel.kind);
-  // An angle that pushes the stern to port turns the bow to starboard.
-  if (actuators.isSteered(hull)) return [limit(ahead), limit(hull.actuators.position > 0 ? turn : -turn)];
-  return [limit(ahead + turn), limit(ahead - turn)];
-}
 
 function takeHelm(whether) {
   cancelRound();
   session.helm = whether ? session.chosen : null;
-  pressed.clear();
+  helm.release();
   showHelm();
   say(whether ? `You have the helm of vessel ${session.chosen + 1}. ${HOW_TO_STEER}`
     : "The policy steers all vessels.");
@@ -221,13 +204,11 @@ function showHelm() {
   byId("pad").hidden = !taken;
 }
 
-// A round against the policy --------------------------------------------------------------------
-
 function beat() {
   pause();
   contest.begin(session.chosen);
   item = { kind: "vessel", index: session.chosen };
-  pressed.clear();
+  helm.release();
   showHelm();
   showScore();
   fillControls();
@@ -238,15 +219,11 @@ function beat() {
 const rounds = () => Object.values(contest.score).reduce((a, b) => a + b);
 
 function endRound() {
-  const { own, other, result } = contest.last;
-  const how = ({ arrived, collided }) => (collided ? "collided"
-    : arrived === Infinity ? "ran out of time" : `arrived after ${(arrived * stepTime()).toFixed(1)} s`);
-  const verdict = ["The policy wins", "A tie", "You win"][result + 1];
   pause();
   session.helm = null;
   showHelm();
   showScore();
-  say(`${verdict}: you ${how(own)}, the policy ${how(other)}. B is the next round.`);
+  say(`${contests.describe(contest.last, stepTime())} B is the next round.`);
 }
 
 function cancelRound() {
@@ -298,39 +275,21 @@ function chooseVessel(index, withItem = true) {
   if (steering) cancelRound();
   session.choose(index);
   byId("vessel").value = session.chosen;
-  if (steering) pressed.clear();
+  if (steering) helm.release();
   if (withItem) chooseItem({ kind: "vessel", index: session.chosen });
   refresh();
 }
 
 function fillFields() {
-  const row = byId("fields"), parts = items.fieldsOf(session, item), labels = parts.map(([label]) => label).join();
-  if (row.dataset.labels !== labels) {
-    row.dataset.labels = labels;
-    row.replaceChildren(...parts.map(([label, size], number) => {
-      const element = document.createElement("label"), input = document.createElement("input");
-      Object.assign(input, { type: "number", step: "any" });
-      input.addEventListener("change", () => {
-        if (!Number.isFinite(input.valueAsNumber)) return fillFields();
-        if (clock.playing) { settle(); pause(); }
-        return edit((state) => items.fieldsOf(session, item)[number][3](state, input.valueAsNumber));
-      });
-      input.addEventListener("keydown", (event) => {
-        const by = { ArrowUp: size, ArrowDown: -size }[event.key];
-        if (!by) return;
-        event.preventDefault();
-        input.value = Number(input.value) + by;
-        input.dispatchEvent(new Event("change"));
-      });
-      element.append(`${label} `, input);
-      return element;
-    }));
-  }
-  row.querySelectorAll("input").forEach((input, number) => {
-    input.value = Math.round(parts[number][2](session.now().state) * 10) / 10;
-  });
+  fields.show(items.fieldsOf(session, item), session.now().state);
   const { vessels } = session.now().state, { kind } = item;
   byId("remove").disabled = kind === "goal" || (kind === "vessel" && vessels.length < 2);
+}
+
+// Set a field of the item.
+function setField(number, value) {
+  if (clock.playing) { settle(); pause(); }
+  edit((state) => items.fieldsOf(session, item)[number][3](state, value));
 }
 
 function add(kind) {
@@ -359,49 +318,16 @@ function remove() {
 
 // Controls --------------------------------------------------------------------------------------
 
-const fill = (select, options) => select.replaceChildren(...options);
-
 function fillControls() {
-  const { vessels, cores, noise, weather } = session.now().state;
-  fill(byId("vessel"), vessels.map((_, index) => new Option(index + 1, index)));
+  const { vessels } = session.now().state;
+  byId("vessel").replaceChildren(...vessels.map((_, index) => new Option(index + 1, index)));
   byId("vessel").value = session.chosen;
-  fill(byId("item"), items.all(session).map(({ kind, index }) =>
+  byId("item").replaceChildren(...items.all(session).map(({ kind, index }) =>
     new Option(`${items.NAMES[kind]} ${index + 1}`, `${kind} ${index}`)));
   byId("item").value = `${item.kind} ${item.index}`;
   byId("scenario").value = session.scenario;
-  byId("noise").value = noise;
-  write(byId("noise-text"), noise ? `× ${noise}` : "none");
-  const edge = 2 * Math.PI * session.k.core_radius;
-  const speed = cores.length ? Math.max(...cores.map((core) => Math.abs(core[2]))) / edge : 0;
-  byId("current").disabled = !cores.length;
-  byId("current").value = speed || 3;
-  write(byId("current-text"), cores.length ? `${speed.toFixed(1)} m/s` : "none here");
-  const goesTo = Math.round(weather.direction * 180 / Math.PI);
-  byId("wind").value = weather.wind;
-  write(byId("wind-text"), weather.wind ? `${weather.wind} m/s` : "none");
-  byId("waves").value = weather.waves;
-  write(byId("waves-text"), weather.waves ? `${weather.waves} m` : "none");
-  byId("direction").value = goesTo;
-  write(byId("direction-text"), `${String(goesTo).padStart(3, "0")}°`);
-  byId("shield").checked = session.shield;
-  byId("configured").checked = session.risk === null;
-  byId("risk").disabled = session.risk === null;
-  byId("risk").value = session.risk ?? 1;
-  write(byId("risk-text"), session.risk === null ? "" : session.risk.toFixed(2));
+  worldCard.show();
   fillFields();
-}
-
-function setCurrent(speed) {
-  const size = 2 * Math.PI * session.k.core_radius * speed;
-  session.edit((state) => state.cores.forEach((core) => { core[2] = core[2] < 0 ? -size : size; }));
-  changed();
-}
-
-function setWeather() {
-  const [wind, waves, degrees] = ["wind", "waves", "direction"].map((id) => Number(byId(id).value));
-  const direction = degrees * Math.PI / 180;
-  session.edit((state) => { state.weather = { wind, direction, waves }; }, false);
-  changed();
 }
 
 // A setting holds from the step that is shown on.
@@ -411,18 +337,6 @@ function changed() {
   fillControls();
   refresh();
 }
-
-function setRisk() {
-  session.risk = byId("configured").checked ? null : Number(byId("risk").value);
-  changed();
-}
-
-const PAIRS = "of each change of the left (rows) and right thrust (columns), N/s";
-const MEANINGS = {
-  returns: `Return expected ${PAIRS}: a discounted sum of rewards, 1 for each metre nearer to the goal.`,
-  logits: `Logit ${PAIRS}: its log probability while training, but for a constant.`,
-};
-const DOUBTFUL = " In brackets: not known, as critics differ by more than a quarter of the range.";
 
 function setUp() {
   document.title = `marinenav demo: ${data.title}`;
@@ -434,12 +348,8 @@ function setUp() {
     }
     groups.get(group).append(new Option(name, index));
   });
-  fill(byId("scenario"), [...groups.values()]);
-  write(byId("meaning"), `${MEANINGS[data.scores]}${data.continuous ? DOUBTFUL : ""}`);
-  document.querySelectorAll(".risk").forEach((each) => {
-    each.hidden = !session.policy.supportsRisk;
-  });
-  write(byId("configured-text"), data.risk ? `, ${data.risk}` : "");
+  byId("scenario").replaceChildren(...groups.values());
+  write(byId("meaning"), cards.meaningOf(data.scores, data.continuous));
   fillControls();
   showHelm();
 }
@@ -455,18 +365,6 @@ listen("vessel", "change", ({ target }) => chooseVessel(Number(target.value)));
 listen("helm", "click", () => takeHelm(session.helm === null));
 listen("beat", "click", beat);
 listen("follow", "change", refresh);
-listen("noise", "input", ({ target }) => {
-  session.edit((state) => { state.noise = Number(target.value); }, false);
-  changed();
-});
-listen("current", "input", ({ target }) => setCurrent(Number(target.value)));
-["wind", "waves", "direction"].forEach((id) => listen(id, "input", setWeather));
-listen("configured", "change", setRisk);
-listen("risk", "input", setRisk);
-listen("shield", "change", ({ target }) => {
-  session.shield = target.checked;
-  changed();
-});
 listen("item", "change", ({ target }) => {
   const [kind, index] = target.value.split(" ");
   chooseItem({ kind, index: Number(index) });
@@ -476,31 +374,11 @@ listen("share", "click", share);
 document.querySelectorAll("[data-add]").forEach((button) =>
   button.addEventListener("click", () => add(button.dataset.add)));
 
-// Buttons that steer while they are held down, by pointer or by key.
-document.querySelectorAll("[data-key]").forEach((button) => {
-  const { key } = button.dataset, on = () => pressed.add(key), off = () => pressed.delete(key);
-  button.addEventListener("pointerdown", (event) => { on(); event.preventDefault(); });
-  ["pointerup", "pointerleave", "pointercancel", "keyup", "blur"].forEach((type) =>
-    button.addEventListener(type, off));
-  button.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") on();
-  });
-  button.addEventListener("contextmenu", (event) => event.preventDefault());
-});
-
 // Links -----------------------------------------------------------------------------------------
 
 function share() {
   if (clock.playing) { settle(); pause(); }
-  const url = new URL(location.href);
-  url.hash = `state=${session.link()}`;
-  history.replaceState(null, "", url.hash);
-  byId("link").value = url.href;
-  byId("link").select();
-  // Where the clipboard may not be written, the address and the selected text are left to copy.
-  const copied = navigator.clipboard?.writeText(url.href) ?? Promise.reject(new Error("none"));
-  copied.then(() => say("The link to this state has been copied."),
-    () => say("The link to this state is in the address bar."));
+  links.copy(`state=${session.link()}`, byId("link")).then(say);
 }
 
 function followLink() {
@@ -565,8 +443,6 @@ canvas.addEventListener("touchstart", (event) => {
   if (map.hit(...under(event.touches[0]), item, poses())) event.preventDefault();
 }, { passive: false });
 
-// Keys ------------------------------------------------------------------------------------------
-
 function changeSpeed(by) {
   const now = SPEEDS.indexOf(Number(byId("speed").value));
   byId("speed").value = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, now + by))];
@@ -596,20 +472,14 @@ const REPEATED = ["q", "e", ",", "."];
 const ARROWS = { ArrowUp: [MOVE_DISTANCE, 0], ArrowDown: [-MOVE_DISTANCE, 0], ArrowRight: [0, MOVE_DISTANCE],
   ArrowLeft: [0, -MOVE_DISTANCE] };
 
-const steers = (key) => session.helm !== null && key in KEYS;
-
 keys.listen((key, { target, repeat }) => {
-  if (steers(key)) pressed.add(KEYS[key]);
+  if (helm.steers(key)) helm.hold(key);
   else if (ARROWS[key] && target === canvas) nudge(...ARROWS[key]);
   else if (ACTIONS[key]) { if (!repeat || REPEATED.includes(key)) ACTIONS[key](); }
   else if ("123456789".includes(key)) chooseVessel(Number(key) - 1);
   else return false;
   return true;
-}, steers);
-document.addEventListener("keyup", (event) => pressed.delete(KEYS[keys.nameOf(event)]));
-window.addEventListener("blur", () => pressed.clear());
-
-// Start -----------------------------------------------------------------------------------------
+}, helm.steers);
 
 new ResizeObserver(() => { map.fit(); refresh(); }).observe(canvas);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
@@ -624,4 +494,4 @@ requestAnimationFrame(tick);
 
 // For scripts: numbers of vessels and frames from 0.
 window.demo = { session, play, pause, seek, step, open, playing: () => clock.playing,
-  poses, beat, contest, commanded: command, toCanvas: map.at };
+  poses, beat, contest, commanded: helm.command, toCanvas: map.at };

@@ -1,11 +1,53 @@
 // The policy: what it does for an observation, and what it expects of actions.
 import * as tensors from "./tensors.js";
 
+const { sizeOf } = tensors;
+
+// Makes a function of inputs by name (plain arrays) to outputs by name (Float64Arrays, which the
+// next call overwrites). What depends on weights alone is computed once, here.
+function network(graph, weights) {
+  const values = [], varying = [], steps = [];
+  const inputs = graph.inputs.map(([name, shape]) => {
+    const input = tensors.constant(shape, Array(sizeOf(shape)).fill(0));
+    varying[values.length] = true;
+    values.push(input);
+    return [name, input];
+  });
+  for (const name of graph.weights) values.push(weights[name]);
+
+  let varies = false;
+  const resolve = (argument) => {
+    if (Array.isArray(argument)) return argument.map(resolve);
+    if (argument === null || typeof argument !== "object") return argument;
+    if ("number" in argument) return Number(argument.number);
+    varies ||= varying[argument.at] ?? false;
+    return values[argument.at];
+  };
+  for (const [name, parameters] of graph.nodes) {
+    varies = false;
+    const found = tensors.OPERATORS[name](...parameters.map(resolve));
+    for (const each of [found].flat()) {
+      if (each.compute && varies) steps.push(each.compute);
+      else each.compute?.();
+      // Views of it later on need no computation of their own.
+      delete each.compute;
+    }
+    varying[values.length] = varies;
+    values.push(found);
+  }
+  const outputs = Object.entries(graph.outputs).map(([name, at]) => [name, values[at]]);
+  return (given) => {
+    for (const [name, input] of inputs) input.data.set(given[name]);
+    for (const step of steps) step();
+    return Object.fromEntries(outputs.map(([name, value]) => [name, value.data]));
+  };
+}
+
 function unpack({ entries, data }) {
   const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
-  const numbers = new Float32Array(bytes.buffer), size = (shape) => shape.reduce((a, b) => a * b, 1);
+  const numbers = new Float32Array(bytes.buffer);
   return Object.fromEntries(entries.map(([name, shape, offset]) =>
-    [name, tensors.constant(shape, numbers.subarray(offset, offset + size(shape)))]));
+    [name, tensors.constant(shape, numbers.subarray(offset, offset + sizeOf(shape)))]));
 }
 
 // Makes a policy of what Python wrote (train_RL_agents/exporting/graph.py). An observation is
@@ -14,7 +56,7 @@ function unpack({ entries, data }) {
 export function load(packed) {
   const weights = unpack(packed.weights);
   const networks = Object.fromEntries(Object.entries(packed.graphs).map(([name, graph]) =>
-    [name, tensors.network(graph, weights)]));
+    [name, network(graph, weights)]));
   const { act, act_at_risk: actAtRisk, returns } = networks;
   return {
     supportsRisk: Boolean(actAtRisk),

@@ -1,6 +1,6 @@
 // Networks as graphs of PyTorch's operators (ATen), computed in float64 on tensors of fixed shapes.
 // A tensor is { shape, data }; one that must be computed also has compute(), which fills its data.
-const sizeOf = (shape) => shape.reduce((product, size) => product * size, 1);
+export const sizeOf = (shape) => shape.reduce((product, size) => product * size, 1);
 const from = (axis, shape) => (axis < 0 ? axis + shape.length : axis);
 const view = (x, shape) => ({ ...x, shape });
 export const constant = (shape, data) => ({ shape, data: Float64Array.from(data) });
@@ -382,7 +382,7 @@ const same = (x) => view(x, x.shape);
 const full = (shape, value) => constant(shape, Array(sizeOf(shape)).fill(value));
 
 // By ATen's names, with its arguments in their order.
-const OPERATORS = {
+export const OPERATORS = {
   add: (a, b, alpha) => total(a, scaled(b, alpha)),
   sub: (a, b, alpha) => difference(a, scaled(b, alpha)),
   rsub: (a, b, alpha) => difference(b, scaled(a, alpha)),
@@ -467,43 +467,3 @@ const OPERATORS = {
   alias: same,
   getitem: (parts, index) => parts[index],
 };
-
-// Makes a function of inputs by name (plain arrays) to outputs by name (Float64Arrays, which the
-// next call overwrites). What depends on weights alone is computed once, here.
-export function network(graph, weights) {
-  const values = [], varying = [], steps = [];
-  const inputs = graph.inputs.map(([name, shape]) => {
-    const input = constant(shape, Array(sizeOf(shape)).fill(0));
-    varying[values.length] = true;
-    values.push(input);
-    return [name, input];
-  });
-  for (const name of graph.weights) values.push(weights[name]);
-
-  let varies = false;
-  const resolve = (argument) => {
-    if (Array.isArray(argument)) return argument.map(resolve);
-    if (argument === null || typeof argument !== "object") return argument;
-    if ("number" in argument) return Number(argument.number);
-    varies ||= varying[argument.at] ?? false;
-    return values[argument.at];
-  };
-  for (const [name, parameters] of graph.nodes) {
-    varies = false;
-    const found = OPERATORS[name](...parameters.map(resolve));
-    for (const each of [found].flat()) {
-      if (each.compute && varies) steps.push(each.compute);
-      else each.compute?.();
-      // Views of it later on need no computation of their own.
-      delete each.compute;
-    }
-    varying[values.length] = varies;
-    values.push(found);
-  }
-  const outputs = Object.entries(graph.outputs).map(([name, at]) => [name, values[at]]);
-  return (given) => {
-    for (const [name, input] of inputs) input.data.set(given[name]);
-    for (const step of steps) step();
-    return Object.fromEntries(outputs.map(([name, value]) => [name, value.data]));
-  };
-}
