@@ -307,7 +307,7 @@ def test_the_shield_of_a_session_is_that_of_evaluations():
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_links_have_the_shield_and_earlier_ones_are_without(on):
+def test_links_have_the_shield_and_are_whole(on):
     assert in_node("linkedShield", {"data": data_in(page_of("ppo")), "on": on}) == [on, False]
 
 

@@ -1,8 +1,6 @@
-"""The page of an evaluation: what is on it, and (slow) what a real browser makes of it."""
+"""The page of an evaluation: what is on it."""
 
 import re
-
-import pytest
 
 from tests.train_RL_agents.suite_results import evaluation, two_suites
 from train_RL_agents.evaluation.contenders import Contender
@@ -17,14 +15,3 @@ def test_a_page_has_summary_worst_groups_failures_and_sources():
     assert "quick look" not in page
     few = make_page([evaluation("currents", "s")], {"mine": Contender("apf")})
     assert few.index("A quick look") < few.index("All suites</h2>") and "Every episode succeeded" in few
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_page_fits_and_no_column_is_cut(open_page, scheme, width):
-    html = make_page(two_suites(), {"mine": Contender("apf")})
-    page = open_page(html, viewport={"width": width, "height": 800}, color_scheme=scheme)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    cut = "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth).length"
-    assert width < 1280 or page.evaluate(cut) == 0

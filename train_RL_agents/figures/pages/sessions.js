@@ -220,8 +220,7 @@ export function make(data, policy = policies.load(data.policy)) {
     return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
   }
 
-  // Go to the state of a link; false if the text is not one. The first pages' links have no weather,
-  // later ones no actuators, and then no shield.
+  // Go to the state of a link; false if the text is not one.
   function follow(text) {
     let numbers;
     try {
@@ -230,11 +229,8 @@ export function make(data, policy = policies.load(data.policy)) {
     } catch { return false; }
     const [version, scenario, chosen, helm, risk, steps, random, noise, ...counts] = numbers;
     const [vessels, obstacles, cores] = counts, rest = counts.slice(3);
-    const further = rest.length - 20 * vessels - 3 * (obstacles + cores);
-    if (version !== LINK_VERSION || !(scenario in data.scenarios) || !(vessels >= 1) ||
-        !numbers.every(Number.isFinite) || ![0, 3, 3 + 2 * vessels, 4 + 2 * vessels].includes(further)) {
-      return false;
-    }
+    const isWhole = rest.length === 22 * vessels + 3 * (obstacles + cores) + 4 && numbers.every(Number.isFinite);
+    if (version !== LINK_VERSION || !(scenario in data.scenarios) || !(vessels >= 1) || !isWhole) return false;
     const take = (count) => rest.splice(0, count);
     const state = { steps, random, noise };
     state.vessels = Array.from({ length: vessels }, () => {
@@ -246,11 +242,8 @@ export function make(data, policy = policies.load(data.policy)) {
     });
     state.obstacles = Array.from({ length: obstacles }, () => take(3));
     state.cores = Array.from({ length: cores }, () => take(3));
-    const [wind = 0, direction = 0, waves = 0, ...actual] = rest;
-    const k = world.setting(data.config, data.scenarios[scenario].episode);
-    state.vessels.forEach((v, i) => {
-      v.actuator = actual.length ? actual.slice(2 * i, 2 * i + 2) : actuators.steadyState([v.left, v.right], k.of(v.kind).hull);
-    });
+    const [wind, direction, waves, ...actual] = rest;
+    state.vessels.forEach((v, i) => { v.actuator = actual.slice(2 * i, 2 * i + 2); });
     state.weather = { wind, direction, waves };
     session.risk = risk < 0 || !policy.supportsRisk ? null : risk;
     session.helm = null;
