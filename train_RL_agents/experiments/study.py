@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from marinenav_env import WorldConfig
+from marinenav_env.config import RewardConfig
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import MAX_FLOAT, ConfigError, is_nonnegative_int, is_number, require
 from train_RL_agents.config.overrides import flatten
@@ -120,7 +121,7 @@ def read_study(path: Path) -> Study:
         require(is_same, f"{path}: {name}", f"world.{key}", f"that of {first}, to be compared")
         is_same = groups[first].env.episode_settings == groups[name].env.episode_settings
         require(is_same, f"{path}: {name}", "env", f"that of {first}, to be compared")
-    groups = {name: _evaluated_as(config, groups[first]) for name, config in groups.items()}
+    groups = _evaluated_alike(groups)
     which = content.get("which", "latest")
     require(which in ("latest", "best"), f"{path}: which", which, "latest or best")
     config = groups[first]
@@ -132,18 +133,26 @@ def read_study(path: Path) -> Study:
     return Study(groups, tuple(seeds), suites, which)
 
 
-def _evaluated_as(config: TrainConfig[Any], first: TrainConfig[Any]) -> TrainConfig[Any]:
-    """Return a configuration with the evaluations of another, their rewards too, but trained with its own rewards."""
-    own, scored, trained = config.world.reward, first.world.reward, config.training.reward
-    changed = [name for name in TRAINING_REWARD_NAMES if getattr(own, name) != getattr(scored, name)]
-    kept = {name: getattr(own, name) for name in changed if getattr(trained, name) is None}
-    reward = replace(own, **{name: getattr(scored, name) for name in changed})
-    return replace(
-        config,
-        world=replace(config.world, reward=reward),
-        training=replace(config.training, reward=replace(trained, **kept)),
-        eval_schedule=first.eval_schedule,
-    )
+def _evaluated_alike(groups: dict[str, TrainConfig[Any]]) -> dict[str, TrainConfig[Any]]:
+    """Return groups with the same evaluations, those of the first; each is still trained with its own rewards.
+
+    A reward that groups state differently has its default in evaluations.
+    """
+    first = next(iter(groups.values()))
+    rewards = [config.world.reward for config in groups.values()]
+    changed = [name for name in TRAINING_REWARD_NAMES if len({getattr(reward, name) for reward in rewards}) > 1]
+    usual = {name: getattr(RewardConfig, name) for name in changed}
+    alike = {}
+    for title, config in groups.items():
+        own, trained = config.world.reward, config.training.reward
+        kept = {name: getattr(own, name) for name in changed if getattr(trained, name) is None}
+        alike[title] = replace(
+            config,
+            world=replace(config.world, reward=replace(own, **usual)),
+            training=replace(config.training, reward=replace(trained, **kept)),
+            eval_schedule=first.eval_schedule,
+        )
+    return alike
 
 
 def _is_list_of(kind: type, value: Any) -> bool:

@@ -107,10 +107,11 @@ def _suite_html(evaluation: Evaluation) -> str:
     ]
     sheet = "<p>Failed episodes, north up; vessel 1 is the thick line, dots are 10 s apart.</p>\n"
     sheet += f'<div class="sheet">{"".join(pictures)}</div>\n'
+    results = "".join(table.html(f"Results of {name}, {number}") for number, table in enumerate(tables, 1))
     return (
         f'<section class="card">\n<h2>{escape(name)}</h2>\n<p>{escape(about[:1].upper() + about[1:])}; '
         f"{evaluation.setting['episodes']:,} episodes.</p>\n"
-        f"{''.join(table.html(f'Results of {name}') for table in tables)}{sheet if pictures else ''}"
+        f"{results}{sheet if pictures else ''}"
         f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>\n</section>\n"
     )
 

@@ -141,7 +141,7 @@ class Table:
         def cell(text: str) -> str:
             return f"<td>{text if isinstance(text, Markup) else escape(text)}</td>"
 
-        head = "".join(f'<th scope="col">{escape(title)}</th>' for title in self.titles)
+        head = "".join(f'<th scope="col">{escape(title)}</th>' if title else "<td></td>" for title in self.titles)
         lines = "".join(f"<tr>{''.join(map(cell, row))}</tr>\n" for row in self.cells)
         return (
             f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'

@@ -65,14 +65,14 @@ def test_configurations_that_are_shipped_have_names(file):
 
 
 def test_all_are_evaluated_alike_and_trained_as_configured(file):
-    penalties = {"world.reward.collision_penalty": -9.0, "world.reward.astern_penalty": -2.0}
+    penalties = {"world.reward.astern_penalty": -2.0}
     change(file, agents=["iqn", "ppo"], settings={"usual": {}, "strict": penalties})
     iqn, strict, ppo, _ = read_study(file).groups.values()
     assert iqn.eval_schedule == strict.eval_schedule == ppo.eval_schedule
     assert sum(ppo.eval_schedule.num_episodes) == 60
     assert iqn.world.reward == strict.world.reward == ppo.world.reward
     assert strict.training.reward.astern_penalty == -2.0
-    assert iqn.training.reward.astern_penalty is None and ppo.training.reward.collision_penalty == -100.0
+    assert iqn.training.reward.astern_penalty == 0.0 and ppo.training.reward.collision_penalty == -100.0
 
 
 @pytest.mark.parametrize(
