@@ -147,7 +147,7 @@ def ensemble_outputs(
     """
     first, *others = networks
     if not others or not launches_dominate(next(first.parameters()).device):
-        firsts = [(argument,) for argument in own] or [()] * len(networks)
+        firsts: list[tuple[Tensor, ...]] = [(argument,) for argument in own] or [()] * len(networks)
         call_one = call_with_frozen_parameters if frozen else torch.nn.Module.__call__
         return [call_one(network, *each, *args) for network, each in zip(networks, firsts, strict=True)]
     named = [dict(network.named_parameters()) for network in networks]
