@@ -56,6 +56,15 @@ TRAINER = (
     "__main__",
 )
 """Packages and modules, the lowest first."""
+EVALUATION = {
+    "running": (*("tally", "episodes", "repeated_evaluation", "others", "episode_constants", "recording", "history"),),
+    "suites": ("rules_suite", "encounter_suites", "misbehaving_suite", "suites", "frozen"),
+    "judging": ("shield", "contenders", "seamanship", "two_vessel_rules", "avoidance", "failures"),
+    "comparing": ("selection", "tables", "scoring", "summary", "figures"),
+}
+"""Rooms of train_RL_agents.evaluation and their modules, the lowest room first."""
+MOST_FLOORS = 5
+"""Largest number of modules of a room that import each other in a chain."""
 
 
 def modules(package):
@@ -106,6 +115,31 @@ def test_no_import_runs_from_a_lower_to_a_higher_layer(package, layers):
         if "." in name and "." in other and layer(other) > layer(name)
     ]
     assert upwards == []
+
+
+@pytest.mark.heavy
+def test_the_rooms_of_evaluation_have_an_order_and_few_floors():
+    prefix = "train_RL_agents.evaluation."
+    used = {
+        name.removeprefix(prefix): {other.removeprefix(prefix) for other in others if other.startswith(prefix)}
+        for name, others in modules(train_RL_agents).items()
+        if name.startswith(prefix)
+    }
+    rooms = {name: room for room, names in EVALUATION.items() for name in names}
+    assert used.keys() <= rooms.keys()
+    order = [*EVALUATION]
+    upwards = [
+        (name, other)
+        for name, others in used.items()
+        for other in others
+        if order.index(rooms[other]) > order.index(rooms[name])
+    ]
+    assert upwards == []
+
+    def floor(name):
+        return 1 + max((floor(other) for other in used[name] if rooms[other] == rooms[name]), default=0)
+
+    assert max(map(floor, used)) <= MOST_FLOORS
 
 
 def test_the_world_knows_nothing_of_training():
