@@ -28,6 +28,7 @@ class ActorCriticAgent(Agent[ConfigType]):
 
     def build(self) -> None:
         """Create the network of the policy and the value, and describe its outputs."""
+        self.config = self.config.with_actions(self.num_actions)
         self.continuous = self.config.actions != "categorical"
         self.networks["policy"] = ActorCriticNetwork(self.config, self.num_actions, self.spec)
         if self.continuous:

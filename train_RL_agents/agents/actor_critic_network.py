@@ -7,9 +7,9 @@ The value is a function of a robot's own observation, or of the observations of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -34,9 +34,9 @@ class ActorCriticConfig(AgentConfig):
     """Units of the encoder of each object."""
     hidden_sizes: LayerWidths = (64, 64)
     """Units of each hidden layer."""
-    actions: Literal["categorical", "gaussian", "clipped_gaussian"] = "categorical"
+    actions: Literal["auto", "categorical", "gaussian", "clipped_gaussian"] = "auto"
     """Distribution of the actions: categorical over the thrust pairs; normal, squashed into (-1, 1); or normal, clipped
-    to [-1, 1]."""
+    to [-1, 1]; "auto" is gaussian in an environment with continuous actions, else categorical."""
     state_dependent_std: bool = False
     """True if the standard deviation of normal actions is an output of the network instead of a parameter."""
     log_std: Annotated[float, at_least(-10.0), at_most(2.0)] = -0.5
@@ -52,6 +52,12 @@ class ActorCriticConfig(AgentConfig):
     entropy_final: NonNegativeFloat = 0.0
     """Weight of the entropy at the end of the run; it falls linearly."""
 
+    def with_actions(self, num_actions: int) -> Self:
+        """Return the settings for an environment; with at most one discrete action, its actions are continuous."""
+        if self.actions != "auto":
+            return self
+        return replace(self, actions="gaussian" if num_actions <= 1 else "categorical")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("state_dependent_std", "log_std") if self.actions == "categorical" else ():
@@ -65,6 +71,7 @@ class ActorCriticNetwork(ObservationNetwork):
 
     def __init__(self, config: ActorCriticConfig, num_actions: int, spec: ObservationSpec) -> None:
         super().__init__(config, spec, config.normalize_observations)
+        config = config.with_actions(num_actions)
         is_normal = config.actions != "categorical"
         size = spec.action_size
         outputs = (2 * size if config.state_dependent_std else size) if is_normal else num_actions
