@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import tensordict
 import torch
+import torchrl
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Binary, Bounded, Categorical, MultiCategorical, MultiOneHot, OneHot, TensorSpec, Unbounded
@@ -172,13 +177,15 @@ class GroupEnv(EnvBase):
             self._require(is_finite, key, "without finite bounds", "bounded below and above")
             return ActionSpace(own, low, high)
         if isinstance(own, MultiCategorical):
-            sizes = tuple(own.nvec.tolist())
+            sizes = tuple(own.nvec.flatten().tolist())
         elif isinstance(own, MultiOneHot):
             sizes = tuple(int(box.n) for box in own.space)
         elif isinstance(own, Binary):
             sizes = (2,) * math.prod(own.shape)
         elif isinstance(own, OneHot | Categorical):
-            sizes = (int(own.space.n),)
+            # TorchRL gives several components with equally many choices the spec of a single one, of another shape.
+            components = own.shape[:-1] if isinstance(own, OneHot) else own.shape
+            sizes = (int(own.space.n),) * math.prod(components)
         else:
             self._require(False, key, type(spec).__name__, "bounded numbers, or discrete or multi-discrete choices")
         count = math.prod(sizes)
@@ -217,14 +224,7 @@ class GroupEnv(EnvBase):
         return found
 
     def _make_entry(self, name: str, spec: TensorSpec, inner: tuple[int, ...], sets: set[str]) -> Entry:
-        """Return the specification of a leaf as an entry: a set of objects, the mask of a set, or a vector.
-
-        Args:
-            name: name of the entry.
-            spec: spec of the leaf.
-            inner: shape of the leaf for one agent.
-            sets: names of all leaves that are sets of objects.
-        """
+        """Return the specification of a leaf as an entry: a set of objects, the mask of a set, or a vector."""
         if name.removesuffix("_mask") in sets - {name} and spec.dtype == torch.bool:
             return Entry(name, "mask", inner)
         mask = f"{name}_mask" if name in sets else ""
@@ -271,8 +271,8 @@ class GroupEnv(EnvBase):
                     like = self._base_state.get((*key[:-1], "done"))
                     request.set(key, over.to(like.device).view(-1, *[1] * (like.ndim - 1)).expand(like.shape).clone())
                 self._base_state = self.base.reset(request).exclude(*self.base.reset_keys)
-            told = self._present_agents(self._base_state)
-        there = torch.ones_like(self._has_joined) if told is None else told
+            reported = self._present_agents(self._base_state)
+        there = torch.ones_like(self._has_joined) if reported is None else reported
         self._has_joined = torch.where(over[:, None], there, self._has_joined)
         self._terminated = torch.where(over[:, None], ~there, self._terminated)
         self._truncated = self._truncated & ~over[:, None]
@@ -321,14 +321,7 @@ class GroupEnv(EnvBase):
         return None if mask is None else mask.reshape(self._has_joined.shape).to(self._has_joined)
 
     def _record_ends(self, before: Tensor, leaves: Tensor, terminated: Tensor, present: Tensor | None) -> None:
-        """Record which agents ended in a step: those that leave are truncated, those that join become active.
-
-        Args:
-            before: agents that were active before the step, [E, R].
-            leaves: agents that are done, or whose episode is over, [E, R].
-            terminated: agents that are terminated, and therefore not truncated, [E, R].
-            present: agents that are present, [E, R]; None: all of them, and none joins.
-        """
+        """Record which agents ended in a step: those that leave are truncated, those that join become active."""
         if present is None:
             ended, arrives = before & leaves, torch.zeros_like(before)
         else:
@@ -362,15 +355,7 @@ class GroupEnv(EnvBase):
     def _tensordict(
         self, observation: Mapping[str, Tensor], observing: Tensor, over: Tensor, timed_out: Tensor, success: Tensor
     ) -> TensorDictBase:
-        """Return the tensordict of a state, with the keys of MarineNavEnv.
-
-        Args:
-            observation: entries [E, R, ...] by name.
-            observing: mask [E, R] of the agents with an observation; the others get zeros.
-            over: mask [E] of the environments whose episode is over.
-            timed_out: mask [E] of those whose episode is truncated.
-            success: mask [E] of those whose episode is a success.
-        """
+        """Return the tensordict of a state, with the keys of MarineNavEnv."""
         shape = self.num_envs, self.num_robots
         entries = {
             name: torch.where(observing.view(*shape, *[1] * (value.ndim - 2)), value, torch.zeros_like(value))
@@ -473,10 +458,19 @@ def wrap_errors(what: str, env: EnvBase | None = None) -> Iterator[None]:
     except ConfigError:
         raise
     except Exception as error:
-        reason = summarize_error(error)
+        reason = summarize_error(error) + _place_of(error)
         if isinstance(env, ParallelEnv):  # its messages name neither the setting nor the reason
             if "BATCHED_PIPE_TIMEOUT" in reason:
                 reason = f"no answer within env.timeout, {env.BATCHED_PIPE_TIMEOUT:g} s"
-            if reason.endswith("dead."):
-                reason = f"{reason.removesuffix('.')}; its own error, if it raised one, is printed above"
+            if "dead." in reason:
+                reason = f"{reason.partition('dead.')[0]}dead; its own error, if it raised one, is printed above"
         raise ConfigError(f"{what} ({reason})") from error
+
+
+def _place_of(error: BaseException) -> str:
+    """Return file and line of the external code that raised an error, as the end of a sentence; empty if unknown."""
+    folders = tuple(f"{Path(str(module.__file__)).parent}{os.sep}" for module in (torch, torchrl, tensordict))
+    folders = (*folders, f"{Path(__file__).parents[1]}{os.sep}")
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next((frame for frame in reversed(frames) if not frame.filename.startswith(folders)), None)
+    return f", {place.filename}, line {place.lineno}" if place else ""

@@ -50,8 +50,8 @@ def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **
         is_tuple = isinstance(env.observation_space, gymnasium.spaces.Tuple)
         require(not is_tuple, f"gymnasium:{task}: observation", "a Tuple of spaces", "a Dict of them, or a single one")
         env.action_space.seed(seed)
-        told = {**env.reset(seed=seed)[1], **env.step(env.action_space.sample())[4]}
-        key = next((name for name in SUCCESS_NAMES if name in told), None)
+        info = {**env.reset(seed=seed)[1], **env.step(env.action_space.sample())[4]}
+        key = next((name for name in SUCCESS_NAMES if name in info), None)
         # GymEnv is not used, because one of its options imports a module.
         wrapped = GymWrapper(env)
         return wrapped if key is None else wrapped.set_info_dict_reader(SuccessReader(key))
@@ -69,15 +69,7 @@ def _close_on_error(env: Any) -> Iterator[None]:
 
 
 def _require_actions_from_zero(action_space: Any, name: str) -> None:
-    """Check that the choices of an action space of Gymnasium begin at 0, because TorchRL's wrappers number them so.
-
-    Args:
-        action_space: action space of an environment or of one agent.
-        name: name of the environment in the message of the error.
-
-    Raises:
-        ConfigError: when the choices begin at another number.
-    """
+    """Check that the choices of an action space of Gymnasium begin at 0, because TorchRL's wrappers number them so."""
     start = np.asarray(getattr(action_space, "start", 0))
     require(not start.any(), f"{name}: the first action", start.tolist(), "0, as TorchRL counts actions from 0")
 
@@ -249,16 +241,7 @@ def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) 
 def _make_base_env(
     make: EnvFactory, name: str, options: dict[str, Any], num_envs: int, device: torch.device, seed: int
 ) -> EnvBase:
-    """Call a factory, and convert its errors to a ConfigError of one sentence.
-
-    Args:
-        make: factory to call.
-        name: value of ``env.name``, for messages.
-        options: keyword arguments for the factory in addition to the following ones.
-        num_envs: number of environments.
-        device: device of the environments.
-        seed: seed of the environments.
-    """
+    """Call a factory, and convert its errors to a ConfigError of one sentence."""
     with wrap_errors(f"env.name={name}: it cannot be made"):
         env = make(num_envs=num_envs, device=device, seed=seed, **options)
     require(isinstance(env, EnvBase), "env.name", name, f"a function that returns an EnvBase, not {type(env).__name__}")

@@ -1,10 +1,12 @@
 """Names and arguments of environments of others."""
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
 import torchrl
 
-from marinenav_env import ConfigError
+from marinenav_env import GROUP, ConfigError
 from marinenav_env.support import plugins
 from tests.train_RL_agents.other_envs import Chase
 from train_RL_agents.config.environment import EnvConfig
@@ -34,6 +36,32 @@ def test_a_single_environment_is_made_as_often_as_needed_with_other_seeds():
     speeds = env.reset()["speed"]
     assert len(set(speeds.tolist())) == 3
     assert made("gymnasium:CartPole-v1").reset()["observation"].shape == (2, 4)
+
+
+@pytest.mark.parametrize(("choices", "num_actions"), [([3, 3], 9), ([3, 2], 6), ([[2, 2], [2, 2]], 16)])
+def test_multi_discrete_actions_of_gymnasium_are_all_combinations(choices, num_actions):
+    class Grid(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+        action_space = gymnasium.spaces.MultiDiscrete(choices)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return np.zeros(2, np.float32), {}
+
+        def step(self, action):
+            self.taken = np.asarray(action)
+            return np.zeros(2, np.float32), float(self.taken.sum()), False, False, {}
+
+    gymnasium.register("Grid-v0", entry_point=Grid, max_episode_steps=30)
+    try:
+        env = make_env(EnvConfig("gymnasium:Grid-v0"), 2, CPU, 0)
+    finally:
+        del gymnasium.registry["Grid-v0"]
+    assert env.action_space.num_actions == num_actions
+    step = env.reset()
+    step = env.step(step.set((GROUP, "action"), torch.tensor([[0], [num_actions - 1]])))
+    last = float((np.array(choices) - 1).sum())
+    assert step["next", GROUP, "reward"].flatten().tolist() == [0.0, last]
 
 
 def test_an_environment_that_seeds_the_global_generator_affects_no_other_and_not_the_program():
