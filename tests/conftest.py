@@ -54,7 +54,7 @@ HEAVY = (
     "train_RL_agents/environments/test_scoring.py",
     "train_RL_agents/evaluation/test_episodes.py",
     "train_RL_agents/evaluation/test_recording.py",
-    "train_RL_agents/evaluation/test_repeated_evaluation.py",
+    "train_RL_agents/evaluation/test_episode_batches.py",
     "train_RL_agents/evaluation/test_scoring.py",
     "train_RL_agents/evaluation/test_scoring_encounters.py",
     "train_RL_agents/experiments/test_run.py",

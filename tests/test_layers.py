@@ -57,7 +57,7 @@ TRAINER = (
 )
 """Packages and modules, the lowest first."""
 EVALUATION = {
-    "running": (*("tally", "episodes", "repeated_evaluation", "others", "episode_constants", "recording", "history"),),
+    "running": ("steps", "episodes", "others", "episode_constants", "recording", "estimates", "history"),
     "suites": ("rules_suite", "encounter_suites", "misbehaving_suite", "suites", "frozen"),
     "judging": ("shield", "contenders", "seamanship", "two_vessel_rules", "avoidance", "failures"),
     "comparing": ("selection", "tables", "scoring", "summary", "figures"),

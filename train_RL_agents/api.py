@@ -342,11 +342,7 @@ def train(
 
 
 def _to_numeric_array(name: str, value: Any) -> NDArray[Any]:
-    """Return an entry of an observation as an array of numbers that a network can process.
-
-    Raises:
-        ConfigError: if the value is not such an array.
-    """
+    """Return an entry of an observation as an array of numbers that a network can process."""
     key = f"observation[{name!r}]"
     if isinstance(value, Tensor):
         value = value.detach().cpu()
@@ -363,11 +359,7 @@ def _to_numeric_array(name: str, value: Any) -> NDArray[Any]:
 
 
 def _require_path(name: str, value: Any, allowed: str) -> None:
-    """Check that an argument is a path or None.
-
-    Raises:
-        ConfigError: if it is not.
-    """
+    """Check that an argument is a path or None."""
     require(value is None or isinstance(value, str | Path), name, value, allowed)
 
 

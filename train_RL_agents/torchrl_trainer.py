@@ -160,7 +160,7 @@ class TorchRLTrainer:
             self.collector.env.statistics,
             environment.checked_entries,
             teacher,
-            environment.action_table(),
+            environment.action_table,
         )
         self.algorithm = ALGORITHMS[type(config.trainer)](context)
         self.collector.on_worlds_replaced = self.algorithm.drop_unfinished_returns

@@ -26,8 +26,7 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import make_environment
-from train_RL_agents.evaluation.episodes import draw_scenarios, make_evaluation_env
-from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
+from train_RL_agents.evaluation.episodes import EpisodeRunner, draw_scenarios, make_evaluation_env
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext, OffPolicy
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.ranks import Ranks
@@ -217,7 +216,7 @@ class Loop:
         batch = next(self.algorithm._batches(self.algorithm._rollout))
         return lambda: self.algorithm.meter.add(self.algorithm.learner.update(batch)[0])
 
-    def evaluation(self) -> RepeatedEvaluation:
+    def evaluation(self) -> EpisodeRunner:
         """An evaluation of the learner's agent on the fixed set."""
         config, agent = self.algorithm._config, self.algorithm.learner.ema
         schedule = config.eval_schedule
@@ -225,7 +224,7 @@ class Loop:
             scenarios = draw_scenarios(config.world, schedule.levels, schedule.num_episodes, 0)
         with patch("marinenav_env.env.require_robots"):  # reads, and finds 1 in all there is
             env = make_evaluation_env(scenarios, config.world, continuous=agent.continuous, device=GPU, seed=0)
-            return RepeatedEvaluation(PolicyWrapper(agent), env, 0, execution=config.execution)
+            return EpisodeRunner(PolicyWrapper(agent), env, 0, execution=config.execution)
 
     def learn(self) -> None:
         """Updates; the first one makes the optimiser's state."""

@@ -201,6 +201,15 @@ def test_every_part_must_be_named(missing: str, folder: str, capsys: pytest.Capt
     assert f"--plugin {missing}" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore:returns are those of the published reward")
+def test_an_own_reward_and_sampler_are_not_needed_to_act(folder: str, tmp_path: Path) -> None:
+    named, scenarios = plugged(SOFT_Q, CURRENT, ENCODER), ("--episodes", "1", "--levels", "1")
+    assert run("evaluate", folder, *scenarios, *named) == 0
+    assert run("play", folder, *scenarios, "--html", str(tmp_path / "play.html"), *named) == 0
+    assert run("export", folder, "--out", "exported", *named) == 0
+    assert run("info", folder, *named) == 0
+
+
 @pytest.mark.slow
 def test_all_parts_compiled() -> None:
     trained("--agent", PPO_KL, *WORDS, "execution.compile=true", trainer=ON_POLICY)

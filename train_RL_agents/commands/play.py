@@ -97,11 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_options(parser: argparse.ArgumentParser, options: dict[str, Any]) -> None:
-    """Reject parsed options, by name, that contradict each other or are out of range.
-
-    Raises:
-        SystemExit: if options are rejected, after printing a message.
-    """
+    """Reject parsed options, by name, that contradict each other or are out of range."""
     policies, recordings = options["policies"], options["recording"]
     if bool(policies) == bool(recordings):
         parser.error(
@@ -121,11 +117,7 @@ def _check_options(parser: argparse.ArgumentParser, options: dict[str, Any]) -> 
 
 
 def _check_outputs(options: dict[str, Any]) -> None:
-    """Check that the outputs in the parsed options can be written, and drawn with the installed packages.
-
-    Raises:
-        ConfigError: if an output cannot be written or drawn.
-    """
+    """Check that the outputs in the parsed options can be written, and drawn with the installed packages."""
     from marinenav_env.support.files import require_writable_folder, require_writable_outputs
 
     pages = [options[name] for name in ("html", "overview") if name in options]
@@ -144,10 +136,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
 
 
 def _write_external_video(options: dict[str, Any]) -> list[Path] | None:
-    """Write a video that an external environment renders, and return its files; None for the built-in environment.
-
-    The options are the parsed arguments by name, of which ``policies``, ``which``, ``seed`` and ``out`` are used.
-    """
+    """Write a video that an external environment renders, and return its files; None for the built-in environment."""
     import torch
 
     from marinenav_env.support.validation import require
@@ -168,11 +157,7 @@ def _write_external_video(options: dict[str, Any]) -> list[Path] | None:
 
 
 def _record_policies(options: dict[str, Any]) -> list[Recording]:
-    """Run the policies in the parsed options in the scenarios chosen for the first one, and return their recordings.
-
-    All scenarios are run even if only one is shown: the noise of an episode depends on its number, so that the
-    episode is the same in both cases.
-    """
+    """Run the policies in the parsed options in the scenarios chosen for the first one, and return their recordings."""
     import torch
 
     from train_RL_agents.evaluation.contenders import ActingOptions, find_contender, require_which, run_set
@@ -194,11 +179,7 @@ def _record_policies(options: dict[str, Any]) -> list[Recording]:
 
 
 def _require_few_episodes(episodes: int, options: dict[str, Any]) -> None:
-    """Check, before any is run or packed, that a page of ``--html`` can show so many episodes.
-
-    Raises:
-        ConfigError: if there are too many episodes.
-    """
+    """Check, before any is run or packed, that a page of ``--html`` can show so many episodes."""
     from marinenav_env.support.validation import require
     from train_RL_agents.figures.replay_page import MAX_EPISODES
 
@@ -207,11 +188,7 @@ def _require_few_episodes(episodes: int, options: dict[str, Any]) -> None:
 
 
 def _episode_views(recording: Recording, options: dict[str, Any]) -> list[EpisodeView]:
-    """Return views of the episodes of a recording that the parsed options ask for.
-
-    Raises:
-        ConfigError: if the recording has no such episode.
-    """
+    """Return views of the episodes of a recording that the parsed options ask for."""
     from train_RL_agents.figures.episode_view import view_episode
 
     all_numbers = range(1, len(recording.steps) + 1)

@@ -2,14 +2,93 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.envs import EnvBase
+
+from marinenav_env.runtime.philox import RandomSource
+from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.external import ExternalEnvironment
 from train_RL_agents.environments.marinenav import BuiltInEnvironment
+from train_RL_agents.evaluation.history import Evaluations
+from train_RL_agents.networks.observation import ObservationSpec
+from train_RL_agents.run.run_folder import RunFolder
 
-Environment = BuiltInEnvironment | ExternalEnvironment
-"""Environment of a run, built-in or external: classes with the same methods, which BuiltInEnvironment documents."""
+
+class Environment(Protocol):
+    """Environment of a run: makes its agent, its EnvBase and its evaluations, and estimates their memory.
+
+    The EnvBase has the batch size [E], the group ``robots`` and the keys of MarineNavEnv. In addition to the attributes
+    of EnvBase, collection uses ``num_robots`` (R), ``active`` ([E, R] bool), ``env_steps`` (env-steps so far) and
+    ``statistics`` (names of the columns of the key ``episode_statistics``).
+    """
+
+    config: TrainConfig[Any]
+    """Configuration of the run, with this process's share of the environments."""
+    spec: ObservationSpec
+    """Specification of the observation and of continuous actions."""
+    num_actions: int
+    """Number of discrete actions; 1 in an external environment with continuous actions."""
+    checked_entries: tuple[str, ...]
+    """Names of the entries of the observation that the trainer checks, because they may be infinite or NaN."""
+    action_table: Tensor | None
+    """Continuous equivalents [A, D] of the discrete actions; None in an external environment."""
+
+    def make_agent(self, device: torch.device) -> Agent[Any]:
+        """Return a new, untrained agent of the kind and with the settings that the configuration states.
+
+        Raises:
+            ConfigError: when the agent cannot act in this environment.
+        """
+
+    def make_envs(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> Any:
+        """Return the training environments, an EnvBase with the batch size [E].
+
+        Args:
+            agent: agent that acts.
+            device: device of the observations and actions.
+            seed: seed of this process.
+            noise: source of random numbers, for environments that can use one.
+
+        Raises:
+            ConfigError: when the environments cannot be made with this configuration.
+        """
+
+    def worker_factories(
+        self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
+    ) -> list[Callable[[], EnvBase]]:
+        """Return, for each worker, a function without arguments that makes its environments, on the CPU.
+
+        Args:
+            agent: agent that acts.
+            seeds: seed of each worker.
+            noise: source of random numbers of all environments.
+            env_steps: env-steps of this process, with all its workers, before the run was resumed.
+        """
+
+    def make_evaluator(self, run: RunFolder, device: torch.device, env: Any) -> Evaluations[Any]:
+        """Return the evaluations of a run.
+
+        Args:
+            run: run folder, with the configuration.
+            device: device of the evaluations.
+            env: training environments, whose compiled code evaluations may share.
+        """
+
+    def device_scalars(self, env: Any) -> dict[str, Tensor]:
+        """Return scalars of the training environments, on their device, by the name under which they are logged."""
+
+    def estimate_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
+        """Return an example step of one environment, for shapes and dtypes, and estimated memory (bytes) by its use.
+
+        Raises:
+            ConfigError: when something does not fit into memory.
+        """
 
 
 def make_environment(config: TrainConfig[Any], num_processes: int = 1) -> Environment:

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env.specs import STATISTICS
-from marinenav_env.support.validation import is_nonnegative_int, is_number, require
+from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.makers import make_env
-from train_RL_agents.evaluation.tally import Policy, ProgressCallback
+from train_RL_agents.evaluation.history import Evaluations, Metrics
+from train_RL_agents.evaluation.steps import Policy, ProgressCallback
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.results.rows import nonfinite_to_none
 from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
-from train_RL_agents.run.run_folder import RunFolder, record_policy
 
 MAX_EVAL_ENVS = 64
 """Largest number of environments that an evaluation runs at once."""
@@ -67,15 +67,7 @@ def compute_metrics(table: EpisodeTable) -> dict[str, Any]:
 def run_episodes(
     policy: Policy, env: GroupEnv, episodes: int, seed: int, progress: ProgressCallback | None = None
 ) -> EpisodeTable:
-    """Run seeded episodes, equally many in each environment, so that results are not biased to short ones; return them.
-
-    Args:
-        policy: policy in evaluation mode.
-        env: batch of environments.
-        episodes: number N of episodes.
-        seed: seed of the evaluation, from which the seed of the environments is derived.
-        progress: callback with the number of episodes that have ended and the number of all episodes.
-    """
+    """Run seeded episodes, equally many in each environment, so that results are not biased to short ones."""
     env.set_seed(derive_seed("evaluation", seed))
     share, more = divmod(episodes, env.num_envs)
     left = [share + (number < more) for number in range(env.num_envs)]
@@ -130,84 +122,40 @@ def run_same_episodes(
         env.close(raise_if_closed=False)
 
 
-class EpisodeEvaluations:
-    """Evaluations of a training run in an external environment, with the methods of evaluation.history.History.
+class ExternalEvaluations(Evaluations[EpisodeTable]):
+    """Evaluations in an external environment, on seeded episodes."""
 
-    Args:
-        run: run folder, with the configuration.
-        device: device of the observations and actions.
-    """
-
-    def __init__(self, run: RunFolder, device: torch.device) -> None:
-        self._run, self._device = run, device
-        self._env: GroupEnv | None = None
-        self.rows: list[dict[str, Any]] = []
-        """Metrics of each evaluation, with its env-steps and times, as rows of a table."""
-        self.episodes: list[EpisodeTable] = []
-        """Results of single episodes, a table for each evaluation."""
-
-    def begin(self) -> None:
-        """Write nothing, because the episodes follow from the seed."""
+    _env: GroupEnv | None = None
+    """Environments of the evaluations, made for the first one and kept."""
 
     def evaluate(
         self, agent: Agent[Any], env_steps: int, last: bool = False, progress: ProgressCallback | None = None
     ) -> None:
-        """Run the evaluation episodes of an agent, store their results, and log the distribution of their returns.
-
-        Args:
-            agent: agent to evaluate.
-            env_steps: env-steps of the run so far.
-            last: not used.
-            progress: callback with the number of episodes that have ended and the number of all episodes.
-        """
-        config, seed = self._run.config.env, self._run.config.eval_schedule.seed
-        count = config.eval_episodes
-        self._env = self._env or make_env(config, min(count, MAX_EVAL_ENVS), self._device, 0)
-        table = run_episodes(PolicyWrapper(agent), self._env, count, seed, progress)
+        """Run the seeded episodes with an agent, store their results, and log their returns; see Evaluations."""
+        count = self._config.env.eval_episodes
+        self._env = self._env or make_env(self._config.env, min(count, MAX_EVAL_ENVS), self._device, 0)
+        table = run_episodes(PolicyWrapper(agent), self._env, count, self._config.eval_schedule.seed, progress)
         self.episodes.append(table)
         self._run.log_histogram("eval/returns", table["returns"], env_steps)
 
-    def record(
-        self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool
-    ) -> tuple[dict[str, Any], bool]:
-        """Write and log the latest evaluation, and save its policy.
+    def _latest_metrics(self) -> tuple[Metrics, Metrics]:
+        return compute_metrics(self.episodes[-1]), {}
 
-        Args:
-            agent: agent that was evaluated.
-            env_steps: env-steps of the run so far.
-            times: times of the run so far (s) by name, which are added to the metrics.
-            last: whether the run ends with this evaluation.
-
-        Returns:
-            The metrics (see ``compute_metrics``), and whether the policy is the best so far.
-        """
-        overall = nonfinite_to_none(compute_metrics(self.episodes[-1]))
-        self.rows.append({"env_steps": env_steps, **times, **overall})
-        arrays = {
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {
             ARRAY_NAMES[name]: torch.stack([table[name] for table in self.episodes]).numpy()
             for name in self.episodes[0]
         }
-        self._run.write_evaluations(self.rows, {"timesteps": [row["env_steps"] for row in self.rows], **arrays})
-        return overall, record_policy(self._run, agent, env_steps, overall, overall, last)
 
     def close(self) -> None:
-        """Close the environment of the evaluations; the next evaluation makes a new one."""
+        """Close the environments; the next evaluation makes new ones."""
         if self._env is not None:
             self._env.close(raise_if_closed=False)
             self._env = None
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return ``rows`` and, as ``evaluations``, ``episodes`` of all evaluations so far, for the training state."""
-        return {"rows": self.rows, "evaluations": self.episodes}
+    def _restore(self, state: Any) -> EpisodeTable:
+        return dict(state)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state_dict``; raise a ValueError if it does not have that format."""
-        rows, episodes = state["rows"], state["evaluations"]
-        is_valid = all(is_nonnegative_int(row["env_steps"]) for row in rows)
-        is_valid &= all(value is None or is_number(value) for row in rows for value in row.values())
-        is_valid &= all({"returns", "length"} <= table.keys() <= ARRAY_NAMES.keys() for table in episodes)
-        columns = [column for table in episodes for column in table.values()]
-        is_valid &= all(column.dtype == torch.float64 and column.ndim == 1 for column in columns)
-        if not is_valid or len(rows) != len(episodes):
-            raise ValueError("evaluations of another kind")
-        self.rows, self.episodes = rows, episodes
+    def _is_valid(self, episodes: EpisodeTable) -> bool:
+        has_names = {"returns", "length"} <= episodes.keys() <= ARRAY_NAMES.keys()
+        return has_names and all(column.dtype == torch.float64 and column.ndim == 1 for column in episodes.values())

@@ -16,7 +16,7 @@ from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.environments.episodes import MAX_EVAL_ENVS, EpisodeEvaluations, derive_seed
+from train_RL_agents.environments.episodes import MAX_EVAL_ENVS, ExternalEvaluations, derive_seed
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.makers import make_env
 from train_RL_agents.memory.replay import tree_bytes
@@ -29,11 +29,7 @@ _PROCESS_BYTES = 250 * 2**20
 
 
 class ExternalEnvironment:
-    """External environment of a run, which docs/environments.md specifies; has the methods of BuiltInEnvironment.
-
-    Args:
-        config: configuration of the run.
-    """
+    """External environment of a run, which docs/environments.md specifies; see Environment."""
 
     def __init__(self, config: TrainConfig[Any]) -> None:
         self.config = config
@@ -42,6 +38,7 @@ class ExternalEnvironment:
         bounds = env.action_space.low
         self.spec = ObservationSpec(env.entries, action_size=1 if bounds is None else len(bounds))
         self.num_actions = max(env.action_space.num_actions, 1)
+        self.action_table: Tensor | None = None
         self.checked_entries = tuple(sorted(name for name, entry in env.entries.items() if entry.kind != "mask"))
 
     def make_agent(self, device: torch.device) -> Agent[Any]:
@@ -76,12 +73,9 @@ class ExternalEnvironment:
         share = self.config.trainer.num_envs // len(seeds)
         return [partial(make_env, self.config.env, share, _CPU, derive_seed("training", seed)) for seed in seeds]
 
-    def make_evaluator(self, run: RunFolder, device: torch.device, env: Any) -> EpisodeEvaluations:
+    def make_evaluator(self, run: RunFolder, device: torch.device, env: Any) -> ExternalEvaluations:
         """Return the object that evaluates the agent of a run on seeded episodes."""
-        return EpisodeEvaluations(run, device)
-
-    def action_table(self) -> None:
-        """Return None, because discrete actions have no continuous equivalents here."""
+        return ExternalEvaluations(run, device)
 
     def device_scalars(self, env: Any) -> dict[str, Tensor]:
         """Return an empty dict, because an external environment has no scalars to log."""

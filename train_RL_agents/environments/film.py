@@ -27,11 +27,6 @@ _FRAME_RATE = 20.0
 def write_video(loaded: LoadedPolicy, seed: int, folder: Path) -> list[Path]:
     """Write a video of one episode of a policy as MP4 and GIF, and return the files.
 
-    Args:
-        loaded: policy that was trained in an external environment.
-        seed: seed of the episode.
-        folder: existing folder in which the files are written.
-
     Raises:
         ConfigError: when the environment cannot be rendered, or no file can be written.
     """
@@ -59,11 +54,7 @@ def _frames(loaded: LoadedPolicy, env: GroupEnv) -> Iterator[NDArray[np.uint8]]:
 
 
 def _render(env: GroupEnv) -> NDArray[np.uint8]:
-    """Return an image [height, width, 3] of the first environment.
-
-    Raises:
-        ConfigError: when the environment does not render an image.
-    """
+    """Return an image [height, width, 3] of the first environment."""
     base: Any = env.base
     with wrap_errors(f"{env.name}: cannot be rendered"):
         try:

@@ -26,7 +26,7 @@ from train_RL_agents.config.building import make_agent, make_observation_spec
 from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainingSchedule
 from train_RL_agents.environments.worlds import training_scenarios, training_world
 from train_RL_agents.evaluation.episodes import drawing_bytes, step_bytes
-from train_RL_agents.evaluation.history import History
+from train_RL_agents.evaluation.history import WorldEvaluations
 from train_RL_agents.figures.snapshot import EvaluationProbe
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.run.run_folder import RunFolder
@@ -35,11 +35,7 @@ _CPU = torch.device("cpu")
 
 
 class BuiltInEnvironment:
-    """The built-in environment of a run: makes its agent, its EnvBase and its evaluations, and estimates their memory.
-
-    The EnvBase has the batch size [E], the group ``robots`` and the keys of MarineNavEnv. In addition to the attributes
-    of EnvBase, collection uses ``num_robots`` (R), ``active`` ([E, R] bool), ``env_steps`` (env-steps so far) and
-    ``statistics`` (names of the columns of the key ``episode_statistics``).
+    """The built-in environment of a run; see Environment.
 
     Args:
         config: configuration of the run, with this process's share of the environments.
@@ -49,35 +45,20 @@ class BuiltInEnvironment:
     def __init__(self, config: TrainConfig[Any], num_processes: int = 1) -> None:
         self.config, self._total_envs = config, num_processes * config.trainer.num_envs
         self.spec = make_observation_spec(config.world)
-        """Specification of the observation and of continuous actions."""
         self.num_actions = config.world.vessel.num_actions
-        """Number of discrete actions; 1 in an external environment with continuous actions."""
+        self.action_table: Tensor | None = commands_of_discrete_actions(config.world.vessel)
         # Entries of the built-in sensors are always finite.
         built_in = {entry.name for entry in perception_entries(config.world)} | {"scan"}
         self.checked_entries = tuple(sorted(self.spec.entries.keys() - built_in))
-        """Names of the entries of the observation that the trainer checks, because they may be infinite or NaN."""
 
     def make_agent(self, device: torch.device) -> Agent[Any]:
-        """Return a new, untrained agent of the kind and with the settings that the run's configuration states.
-
-        Args:
-            device: device of the agent's networks.
-
-        Raises:
-            ConfigError: when the agent cannot act in this environment.
-        """
+        """Return a new, untrained agent; see Environment."""
         return make_agent(self.config, self.num_actions, device, self.spec)
 
     def make_envs(
         self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource | None = None
     ) -> MarineNavEnv:
-        """Return the training environments, an EnvBase with the batch size [E].
-
-        Args:
-            agent: agent that acts.
-            device: device of the observations and actions.
-            seed: seed of this process.
-            noise: source of random numbers, for environments that can use one; None: made from the seed.
+        """Return the training environments; see Environment.
 
         Raises:
             ConfigError: when sensors of a scenario file give observations of other shapes than the configuration.
@@ -108,15 +89,9 @@ class BuiltInEnvironment:
     def worker_factories(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
-        """Return, for each worker, a function without arguments that makes its environments, on the CPU.
+        """Return a factory of each worker's environments; see Environment.
 
         Together the environments of all workers draw the same random numbers as those of a single process.
-
-        Args:
-            agent: agent that acts.
-            seeds: seed of each worker.
-            noise: source of random numbers of all environments.
-            env_steps: env-steps of this process, with all its workers, before the run was resumed.
         """
         config, count = self.config, len(seeds)
         num_envs = config.trainer.num_envs
@@ -143,24 +118,13 @@ class BuiltInEnvironment:
             for worker, seed in enumerate(seeds)
         ]
 
-    def make_evaluator(self, run: RunFolder, device: torch.device, env: Any) -> History:
-        """Return the object that evaluates the agent of a run on a fixed set of scenarios.
-
-        Args:
-            run: run folder, with the configuration.
-            device: device of the evaluations.
-            env: training environments, whose compiled code evaluations may share.
-        """
-        config = self.config
+    def make_evaluator(self, run: RunFolder, device: torch.device, env: Any) -> WorldEvaluations:
+        """Return the evaluations of a run, on a fixed set of scenarios; see Environment."""
 
         def probe(agent: Agent[Any], levels: Tensor, draws: bool) -> EvaluationProbe:
-            return EvaluationProbe(agent, levels, device, draws and config.draw_evaluations)
+            return EvaluationProbe(agent, levels, device, draws and self.config.draw_evaluations)
 
-        return History(run, device, probe, env if config.execution.compile else None)
-
-    def action_table(self) -> Tensor:
-        """Return the continuous equivalents [A, D] of the discrete actions; None in an external environment."""
-        return commands_of_discrete_actions(self.config.world.vessel)
+        return WorldEvaluations(run, device, probe, env)
 
     def device_scalars(self, env: Any) -> dict[str, Tensor]:
         """Return the scalar ``scenarios_kept`` on the device, the number of scenarios that refreshes of the pool kept.
@@ -173,10 +137,7 @@ class BuiltInEnvironment:
     # Memory -------------------------------------------------------------------------------------
 
     def estimate_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return an example step of one environment, for shapes and dtypes, and estimated memory (bytes) by its use.
-
-        Args:
-            agent: agent of the run, on the CPU.
+        """Return an example step, and estimated memory by its use; see Environment.
 
         Raises:
             ConfigError: when scenarios of a level do not fit into memory; the message names the schedule.

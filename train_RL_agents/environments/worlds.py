@@ -68,13 +68,7 @@ def training_world(config: TrainConfig[Any]) -> WorldConfig:
 
 
 def _with_training_rewards(world: WorldConfig, penalty: float | None, config: TrainConfig[Any]) -> WorldConfig:
-    """Return the settings of a world in which the stated values of ``training.reward`` replace the rewards.
-
-    Args:
-        world: settings of the world of the scenarios.
-        penalty: reward of a collision, used if training.reward states none; None: that of the world.
-        config: configuration of the run.
-    """
+    """Return the settings of a world in which the stated values of ``training.reward`` replace the rewards."""
     stated = {name: getattr(config.training.reward, name) for name in TRAINING_REWARD_NAMES}
     defaults = {name: getattr(config.world.reward, name) for name in TRAINING_REWARD_NAMES}
     defaults["collision_penalty"] = world.reward.collision_penalty if penalty is None else penalty

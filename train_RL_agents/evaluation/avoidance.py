@@ -87,7 +87,7 @@ def _find_unavoidable(
         policy: Any = OpenLoopPolicy(commands[:, each].to(device), begin[each].to(device), tried)
         if others is not None:
             policy = combine_with_others(policy, others, base)
-        ended = evaluation.evaluate(
+        ended = evaluation.run_episodes(
             policy, part.scenarios[each], part.world, continuous=True, device=device, drop_ended=False
         )
         left = left[ended.collision.view(-1, size).all(-1)]

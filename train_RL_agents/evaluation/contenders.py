@@ -13,30 +13,28 @@ import torch
 from torch import Tensor
 
 from marinenav_env import ConfigError, WorldConfig, observation_entries
-from marinenav_env.config import VesselConfig
+from marinenav_env.config import RewardConfig, VesselConfig
+from marinenav_env.rules.reward import custom_reward_function
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.actions import commands_of_discrete_actions
 from marinenav_env.support.validation import is_number, require
-from train_RL_agents.agents.base import Agent
-from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation import episodes as evaluation
 from train_RL_agents.evaluation.episodes import step_bytes
+from train_RL_agents.evaluation.estimates import returns_scale, with_estimates, with_risk
 from train_RL_agents.evaluation.others import (
-    ACTION_KEY,
     control_robot_0,
     with_continuous_actions,
     with_object_slots,
     with_others,
     without_objects,
 )
-from train_RL_agents.evaluation.recording import DOUBTFUL_KEY, Recording, concatenate, record
+from train_RL_agents.evaluation.recording import Recording, concatenate, record
 from train_RL_agents.evaluation.shield import Shield
+from train_RL_agents.evaluation.steps import Policy, ProgressCallback, StepCallback, StepShare
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.evaluation.tally import Policy, ProgressCallback, StepCallback, StepShare
-from train_RL_agents.networks.observation import OBSERVATION_KEY, Observation, ObservationSpec, to_observation
-from train_RL_agents.policy_wrapper import QUANTILES_KEY, RISK_KEY, SCORES_KEY, PolicyWrapper
+from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import Episodes
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import POLICY_PATTERN, missing_path_hint, resolve_path
@@ -46,9 +44,6 @@ from train_RL_agents.utils.shipped import shipped_paths
 
 BLIND_PREFIX = "blind:"
 """Prefix of the names of policies and baselines that are made to observe no objects."""
-MAX_CRITIC_DISAGREEMENT = 0.25
-"""Disagreement of the critics on a command, as a share of the range of all scores, above which its score is doubtful;
-the demo (figures/pages/sessions.js) has the same number."""
 _RECORDED_BYTES = 300
 """Estimated size of a recording (bytes) per robot and control step."""
 
@@ -122,10 +117,6 @@ class Contender:
     def make_policy(self, world: WorldConfig, acting: ActingOptions) -> Policy:
         """Return the policy as a function that writes actions.
 
-        Args:
-            world: world that the policy acts in.
-            acting: options of acting, which a baseline ignores.
-
         Raises:
             ConfigError: when a contender that observes no objects could detect them by a scan or a custom entry.
         """
@@ -189,13 +180,20 @@ COMPARED_SETTINGS = ("vessel", "sensor", "dt", "substeps")
 """Names of the world settings that must be equal for policies to be compared."""
 
 
+def with_available_reward(world: WorldConfig) -> WorldConfig:
+    """Return a world with the published reward, and warn, if this process may not load the reward that it names."""
+    try:
+        custom_reward_function(world)
+    except ConfigError as error:
+        warnings.warn(f"returns are those of the published reward: {error}", stacklevel=3)
+        return replace(world, reward=RewardConfig())
+    return world
+
+
 def common_world(contenders: Sequence[Contender]) -> WorldConfig:
     """Return the world to evaluate in: that of the first trained policy, or the published one.
 
     A warning names the settings in which the worlds of other policies differ from it.
-
-    Args:
-        contenders: evaluated policies and baselines.
 
     Raises:
         ConfigError: when policies were trained with different vessels, sensors or time steps; numbers of object slots
@@ -217,7 +215,7 @@ def common_world(contenders: Sequence[Contender]) -> WorldConfig:
         if changed:
             settings = ", ".join(f"world.{name}" for name in changed)
             warnings.warn(f"{other.path}: is evaluated with {settings} of {first.path}, not its own", stacklevel=2)
-    return first.config.world
+    return with_available_reward(first.config.world)
 
 
 def require_effect(contenders: Mapping[str, Contender], risk: Any = None, stochastic: bool = False) -> None:
@@ -245,10 +243,6 @@ def require_effect(contenders: Mapping[str, Contender], risk: Any = None, stocha
 def require_which(contenders: Iterable[Contender], options: Mapping[str, Any]) -> None:
     """Check that ``--which`` is not given for baselines alone, which have no checkpoints.
 
-    Args:
-        contenders: evaluated policies and baselines.
-        options: command-line options by name.
-
     Raises:
         ConfigError: when ``which`` is given and every contender is a baseline.
     """
@@ -256,119 +250,15 @@ def require_which(contenders: Iterable[Contender], options: Mapping[str, Any]) -
     require(is_usable, "--which", options.get("which"), "left out: a baseline has no checkpoints")
 
 
-def with_risk(policy: Policy, risk: float | Literal["adaptive"], spec: ObservationSpec) -> Policy:
-    """Wrap a policy so that it acts on a share of the worst outcomes.
-
-    Args:
-        policy: policy that reads the risk level.
-        risk: share of the worst outcomes, in (0, 1], or "adaptive" to set it by the distance of the closest object.
-        spec: specification of what the policy observes.
-    """
-
-    def act(step: Any) -> Any:
-        if risk == "adaptive":
-            level = nearness_risk(to_observation(step.get(OBSERVATION_KEY)), spec.scales.risk_distance)
-        else:
-            mask = step.get((RISK_KEY[0], "mask"))
-            level = torch.full(mask.shape, risk, device=mask.device)
-        return policy(step.set(RISK_KEY, level))
-
-    return act
-
-
-def returns_scale(loaded: LoadedPolicy) -> float:
-    """Return the factor by which the rewards in an agent's scores are scaled; 1 if its scores are logits."""
-    return loaded.config.trainer.reward_scale if loaded.agent.scores_are_returns else 1.0
-
-
-def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> Policy:
-    """Wrap a policy so that it also writes its agent's estimates: return quantiles of its actions, and all scores.
-
-    Args:
-        policy: policy of the agent.
-        loaded: trained policy with the agent and its settings.
-        world: world whose vessels the policy controls.
-    """
-    agent, scale, pairs = loaded.agent, returns_scale(loaded), commands_of_discrete_actions(world.vessel)
-
-    def act(step: Any) -> Any:
-        acted = policy(step)
-        observation, action = to_observation(acted.get(OBSERVATION_KEY)), acted.get(ACTION_KEY)
-        quantiles = agent.return_quantiles(observation, action)
-        if quantiles is not None:
-            acted.set(QUANTILES_KEY, quantiles)
-        scores: Tensor | None
-        if quantiles is not None and agent.continuous:
-            scores, doubtful = _score_commands(agent, observation, action, pairs.to(action))
-            if doubtful is not None:
-                acted.set(DOUBTFUL_KEY, doubtful)
-        else:
-            scores = agent.scores(agent.outputs(observation, acted.get(RISK_KEY, None)))
-        return acted if scores is None else acted.set(SCORES_KEY, scores / scale)
-
-    return act
-
-
-def _score_commands(
-    agent: Agent[Any], observation: Observation, action: Tensor, pairs: Tensor
-) -> tuple[Tensor, Tensor | None]:
-    """Return scores of pairs of commands, and which of them several critics do not agree on.
-
-    Args:
-        agent: agent with continuous actions.
-        observation: observations [...].
-        action: chosen actions [..., 2].
-        pairs: pairs of commands [A, 2] in [-1, 1].
-
-    Returns:
-        Mean returns [..., A], and a mask [..., A]; None without several critics.
-    """
-    others = [pair.expand_as(action) for pair in pairs]
-    by_critic: Any = [agent.critic_quantiles(observation, commands) for commands in (action, *others)]
-    if by_critic[0] is None:
-        expected: Any = [agent.return_quantiles(observation, commands) for commands in others]
-        return torch.stack([quantiles.mean(-1) for quantiles in expected], -1), None
-    chosen, *means = (quantiles.mean(-1) for quantiles in by_critic)
-    by_command = torch.stack(means, -1)
-    scores = by_command.mean(0)
-    return scores, critics_differ(by_command, chosen, scores) if len(chosen) > 1 else None
-
-
-def critics_differ(means: Tensor, chosen: Tensor, scores: Tensor) -> Tensor:
-    """Return whether the critics differ on how much better each action is than the chosen one, [..., A] bool.
-
-    They differ if the largest and the smallest of these advantages differ by more than MAX_CRITIC_DISAGREEMENT times
-    the range of scores.
-
-    Args:
-        means: [C, ..., A] mean returns of A actions by each of C critics.
-        chosen: [C, ...] mean returns of the chosen action.
-        scores: [..., A] scores of the actions.
-    """
-    better = means - chosen[..., None]
-    spread, extent = better.amax(0) - better.amin(0), scores.amax(-1) - scores.amin(-1)
-    return spread > MAX_CRITIC_DISAGREEMENT * extent[..., None]
-
-
 def steering_contender(part: Part, acting: ActingOptions, device: torch.device) -> Contender | None:
-    """Return the contender that steers the vessels that the evaluated policy does not control; None if none does.
-
-    Args:
-        part: part of a set of scenarios; ``acting.others`` replaces the contender that it names.
-        acting: options of acting.
-        device: device of a trained policy.
-    """
+    """Return the contender that steers the vessels that the evaluated policy does not control; None if none does."""
     if not part.only_own:
         return None
     return acting.others or (shipped_contender(part.others, device) if part.others else None)
 
 
 def _equivalent_commands(vessel: VesselConfig) -> Tensor:
-    """Return the continuous actions [A, 2] that command the same as the A discrete actions.
-
-    Raises:
-        ConfigError: when a discrete action is faster than any continuous one.
-    """
+    """Return the continuous actions [A, 2] that command the same as the A discrete actions."""
     rate = vessel.max_thrust_rate
     most = max(rate) if isinstance(rate, tuple) else rate
     for name in COMMAND_FIELDS:
@@ -458,12 +348,13 @@ def run_set(
             "device": device,
             "seed": chosen.seed if part.seed is None else part.seed,
             "drop_ended": not is_fixed,
+            "only_own": part.only_own,
             "on_step": on_step,
             "progress": _shifted_progress(progress, ended, len(chosen)),
         }
         ended += len(part.scenarios)
         if name is None:
-            seen = evaluation.evaluate(steers, part.scenarios, observed, **options)
+            seen = evaluation.run_episodes(steers, part.scenarios, observed, **options)
         else:
             groups = _group_names(part, chosen.groups)
             seen, recording = record(steers, part.scenarios, observed, name=name, groups=groups, **options)

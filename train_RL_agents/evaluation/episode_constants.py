@@ -66,10 +66,7 @@ def _steering_tensor(constants: Parameters, robots: Tensor) -> Tensor:
 
 
 def _behaviour_tensors(scenario: Scenario) -> dict[str, Tensor]:
-    """Return ``behaviour`` (index in BEHAVIOURS, -1 for controlled robots) and ``onset`` (s), [E, R] each, by name.
-
-    The dict is empty if all robots are controlled.
-    """
+    """Return ``behaviour`` (index in BEHAVIOURS, -1 for controlled robots) and ``onset`` (s), [E, R] each, by name."""
     if scenario.scripted is None:
         return {}
     keep = torch.zeros_like(scenario.scripted, dtype=torch.int64)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from marinenav_env import MarineNavEnv
 from train_RL_agents.evaluation.seamanship import ASTERN_SPEED
+from train_RL_agents.evaluation.steps import StepShare, Transition
 from train_RL_agents.evaluation.suites import ScenarioSet
-from train_RL_agents.evaluation.tally import StepShare, Transition
 from train_RL_agents.results.rows import Episodes
 
 MAX_FAILURES = 6

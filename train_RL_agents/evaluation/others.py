@@ -10,7 +10,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP
 from marinenav_env.config import VesselConfig
-from train_RL_agents.evaluation.tally import Policy
+from train_RL_agents.evaluation.steps import Policy
 from train_RL_agents.networks.observation import OBSERVATION_KEY
 
 ACTION_KEY = (GROUP, "action")

@@ -26,8 +26,8 @@ from marinenav_env.state import Scenario, State
 from marinenav_env.support.files import parse_json
 from marinenav_env.support.validation import MAX_FLOAT, is_nonnegative_int, is_number, is_printable_text, require
 from train_RL_agents.evaluation.episode_constants import episode_constants, to_host
-from train_RL_agents.evaluation.episodes import evaluate
-from train_RL_agents.evaluation.tally import Policy, StepCallback, Transition
+from train_RL_agents.evaluation.episodes import run_episodes
+from train_RL_agents.evaluation.steps import Policy, StepCallback, Transition
 from train_RL_agents.policy_wrapper import QUANTILES_KEY, SCORES_KEY
 from train_RL_agents.results.rows import Episodes
 from train_RL_agents.utils.arrays import MAX_FILE_SIZE, read_arrays
@@ -127,7 +127,7 @@ class Recording:
     """Score of each pair of thrust changes: the estimated return (unscaled), or the logit of policies that learn no
     values of actions; None for policies without scores."""
     doubtful: Annotated[Tensor | None, bool, "T, E, R, A"] = None
-    """The policy's critics do not agree on this score, see contenders.critics_differ; None if its
+    """The policy's critics do not agree on this score, see estimates.critics_differ; None if its
     scores do not come from several critics."""
     commands: Annotated[Tensor | None, float, "E, A, 2"] = None
     """Pairs of left and right thrust changes (N/s) that have scores."""
@@ -286,12 +286,7 @@ def _frame_tensors(state: State) -> dict[str, Tensor]:
 
 
 def _episode_steps(stacked: Mapping[str, Tensor], behaviour: Tensor | None = None) -> Tensor:
-    """Return the number of control steps [E] until every controlled robot has ended, or up to the first collision.
-
-    Args:
-        stacked: tensors ``active`` [T+1, E, R] and ``collided`` [T, E, R] by name.
-        behaviour: [E, R] as in Recording; None if the policy controls all robots.
-    """
+    """Return the number of control steps [E] until every controlled robot has ended, or up to the first collision."""
     active = stacked["active"][1:]
     active = active if behaviour is None else active & (behaviour < 0)
     over = stacked["collided"].any(-1) | ~active.any(-1)
@@ -320,7 +315,7 @@ def record(
         groups: name of the group of each episode.
         seed: seed of the measurement noise.
         on_step: further callback of every step.
-        **options: further arguments of ``evaluate``.
+        **options: further arguments of ``run_episodes``.
 
     Returns:
         The same episodes as without recording, and the recording.
@@ -332,7 +327,7 @@ def record(
         if on_step is not None:
             on_step(transition, env)
 
-    episodes = evaluate(policy, scenarios, world, seed=seed, on_step=record_step, **options)
+    episodes = run_episodes(policy, scenarios, world, seed=seed, on_step=record_step, **options)
     if isinstance(scenarios, Scenario):
         maps = [world.scenario] * len(scenarios)
     else:

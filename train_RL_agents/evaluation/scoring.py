@@ -28,6 +28,7 @@ from train_RL_agents.evaluation.seamanship import (
     steps_and_paths_alone,
 )
 from train_RL_agents.evaluation.selection import choose_scenarios, default_schedule_and_world
+from train_RL_agents.evaluation.steps import ProgressCallback, StepCallback, StepShare
 from train_RL_agents.evaluation.suites import (
     ENCOUNTER_SUITES,
     MISBEHAVING_SUITE,
@@ -36,7 +37,6 @@ from train_RL_agents.evaluation.suites import (
     make_scenario_set,
 )
 from train_RL_agents.evaluation.tables import Evaluation, Result
-from train_RL_agents.evaluation.tally import ProgressCallback, StepCallback, StepShare
 from train_RL_agents.evaluation.two_vessel_rules import compliance_metrics, encounter_outcomes
 from train_RL_agents.results.rows import Episodes, count_clear_situations, group_masks, paired_differences
 from train_RL_agents.results.statistics import hours_per
@@ -170,12 +170,7 @@ def _with_new_counter(acting: ActingOptions) -> ActingOptions:
 
 
 def count_clear(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
-    """Return numbers of situations: ``without_collision`` in any of their episodes, and ``all``.
-
-    Args:
-        chosen: set of scenarios.
-        episodes: episodes of the set, in its order.
-    """
+    """Return numbers of situations: ``without_collision`` in any of their episodes, and ``all``."""
     clear, total = count_clear_situations(chosen.situations or range(len(chosen)), episodes.collision.tolist())
     return {"without_collision": clear, "all": total}
 

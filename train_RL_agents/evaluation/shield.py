@@ -28,8 +28,8 @@ from train_RL_agents.boat.shield import (
     select_escape,
 )
 from train_RL_agents.evaluation.others import ACTION_KEY, MASK_KEY
+from train_RL_agents.evaluation.steps import Policy, StepShare
 from train_RL_agents.evaluation.suites import Part
-from train_RL_agents.evaluation.tally import Policy, StepShare
 from train_RL_agents.networks.observation import OBSERVATION_KEY
 
 ACTUATOR_FIELDS = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name for name in LIMIT_FACTORS}

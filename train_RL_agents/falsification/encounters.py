@@ -139,12 +139,7 @@ class EncounterBatch(NamedTuple):
 
 
 def encounter_batches(encounters: Encounters, world: WorldConfig) -> Iterator[EncounterBatch]:
-    """Yield the encounters as scenarios: those in which the own vessel is fast, and those in which it is slow.
-
-    Args:
-        encounters: P encounters.
-        world: world from which the worlds of the scenarios are derived.
-    """
+    """Yield the encounters as scenarios: those in which the own vessel is fast, and those in which it is slow."""
     is_slow = ((encounters.kind == _OVERTAKEN) & encounters.present).any(-1)
     side = MAP_SIDE * world.scenario.scale
     size = replace(world.scenario, width=side, height=side)

@@ -117,15 +117,6 @@ def run_search(
 ) -> SearchResult | None:
     """Search for failures of a policy.
 
-    Args:
-        method: name of the search, see SEARCH_METHODS.
-        run: function that runs encounters.
-        space: encounters to choose from.
-        episodes: number of encounters to run.
-        seed: seed of the search and of the measurement noise.
-        progress: callback after every population.
-        is_stopped: function that ends the search between two populations.
-
     Returns:
         The result; None if the search was ended before its first population.
     """
@@ -212,13 +203,6 @@ def select_reproducible(
 
     The measurement noise of an episode depends on its place in the file. Episodes that do not fail at their places are
     left out, and the last ones take these places.
-
-    Args:
-        contender: policy or baseline.
-        collisions: failures to choose from.
-        world: world of the file.
-        seed: seed of the measurement noise.
-        device: device of the world.
     """
     order = torch.arange(len(collisions))
     while len(order):

@@ -66,13 +66,7 @@ def require_no_search_files(folder: Path) -> None:
 
 
 def print_table(name: str, results: Sequence[SearchResult], space: SearchSpace) -> None:
-    """Print the metrics of the searches, and the ratio of failures of the cross-entropy to the random search.
-
-    Args:
-        name: name of the policy.
-        results: results of the searches.
-        space: encounters that were searched.
-    """
+    """Print the metrics of the searches, and the ratio of failures of the cross-entropy to the random search."""
     rows = [{"method": result.method, **result.metrics()} for result in results]
     others = "1 other" if space.num_others == 1 else f"1 to {space.num_others} others"
     Table(SEARCH_COLUMNS, rows).print(f"Failures of {name} among {others}")
@@ -107,15 +101,6 @@ def write_files(
 ) -> list[str]:
     """Write the scenario file, the page and the metrics.
 
-    Args:
-        folder: folder of the files, which is made if needed.
-        contender: policy or baseline.
-        results: results of the searches.
-        space: encounters that were searched.
-        world: world of the policy.
-        seed: seed of the searches, and of the noise in the file.
-        device: device of the world.
-
     Returns:
         Sentences about the files.
     """
@@ -132,11 +117,11 @@ def write_files(
             f"{folder / SCENARIO_FILE}: {len(kept):,} of {len(failures):,} distinct failures without contact at "
             f"the start; all fail with --seed {seed}, {written['fail_with_other_noise']:.2f} of them with other noise"
         )
-    hopeless = distinct_collisions(results, [result.trials.unavoidable for result in results], world, seed)
-    hopeless = hopeless.rows(range(len(hopeless))[:MAX_SHOWN_UNAVOIDABLE])
-    if len(hopeless):
+    unavoidable = distinct_collisions(results, [result.trials.unavoidable for result in results], world, seed)
+    unavoidable = unavoidable.rows(range(len(unavoidable))[:MAX_SHOWN_UNAVOIDABLE])
+    if len(unavoidable):
         views += _views(
-            run_collisions(contender, hopeless, world, seed, device)[1], "unavoidable", MAX_SHOWN_UNAVOIDABLE
+            run_collisions(contender, unavoidable, world, seed, device)[1], "unavoidable", MAX_SHOWN_UNAVOIDABLE
         )
     if views:
         numbered = [replace(view, number=number) for number, view in enumerate(views, 1)]

@@ -66,12 +66,7 @@ class Search(Protocol):
 
 
 class RandomSearch:
-    """Search that proposes random encounters.
-
-    Args:
-        space: encounters to choose from.
-        seed: seed of the random numbers.
-    """
+    """Search that proposes random encounters."""
 
     def __init__(self, space: SearchSpace, seed: int) -> None:
         self._space, self._generator = space, torch.Generator().manual_seed(seed)
@@ -93,10 +88,6 @@ class CrossEntropy:
     together weigh as much as the share of them that fail, to the power of FAILURE_SHARE_POWER, however many fail, so
     that the same failure is not found a thousand times. The first population is random, and so is a share of the later
     ones.
-
-    Args:
-        space: encounters to choose from.
-        seed: seed of the random numbers.
     """
 
     def __init__(self, space: SearchSpace, seed: int) -> None:
@@ -126,11 +117,7 @@ class CrossEntropy:
         self._seen.append((encounters, trials))
 
     def _weights(self, encounters: Encounters) -> Tensor:
-        """Return the unnormalized probabilities [P] with which encounters are drawn around each one seen so far.
-
-        Args:
-            encounters: all P encounters of earlier populations.
-        """
+        """Return the unnormalized probabilities [P] with which encounters are drawn around each one seen so far."""
         trials = concatenate_batches([seen for _, seen in self._seen])
         failed = trials.failed.double()
         _, group, total = signatures(encounters, trials.hit).unique(dim=0, return_inverse=True, return_counts=True)

@@ -22,15 +22,7 @@ MIN_OVERLAP = 1e-6
 def run_encounters(
     contender: Contender, encounters: Encounters, world: WorldConfig, seed: int, device: torch.device
 ) -> Trials:
-    """Run encounters once, and return their outcomes in the same order.
-
-    Args:
-        contender: policy or baseline that steers the own vessel.
-        encounters: P encounters.
-        world: world from which the worlds of the encounters are derived.
-        seed: seed of the measurement noise.
-        device: device of the world.
-    """
+    """Run encounters once, and return their outcomes in the same order."""
     placed, acting = [*encounter_batches(encounters, world)], ActingOptions()
     chosen = ScenarioSet(SET_NAME, (), tuple(Part(batch.world, batch.scenarios) for batch in placed), seed)
     _, recording = run_set(contender, chosen, world, acting, device, contender.label)
@@ -52,9 +44,6 @@ def smallest_clearance(recording: Recording) -> tuple[Tensor, Tensor]:
     """Return the smallest gap between the hulls of the own vessel and another, and that vessel's index.
 
     A vessel counts up to the frame in which it collides or arrives.
-
-    Args:
-        recording: recording of E episodes.
 
     Returns:
         Gaps [E] (m), negative if hulls overlap, and indices [E] among the others.

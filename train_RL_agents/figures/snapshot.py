@@ -16,7 +16,7 @@ from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.pictures.drawing import Limits, new_figure, pixels
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.recording import Recorder, Recording
-from train_RL_agents.evaluation.tally import Transition
+from train_RL_agents.evaluation.steps import Transition
 from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import EpisodeView, view_episode
 from train_RL_agents.figures.plotting import group_styles

@@ -313,4 +313,5 @@ IMPOSSIBLE = {
 @pytest.mark.parametrize(("name", "key", "value"), [(name, *each) for name in IMPOSSIBLE for each in IMPOSSIBLE[name]])
 def test_impossible_settings_are_refused(name, key, value):
     with pytest.raises(ConfigError, match=rf"agent\.{key}"):
-        KNOWN[name].config_type(**{key: value})
+        config = KNOWN[name].config_type(**{key: value})
+        KNOWN[name](config)  # what depends on the actions is refused with them

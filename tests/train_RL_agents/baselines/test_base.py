@@ -12,7 +12,7 @@ from marinenav_env.vessels import scaled_world
 from tests.train_RL_agents.observed import observations
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.baselines.base import clip_speed
-from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
+from train_RL_agents.evaluation.episodes import draw_scenarios, run_episodes
 
 WORLD = WorldConfig()
 CPU = torch.device("cpu")
@@ -74,7 +74,7 @@ def successes(name, level, steps, seed):
     """Of ten episodes."""
     world = WorldConfig(max_steps=steps)
     drawn = draw_scenarios(world, (level,), (10,), seed)
-    return evaluate(BASELINES[name](world), drawn, world, continuous=True, device=CPU).success.sum()
+    return run_episodes(BASELINES[name](world), drawn, world, continuous=True, device=CPU).success.sum()
 
 
 @pytest.mark.parametrize("name", BASELINES)

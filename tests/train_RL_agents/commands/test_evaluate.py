@@ -160,7 +160,7 @@ def test_an_interrupted_evaluation_says_so(capsys, monkeypatch, policy):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("train_RL_agents.evaluation.episodes.evaluate", interrupt)
+    monkeypatch.setattr("train_RL_agents.evaluation.episodes.run_episodes", interrupt)
     assert main(["evaluate", "--checkpoint", str(policy)]) == 130
     assert capsys.readouterr().err == "marinenav: interrupted\n"
 

@@ -41,8 +41,7 @@ def config_of(agent="DQN", *words, name="Chase"):
     env = [f"env.name={HERE}:{name}", "env.max_steps=6", "env.eval_episodes=3"]
     if name != "Alone":
         env.append(f"env.options=action={'categorical' if agent in DISCRETE else 'bounded'},ends=each")
-    actions = ["agent.actions=gaussian"] if AGENTS[agent].algorithm == "on-policy" else []
-    return from_dict(content, [*env, *actions, *words])
+    return from_dict(content, [*env, *words])
 
 
 def begun(folder, *arguments, **options):
@@ -153,9 +152,17 @@ def test_the_plan_of_memory_counts_environments_also_in_processes():
 
 def test_an_environment_that_raises_ends_the_run_with_a_sentence_and_keeps_the_last_state(tmp_path):
     trainer = begun(tmp_path, "AC-IQN", "env.options=breaks=raise", "env.max_steps=0", "on_divergence=rewind")
-    with pytest.raises(ConfigError, match=r"a step failed .*the winch is jammed"):
+    with pytest.raises(ConfigError, match=r"a step failed .*the winch is jammed, .*other_envs\.py, line \d+\)$"):
         trainer.train()
     assert (trainer.run.checkpoints / STATE_FILE).exists()
+
+
+@pytest.mark.parametrize(("action", "continuous"), [("bounded", True), ("categorical", False)])
+def test_the_actions_of_ppo_follow_the_environment(action, continuous):
+    agent = make_environment(config_of("PPO", f"env.options=action={action}")).make_agent(CPU)
+    assert agent.continuous is continuous
+    clipped = ["agent.actions=clipped_gaussian", "env.options=action=bounded"]
+    assert make_environment(config_of("PPO", *clipped)).make_agent(CPU).config.actions == "clipped_gaussian"
 
 
 @pytest.mark.parametrize(

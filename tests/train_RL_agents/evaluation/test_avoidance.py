@@ -122,14 +122,14 @@ def test_the_others_do_the_same_while_manoeuvres_are_tried(monkeypatch):
     scenarios.scripted = scenarios.behaviour = scenarios.onset = None
     chosen = replace(made, parts=(Part(WORLD, scenarios, True, others="straight"),))
     tried = []
-    run = avoidance.evaluation.evaluate
+    run = avoidance.evaluation.run_episodes
 
     def noted(policy, given, *rest, **options):
         tried.append(len(given))
         return run(policy, given, *rest, **options)
 
     _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
-    monkeypatch.setattr(avoidance.evaluation, "evaluate", noted)
+    monkeypatch.setattr(avoidance.evaluation, "run_episodes", noted)
     found = collision_masks(chosen, recording, WORLD, ACTING, CPU)
     assert found["unavoidable"].tolist() == [True] and tried == 2 * [8, 16, 32, 64, 128, 76]
 

@@ -13,19 +13,21 @@ from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation import contenders
 from train_RL_agents.evaluation.contenders import (
-    MAX_CRITIC_DISAGREEMENT,
     ActingOptions,
     Contender,
     common_world,
-    critics_differ,
     find_contender,
-    returns_scale,
     run_set,
     steering_contender,
+)
+from train_RL_agents.evaluation.episodes import draw_scenarios, run_episodes, step_bytes
+from train_RL_agents.evaluation.estimates import (
+    MAX_CRITIC_DISAGREEMENT,
+    critics_differ,
+    returns_scale,
     with_estimates,
     with_risk,
 )
-from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate, step_bytes
 from train_RL_agents.evaluation.others import ACTION_KEY, control_robot_0
 from train_RL_agents.evaluation.recording import DOUBTFUL_KEY
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
@@ -291,13 +293,13 @@ def test_critics_that_all_add_the_same_do_not_differ():
 
 
 def test_only_policies_without_chance_may_leave_a_batch(monkeypatch):
-    given, run = [], contenders.evaluation.evaluate
+    given, run = [], contenders.evaluation.run_episodes
 
     def noted(*args, **options):
         given.append(options["drop_ended"])
         return run(*args, **options)
 
-    monkeypatch.setattr(contenders.evaluation, "evaluate", noted)
+    monkeypatch.setattr(contenders.evaluation, "run_episodes", noted)
     for stochastic in (False, True):
         run_set(STRAIGHT, two_parts(), WORLD, ActingOptions(stochastic=stochastic), CPU)
     assert given == [True, True, False, False]
@@ -312,11 +314,4 @@ def test_scenarios_without_a_robot_are_refused():
     nobody = draw_scenarios(WORLD, (Level(2, 0, 0, 40.0),), (2,), 0)
     nobody.robot_mask[:] = False
     with pytest.raises(ConfigError, match="scenarios: 2 of 2 scenarios have no robot"):
-        evaluate(lambda step: step, nobody, WORLD, continuous=True, device=CPU)
-
-
-def test_more_robots_than_there_are_vessels():
-    world = replace(WORLD, vessel=replace(WORLD.vessel, radius=(2.8, 2.8)))
-    chosen = ScenarioSet("x", (), (Part(world, two_parts().parts[0].scenarios),), 0)
-    with pytest.raises(ConfigError, match="one number, or one for each of 3 robots"):
-        run_set(STRAIGHT, chosen, WORLD, ActingOptions(), CPU)
+        run_episodes(lambda step: step, nobody, WORLD, continuous=True, device=CPU)

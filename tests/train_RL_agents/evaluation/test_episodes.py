@@ -14,18 +14,15 @@ from marinenav_env import GROUP, LEVELS, ConfigError, Episode, Level, MarineNavE
 from marinenav_env.config import ScenarioConfig, SensorConfig
 from marinenav_env.runtime.execution import Execution
 from tests.train_RL_agents.helpers import replayed
-from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation import episodes as episodes_module
 from train_RL_agents.evaluation.episodes import (
+    EpisodeRunner,
     draw_scenarios,
     drawing_bytes,
-    evaluate,
     make_evaluation_env,
+    run_episodes,
     step_bytes,
 )
-from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
-from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.results.statistics import wilson_interval
 
 close = pytest.approx
 CPU = torch.device("cpu")
@@ -122,7 +119,7 @@ def slow():
 
 @pytest.fixture(scope="module")
 def fast():
-    return evaluate(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU, dtype=torch.float64)
+    return run_episodes(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU, dtype=torch.float64)
 
 
 def test_everything_happens(slow):
@@ -162,24 +159,24 @@ def test_robots_that_arrive_are_counted_to_the_end(fast, slow):
     assert fast.report()["robot_success_rate"] == close(9 / 14)
 
 
-def test_report_of_the_set(fast, slow):
-    report = fast.report()
-    assert report["episodes"] == 7
-    assert report["success_rate"] == close(3 / 7)
-    assert report["collision_rate"] == close(2 / 7)
-    assert report["timeout_rate"] == close(2 / 7)
-    assert (report["success_low"], report["success_high"]) == close(wilson_interval(3, 7))
-    assert (report["collision_low"], report["collision_high"]) == close(wilson_interval(2, 7))
-    assert (report["timeout_low"], report["timeout_high"]) == close(wilson_interval(2, 7))
-    good = [each for each, _ in slow if all(each["arrived"])]
-    assert report["avg_time"] == close(sum(each["time"] for each in good) / 3)
-    assert report["avg_energy"] == close(sum(each["energy"] for each in good) / 3)
-    assert report["avg_return"] == close(sum(each["return"] for each, _ in slow) / 7)
+def test_results_may_be_those_of_the_own_vessel_alone(fast):
+    world = replace(WORLD, max_steps=6)
+    own, every = (
+        run_episodes(to_the_goal, EPISODES[:2], world, only_own=only, continuous=True, device=CPU)
+        for only in (True, False)
+    )
+    assert own.robots.tolist() == [1, 1] and every.robots.tolist() == [2, 3]
+    alone = run_episodes(to_the_goal, [episode([(5, 5)], [(15, 5)], [0.0])], WORLD, continuous=True, device=CPU)
+    own = run_episodes(to_the_goal, EPISODES[:1], WORLD, only_own=True, continuous=True, device=CPU)
+    for name in ("time", "energy", "returns"):
+        assert getattr(own, name).tolist() == close(getattr(alone, name).tolist())
+        assert getattr(own, name)[0].item() != close(getattr(fast, name)[0].item(), rel=1e-3)
+    assert own.robots_arrived.tolist() == [1] and own.exposure()["vessel_hours"] == close(own.time[0].item() / 3600.0)
 
 
 def test_the_worlds_own_stop_makes_no_difference(fast):
     """Evaluation looks beyond the first collision whatever the world says."""
-    other = evaluate(
+    other = run_episodes(
         to_the_goal,
         EPISODES,
         replace(WORLD, ends_at_first_collision=True),
@@ -194,7 +191,7 @@ def test_the_worlds_own_stop_makes_no_difference(fast):
 def test_padding_makes_no_difference(fast):
     """An episode alone gives what it gives among others with more robots and obstacles."""
     for index in (0, 4):
-        alone = evaluate(to_the_goal, [EPISODES[index]], WORLD, continuous=True, device=CPU, dtype=torch.float64)
+        alone = run_episodes(to_the_goal, [EPISODES[index]], WORLD, continuous=True, device=CPU, dtype=torch.float64)
         for name, value in fast.state_dict().items():
             torch.testing.assert_close(alone.state_dict()[name][0], value[index])
 
@@ -206,7 +203,7 @@ def test_discrete_policies():
         own = step[GROUP, "observation", "self_state"]
         return step.set((GROUP, "action"), torch.where(own[..., 5] < 400.0, 18, 0))
 
-    got = evaluate(ahead, EPISODES[:1] + EPISODES[5:6], WORLD, continuous=False, device=CPU)
+    got = run_episodes(ahead, EPISODES[:1] + EPISODES[5:6], WORLD, continuous=False, device=CPU)
     assert got.success.tolist() == [True, False]
     assert got.energy.tolist() == close([1000.0 * time - 250.0 for time in got.time.tolist()])
 
@@ -234,28 +231,16 @@ def same(one, other):
 
 def test_same_arguments_same_numbers(scenarios):
     first, again, other = (
-        evaluate(shy, scenarios, WORLD, continuous=True, device=CPU, seed=seed) for seed in (3, 3, 4)
+        run_episodes(shy, scenarios, WORLD, continuous=True, device=CPU, seed=seed) for seed in (3, 3, 4)
     )
     assert same(first, again)
     assert not torch.equal(first.returns, other.returns)  # other measurement noise
     usual, zero = (
-        evaluate(shy, scenarios, WorldConfig(max_steps=5), continuous=True, device=CPU, **seed)
+        run_episodes(shy, scenarios, WorldConfig(max_steps=5), continuous=True, device=CPU, **seed)
         for seed in ({}, {"seed": 0})
     )
     assert same(usual, zero)
     assert first.level.tolist() == [0] * 3 + [1] * 4
-
-
-def test_a_learned_policy_repeats_too(scenarios):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        agent = AGENTS["DQN"](AGENTS["DQN"].config_type())
-    first, again = (
-        evaluate(PolicyWrapper(agent), scenarios, WorldConfig(max_steps=10), continuous=False, device=CPU)
-        for _ in range(2)
-    )
-    assert same(first, again)
-    assert first.returns.isfinite().all()
 
 
 def test_policies_are_asked_once_per_step_and_without_gradients(scenarios):
@@ -271,23 +256,24 @@ def test_policies_are_asked_once_per_step_and_without_gradients(scenarios):
             return step.set((GROUP, "action"), torch.zeros(*mask.shape, 2))
 
     policy = Watched()
-    got = evaluate(policy, scenarios, WorldConfig(max_steps=8), continuous=True, device=CPU)
+    got = run_episodes(policy, scenarios, WorldConfig(max_steps=8), continuous=True, device=CPU)
     assert policy.calls == 8
     assert got.time.tolist() == close([4.0] * 7)
     assert not got.success.any()
 
 
-def test_stops_soon_after_the_last_episode():
+def test_stops_soon_after_the_last_episode(monkeypatch):
     asked = []
 
     def counted(step):
         asked.append(step[GROUP, "mask"].any().item())
         return to_the_goal(step)
 
-    evaluate(counted, EPISODES[4:5], WorldConfig(max_steps=100), continuous=True, device=CPU)
+    run_episodes(counted, EPISODES[4:5], WorldConfig(max_steps=100), continuous=True, device=CPU)
     assert 0 < sum(asked) == len(asked) < 100
     steps, world = len(asked), WorldConfig(max_steps=100)
     # Where a look costs time it is taken every 25 steps.
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     repeated(counted, EPISODES[4:5], world, 0).run()
     assert len(asked) - steps == 25 * math.ceil(steps / 25) < 100
 
@@ -295,7 +281,7 @@ def test_stops_soon_after_the_last_episode():
 def repeated(policy, episodes, world, seed):
     """An evaluation to be run again and again, as on a GPU."""
     env = make_evaluation_env(episodes, world, continuous=True, device=CPU, seed=seed)
-    return RepeatedEvaluation(policy, env, seed, execution=Execution(compile=False))
+    return EpisodeRunner(policy, env, seed, execution=Execution(compile=False))
 
 
 def noisy(step):
@@ -322,11 +308,13 @@ def test_episodes_that_have_ended_leave_the_batch_and_change_nothing(monkeypatch
         seen.append(transition.rows)
 
     options = {"continuous": True, "device": CPU, "dtype": torch.float64}
-    dropped = evaluate(counted, many, WORLD, on_step=on_step, **options)
+    dropped = run_episodes(counted, many, WORLD, on_step=on_step, **options)
     assert sizes[0] == 40
     assert sizes == sorted(sizes, reverse=True)
     assert {16, 32} <= set(sizes) <= {2, 4, 8, 16, 32, 40}
-    whole = evaluate(noisy, many, WORLD, drop_ended=False, **options)
+    sizes.clear()
+    whole = run_episodes(counted, many, WORLD, drop_ended=False, **options)
+    assert set(sizes) == {40}
     for name, value in whole.state_dict().items():
         torch.testing.assert_close(dropped.state_dict()[name], value, rtol=1e-9, atol=1e-9)
     # Those that needed all the time are in the last batch.
@@ -341,7 +329,7 @@ def test_smaller_batches_have_a_power_of_two(total, running, size):
     """And the episodes that run on, in their order."""
     flags = torch.zeros(total, dtype=torch.bool)
     flags[torch.randperm(total, generator=torch.Generator().manual_seed(0))[:running]] = True
-    kept = episodes_module._rows_to_keep(flags)
+    kept = episodes_module.rows_to_keep(flags)
     assert (None if kept is None else len(kept)) == size
     if kept is not None:
         assert int(flags[kept].sum()) == running and (kept.diff() > 0).all()
@@ -349,7 +337,7 @@ def test_smaller_batches_have_a_power_of_two(total, running, size):
 
 def test_on_a_gpu_the_same_is_run_again(monkeypatch):
     options = {"continuous": True, "device": CPU, "seed": 3}
-    expected = evaluate(noisy, EPISODES, WORLD, drop_ended=False, **options).state_dict()
+    expected = run_episodes(noisy, EPISODES, WORLD, drop_ended=False, **options).state_dict()
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     with replayed() as notes:
         again, watched = repeated(noisy, EPISODES, WORLD, 3), []
@@ -358,23 +346,11 @@ def test_on_a_gpu_the_same_is_run_again(monkeypatch):
         again.run(),
     ]
     assert len(notes) > 2 * len(watched) - 10
-    for found in (evaluate(noisy, EPISODES, WORLD, **options), *runs):
+    for found in (run_episodes(noisy, EPISODES, WORLD, **options), *runs):
         for name, value in found.state_dict().items():
             torch.testing.assert_close(value, expected[name])
     moved = watched[0].after.now.state.pose - watched[0].before.now.state.pose
     assert moved.abs().amax() > 0.1
-
-
-def test_a_policy_that_draws_random_numbers_keeps_the_whole_batch(monkeypatch):
-    monkeypatch.setattr(episodes_module, "MIN_BATCH_SIZE", 1)
-    sizes = []
-
-    def counted(step):
-        sizes.append(len(step[GROUP, "mask"]))
-        return to_the_goal(step)
-
-    evaluate(counted, EPISODES, WORLD, continuous=True, device=CPU, drop_ended=False)
-    assert set(sizes) == {len(EPISODES)}
 
 
 # Scenarios ---------------------------------------------------------------------------------------
@@ -402,12 +378,12 @@ def test_actions_that_are_none_are_refused_at_the_end(scenarios, monkeypatch, va
     policy = partial(late, value=value, continuous=continuous)
     given = {"continuous": continuous, "device": CPU}
     if not free:
-        evaluate(policy, scenarios, WORLD, **given)
+        run_episodes(policy, scenarios, WORLD, **given)
         late.calls = 0
     allowed = "finite" if continuous else "indices from 0 to 24"
     sentence = rf"^actions in 1 of {len(scenarios)} episodes: must be {allowed}$"
     with pytest.raises(ConfigError, match=sentence):
-        evaluate(policy, scenarios, WORLD, **given)
+        run_episodes(policy, scenarios, WORLD, **given)
 
 
 def test_actions_of_another_shape_are_refused_at_once(scenarios):
@@ -418,7 +394,7 @@ def test_actions_of_another_shape_are_refused_at_once(scenarios):
             return step.set((GROUP, "action"), action)
 
         with pytest.raises(ConfigError, match=r"^action\.(shape|dtype)="):
-            evaluate(policy, scenarios, WORLD, continuous=True, device=CPU)
+            run_episodes(policy, scenarios, WORLD, continuous=True, device=CPU)
 
 
 def test_draw_scenarios_counts_and_repeats():
@@ -461,7 +437,7 @@ def test_memory_is_estimated_by_pairs_and_candidates():
 def test_global_random_numbers_are_neither_used_nor_moved(scenarios):
     def run():
         drawn = draw_scenarios(WORLD, (Level(3, 0, 0, 20.0),), (2,), seed=1)
-        got = evaluate(shy, drawn, WorldConfig(max_steps=5), continuous=True, device=CPU)
+        got = run_episodes(shy, drawn, WorldConfig(max_steps=5), continuous=True, device=CPU)
         return drawn.start, got.returns
 
     results = []
@@ -476,18 +452,3 @@ def test_global_random_numbers_are_neither_used_nor_moved(scenarios):
         assert np.random.get_state()[1].tolist() == before[2]
     assert torch.equal(results[0][0], results[1][0])
     assert torch.equal(results[0][1], results[1][1])
-
-
-def test_evaluating_does_not_disturb_a_world_in_training(scenarios):
-    """Steps go the same way whether or not something is evaluated in between."""
-    ends = []
-    for interrupted in (False, True):
-        env = MarineNavEnv(WORLD, scenarios=scenarios, seed=3)
-        step = env.reset()
-        for number in range(4):
-            step = env.step(shy(step))["next"].exclude((GROUP, "reward"))
-            if interrupted and number == 1:
-                evaluate(shy, scenarios, WORLD, continuous=True, device=CPU, seed=3)
-        ends.append(step[GROUP, "observation", "objects_state"])
-    assert torch.equal(*ends)
-    assert ends[0].any()

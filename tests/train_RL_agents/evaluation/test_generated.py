@@ -12,9 +12,8 @@ from marinenav_env.runtime.execution import Execution
 from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.episodes import draw_scenarios, make_evaluation_env
-from train_RL_agents.evaluation.repeated_evaluation import RepeatedEvaluation
-from train_RL_agents.evaluation.tally import Transition
+from train_RL_agents.evaluation.episodes import EpisodeRunner, draw_scenarios, make_evaluation_env
+from train_RL_agents.evaluation.steps import Transition
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 CPU = torch.device("cpu")
@@ -42,7 +41,7 @@ def test_generated_code_leads_to_the_same(name: str, monkeypatch: pytest.MonkeyP
             transitions += [part.to_tensordict().clone() for part in parts]
 
         env = make_evaluation_env(scenarios, world, continuous=agent.continuous, device=CPU, seed=0)
-        evaluation = RepeatedEvaluation(PolicyWrapper(agent), env, 0, execution=Execution(compile=compile))
+        evaluation = EpisodeRunner(PolicyWrapper(agent), env, 0, execution=Execution(compile=compile))
         results = evaluation.run(on_step).state_dict()
         found.append([dict(each.items(True, True)) for each in transitions] + [results])
     assert len(found[0]) == 4 * 12 + 1

@@ -1,5 +1,6 @@
 """The record of evaluations, as a run is told of them."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,10 +8,13 @@ import pytest
 import torch
 
 from marinenav_env import Curriculum, MarineNavEnv
+from marinenav_env.config import RewardConfig
 from tests.train_RL_agents.tiny_runs import CPU, TINY
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.history import History
+from train_RL_agents.config.schema import replace_execution
+from train_RL_agents.evaluation.episodes import make_evaluation_env
+from train_RL_agents.evaluation.history import WorldEvaluations
 from train_RL_agents.run.checkpoint import load_policy
 
 CONFIG = from_dict(TINY | {"trainer": TINY["trainer"] | {"reward_scale": 0.5}})
@@ -69,7 +73,7 @@ def run(tmp_path):
 
 @pytest.fixture
 def history(run, probes):
-    return History(run, CPU, lambda *given: probes.append(Probe(*given)) or probes[-1])
+    return WorldEvaluations(run, CPU, lambda *given: probes.append(Probe(*given)) or probes[-1])
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +104,7 @@ def test_pictures_take_a_share_of_the_time_but_for_the_last(tmp_path, probes, ag
     seconds = iter(range(0, 1000, 10))  # each look at the clock is 10 s after the one before
     clock = SimpleNamespace(perf_counter=lambda: next(seconds))
     monkeypatch.setattr("train_RL_agents.evaluation.history.time", clock)
-    history = History(Run(tmp_path), CPU, lambda *given: probes.append(Probe(*given)) or probes[-1])
+    history = WorldEvaluations(Run(tmp_path), CPU, lambda *given: probes.append(Probe(*given)) or probes[-1])
     for last in (False, False, True):
         history.evaluate(agent, 80, last)
     assert [each.draws for each in probes] == [True, False, True]
@@ -118,11 +122,37 @@ def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
     steps = []
     step = env.world.step
     env.world.step = lambda *given: steps.append(len(given[0].now)) or step(*given)
-    batched = History(Run(tmp_path), CPU, Probe, env)
+    run = Run(tmp_path)
+    run.config = replace_execution(CONFIG, compile=True)
+    batched = WorldEvaluations(run, CPU, Probe, env)
     for each in (history, batched):
         each.evaluate(agent, 80)
     assert set(steps) == {2}
     torch.testing.assert_close(*(each.episodes[0].state_dict() for each in (history, batched)))
+
+
+def test_other_rewards_than_those_of_the_training_have_compiled_code_too(history, agent, tmp_path, monkeypatch):
+    world = replace(CONFIG.world, reward=RewardConfig(give_way_penalty=-1.0))
+    levels = Curriculum(CONFIG.training_schedule.levels)
+    training = MarineNavEnv(world, 2, scenarios=levels, continuous=False, seed=0)
+    made, stepped = [], []
+
+    def make(scenarios, world, compile_step=False, **options):
+        env = make_evaluation_env(scenarios, world, **options)
+        step = env.world.step
+        env.world.step = lambda *given: stepped.append(compile_step) or step(*given)
+        made.append((compile_step, env.num_envs))
+        return env
+
+    run = Run(tmp_path)
+    run.config = replace_execution(CONFIG, compile=True)
+    monkeypatch.setattr("train_RL_agents.evaluation.history.make_evaluation_env", make)
+    monkeypatch.setattr("train_RL_agents.evaluation.history.MAX_COMPILED_BATCH", 2)
+    own = WorldEvaluations(run, CPU, Probe, training)
+    for each in (history, own):
+        each.evaluate(agent, 80)
+    assert made == [(False, 3), (False, 3), (True, 2)] and True in stepped
+    torch.testing.assert_close(*(each.episodes[0].state_dict() for each in (history, own)))
 
 
 def test_what_a_probe_does_not_know_or_draw_is_not_shown(history, run, monkeypatch, agent):
@@ -171,13 +201,14 @@ def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, agent, mon
     history.evaluate(agent, 40)
     (episodes,) = history.episodes
 
-    def evaluation_of(policy, env, seed, **options):
+    def evaluation_of(policy, env, seed, compiled, **options):
+        assert compiled is None
         number = len(evaluations)
         evaluations.append((seed, options))
         return SimpleNamespace(run=lambda on_step, progress: used.append(number) or episodes)
 
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
-    monkeypatch.setattr("train_RL_agents.evaluation.history.RepeatedEvaluation", evaluation_of)
+    monkeypatch.setattr("train_RL_agents.evaluation.history.EpisodeRunner", evaluation_of)
     kinds = [make_agent(CONFIG, 25, CPU) for _ in range(2)]
     for each in agents:
         history.evaluate(kinds[each], 80)
@@ -193,7 +224,7 @@ def evaluated(history, agent):
 
 def test_a_state_restores_the_record(history, tmp_path, agent):
     state = evaluated(history, agent)
-    other = History(Run(tmp_path), CPU, Probe)
+    other = WorldEvaluations(Run(tmp_path), CPU, Probe)
     other.load_state_dict(state)
     assert other.rows == history.rows
     for name, value in history.episodes[0].state_dict().items():
@@ -216,7 +247,7 @@ def test_a_damaged_state_is_refused_and_changes_nothing(history, tmp_path, agent
     state = evaluated(history, agent)
     state = {"rows": [dict(each) for each in state["rows"]], "evaluations": state["evaluations"]}
     damage(state)
-    other = History(Run(tmp_path), CPU, Probe)
+    other = WorldEvaluations(Run(tmp_path), CPU, Probe)
     with pytest.raises(ValueError, match=r"evaluations of another kind|time is 1-dim"):
         other.load_state_dict(state)
     assert not other.rows and not other.episodes

@@ -12,7 +12,7 @@ from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.episodes import evaluate
+from train_RL_agents.evaluation.episodes import run_episodes
 from train_RL_agents.evaluation.scoring import count_clear, run_and_score_encounters
 from train_RL_agents.evaluation.suites import Part, make_scenario_set
 
@@ -196,5 +196,5 @@ def test_who_keeps_course_and_speed_is_hit_in_every_situation_that_others_wrote(
     def hold(step):
         return step.set((GROUP, "action"), torch.zeros(*step.get((GROUP, "observation", "self_state")).shape[:2], 2))
 
-    episodes = evaluate(hold, part.scenarios, WORLD, continuous=True, device=CPU, seed=0)
+    episodes = run_episodes(hold, part.scenarios, WORLD, continuous=True, device=CPU, seed=0)
     assert episodes.collision.all()

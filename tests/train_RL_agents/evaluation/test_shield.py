@@ -21,8 +21,8 @@ from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.evaluation.others import ACTION_KEY
 from train_RL_agents.evaluation.shield import Shield
+from train_RL_agents.evaluation.steps import StepShare
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
-from train_RL_agents.evaluation.tally import StepShare
 
 EXACT = WorldConfig(sensor=SensorConfig(r_mean_ratio=1.0))
 ENVS, ROBOTS = 20, 3

@@ -31,7 +31,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict, load_config, to_dict
-from train_RL_agents.evaluation.episodes import draw_scenarios, evaluate
+from train_RL_agents.evaluation.episodes import draw_scenarios, run_episodes
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run import loggers, run_folder
 from train_RL_agents.run.checkpoint import load_policy, read_manifest
@@ -171,7 +171,7 @@ def test_the_evaluation_scenarios_are_those_on_file(finished):
 @pytest.mark.filterwarnings("ignore:.* starts that touch another robot")
 def test_the_scenario_file_reproduces_an_evaluation(finished):
     loaded = load_policy(finished.path, "latest")
-    episodes = evaluate(
+    episodes = run_episodes(
         PolicyWrapper(loaded.agent),
         read_scenarios(finished.path / "eval_configs.json"),
         loaded.config.world,

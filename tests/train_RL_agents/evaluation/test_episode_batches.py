@@ -13,9 +13,15 @@ from tests.train_RL_agents.evaluation.test_episodes import EPISODES, noisy
 from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.episodes import can_share_code, draw_scenarios, evaluate, make_evaluation_env
+from train_RL_agents.evaluation.episodes import (
+    REFILL_INTERVAL,
+    EpisodeRunner,
+    can_share_code,
+    draw_scenarios,
+    make_evaluation_env,
+    run_episodes,
+)
 from train_RL_agents.evaluation.recording import TENSORS, Recorder
-from train_RL_agents.evaluation.repeated_evaluation import REFILL_INTERVAL, RepeatedEvaluation
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 WORLD = WorldConfig(max_steps=40)
@@ -42,11 +48,13 @@ def world_of(agent, config=WORLD, scenarios=SCENARIOS):
 
 
 def batched(agent, env, config=WORLD):
-    return RepeatedEvaluation(PolicyWrapper(agent), world_of(agent, config), 3, env)
+    return EpisodeRunner(PolicyWrapper(agent), world_of(agent, config), 3, env)
 
 
 def in_one_batch(agent, **options):
-    return evaluate(PolicyWrapper(agent), SCENARIOS, WORLD, continuous=agent.continuous, device=CPU, seed=3, **options)
+    return run_episodes(
+        PolicyWrapper(agent), SCENARIOS, WORLD, continuous=agent.continuous, device=CPU, seed=3, **options
+    )
 
 
 @pytest.mark.parametrize("name", ["AC-IQN", "PPO"])
@@ -79,7 +87,7 @@ def test_training_scenarios_may_be_of_another_kind(kind):
     env = MarineNavEnv(TRAINING, 9, scenarios=levels, continuous=agent.continuous, seed=9, episode_statistics=True)
     own = world_of(agent)
     assert can_share_code(env, own)
-    found = RepeatedEvaluation(PolicyWrapper(agent), own, 3, env).run().state_dict()
+    found = EpisodeRunner(PolicyWrapper(agent), own, 3, env).run().state_dict()
     torch.testing.assert_close(found, in_one_batch(agent).state_dict(), rtol=1e-5, atol=1e-4)
 
 
@@ -121,12 +129,12 @@ def refilled(num_envs, episodes=MANY, world=WORLD):
     options = {"scenarios": episodes, "dtype": torch.float64, "seed": 1}
     env = MarineNavEnv(world, num_envs, episode_statistics=True, **options)
     own = make_evaluation_env(episodes, world, continuous=True, device=CPU, dtype=torch.float64, seed=3)
-    return RepeatedEvaluation(noisy, own, 3, env)
+    return EpisodeRunner(noisy, own, 3, env)
 
 
 def all_at_once(on_step=None):
     options = {"continuous": True, "device": CPU, "dtype": torch.float64, "seed": 3}
-    return evaluate(noisy, MANY, WORLD, drop_ended=False, on_step=on_step, **options)
+    return run_episodes(noisy, MANY, WORLD, drop_ended=False, on_step=on_step, **options)
 
 
 @pytest.mark.parametrize("num_envs", [slow(1), slow(2), 5, slow(20), 21, slow(30)])
