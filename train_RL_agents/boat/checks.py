@@ -26,11 +26,7 @@ def is_finite_number(value: Any) -> bool:
 
 
 def common_number(value: Any, name: str) -> float:
-    """Return a number that a contract states once or as a list with one for each robot; ``name`` is for messages.
-
-    Raises:
-        BoatError: when robots have different numbers, or the number is not finite.
-    """
+    """Return a finite number that a contract states once, or once for each robot; robots must not differ in it."""
     values = np.unique(np.asarray(value, float))
     require(len(values) == 1, f"the contract has a {name} of its own for every robot")
     require(bool(np.isfinite(values).all()), f"the contract's {name} is not finite")

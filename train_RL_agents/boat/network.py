@@ -19,16 +19,9 @@ ACTION_OUTPUT = "selected_action"
 
 
 def load_outputs(file: Path, *names: str) -> Callable[[dict[str, Array]], dict[str, NDArray[Any]]]:
-    """Return the network of an ONNX file, a function from inputs by name to outputs by name, [B, ...] each.
+    """Return the network of an ONNX file, a function from inputs by name to (named) outputs by name, [B, ...] each.
 
-    It uses one thread, because one observation is little work.
-
-    Args:
-        file: ONNX file.
-        *names: outputs that are computed; by default all.
-
-    Raises:
-        BoatError: when the file cannot be loaded, or has no output of the action.
+    It uses one thread, because one observation is little work. A BoatError says why a file cannot be used.
     """
     import onnxruntime
 

@@ -62,33 +62,19 @@ class PilotNode(Node):
     # Topics -------------------------------------------------------------------------------------
 
     def _on_odometry(self, message: Any) -> None:
-        stamp, orientation = _to_seconds(message.header.stamp), message.pose.pose.orientation
         if not self._is_usable(message.header, self._odometry):
             return
-        position, twist = message.pose.pose.position, message.twist.twist
-        self._odometry = Odometry(
-            stamp,
-            position.x,
-            position.y,
-            yaw_from_quaternion(orientation),
-            twist.linear.x,
-            twist.linear.y,
-            twist.angular.z,
-        )
+        stamp, pose, twist = _to_seconds(message.header.stamp), message.pose.pose, message.twist.twist
+        place, yaw, velocity = pose.position, yaw_from_quaternion(pose.orientation), twist.linear
+        self._odometry = Odometry(stamp, place.x, place.y, yaw, velocity.x, velocity.y, twist.angular.z)
 
     def _on_tracks(self, message: Any) -> None:
         if not self._is_usable(message.header, self._tracks):
             return
-        rows = [
-            (
-                track.pose.position.x,
-                track.pose.position.y,
-                track.twist.linear.x,
-                track.twist.linear.y,
-                enclosing_radius(track.shape),
-            )
-            for track in message.objects
-        ]
+        rows = []
+        for track in message.objects:
+            place, velocity = track.pose.position, track.twist.linear
+            rows.append((place.x, place.y, velocity.x, velocity.y, enclosing_radius(track.shape)))
         self._tracks = Tracks(_to_seconds(message.header.stamp), np.reshape(rows, (-1, 5)))
 
     def _on_goal(self, message: Any) -> None:

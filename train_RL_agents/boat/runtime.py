@@ -165,15 +165,7 @@ class Pilot:
 
     @classmethod
     def load(cls, folder: str | Path, settings: Settings | None = None) -> Pilot:
-        """Return the pilot of an ONNX policy with its contract, after checking the contract's examples.
-
-        Args:
-            folder: folder written by ``marinenav export --format onnx``.
-            settings: settings of the boat.
-
-        Raises:
-            BoatError: when the policy cannot be used, or an example gives another action.
-        """
+        """Return the pilot of a policy in a folder of ``marinenav export``, after checking its contract's examples."""
         path = Path(folder) / CONTRACT_FILE
         try:
             contract = json.loads(path.read_text(encoding="utf-8-sig"))

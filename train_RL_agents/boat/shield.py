@@ -129,11 +129,7 @@ def _integrate(xp: Any, pose: Any, velocity: Any, thrust: Any, hull: Mapping[str
 def select_escape(xp: Any, command: Any, short: Any, plans: EscapeManoeuvres) -> Any:
     """Return the indices [N] of manoeuvres: safe ones that begin nearest to the policy's commands, or the least unsafe.
 
-    Args:
-        xp: numpy or torch.
-        command: [N, 2] commands of the policy.
-        short: [N, M] shortfalls of the manoeuvres (m).
-        plans: M manoeuvres.
+    ``command`` [N, 2] are the policy's commands, ``short`` [N, M] the shortfalls of the manoeuvres (m).
     """
     is_safe = short <= SHORTFALL_TOLERANCE
     change = ((plans.first_commands - command[:, None]) ** 2).sum(-1)
@@ -165,9 +161,6 @@ class BoatShield:
             limits: lowest and highest thrust of a side (N), before the factors LIMIT_FACTORS, and largest rate (N/s).
             seconds: length of a control step (s).
             rates: [A, 2] thrust rates that the policy chooses from (N/s); None: any rates.
-
-        Raises:
-            BoatError: when a parameter is missing, or differs between robots.
         """
         missing = ", ".join(name for name in ("radius", *VESSEL_PARAMETERS) if name not in vessel)
         require(not missing, f"shield: the contract has no {missing} of the vessel")
@@ -182,13 +175,10 @@ class BoatShield:
         return cls(numbers | {"width": spacing or numbers["width"]}, seconds, sides)
 
     def __call__(self, rates: Any, own: Any, objects: Any, mask: Any) -> tuple[Any, bool]:
-        """Return the policy's thrust rates, or others if no escape would be left, and whether they were replaced.
+        """Return the policy's rates [2] (N/s), or others if no escape would be left, and whether they were replaced.
 
-        Args:
-            rates: [2] thrust rates of the policy (N/s).
-            own: [1, 7] own state, see Scene.
-            objects: [1, K, 5] objects, see Scene; radii are those of the hulls.
-            mask: [1, K] numbers above 0 for objects, 0 for empty slots.
+        The own state [1, 7] and objects [1, K, 5], with radii of the hulls, are as in Scene; the mask [1, K] is 0 for
+        empty slots.
         """
         radius, most, seen = self._vessel["radius"], self._vessel["max_thrust_rate"], mask > 0.0
         if not seen.any() or most <= 0.0:

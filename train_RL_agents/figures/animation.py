@@ -22,11 +22,7 @@ _MAX_GIF_RATE = 50.0
 
 
 def require_ffmpeg() -> None:
-    """Check that ffmpeg, which writes videos, is available.
-
-    Raises:
-        ConfigError: if ffmpeg or a package is missing.
-    """
+    """Raise a ConfigError if ffmpeg, which writes videos, or a package is missing."""
     import_optional("imageio", "plot")
     try:
         import_optional("imageio_ffmpeg", "plot").get_ffmpeg_version()
@@ -37,32 +33,15 @@ def require_ffmpeg() -> None:
 
 
 def write_animation(scene: EpisodeScene, folder: Path, name: str, speed: float) -> list[Path]:
-    """Write an episode as MP4 and GIF, and return the two paths; the files appear when both are complete.
-
-    Args:
-        scene: figure of the episode.
-        folder: existing folder of the files.
-        name: name of the files without suffix.
-        speed: seconds of the episode per second of the animation.
-
-    Raises:
-        ConfigError: if the files cannot be written.
-    """
+    """Write an episode as MP4 and GIF, shown ``speed`` times as fast as it was, and return the two paths."""
     frames = map(scene.image, range(scene.view.frames))
     return write_frames(frames, speed / scene.view.dt, folder, name)
 
 
 def write_frames(frames: Iterable[NDArray[np.uint8]], rate: float, folder: Path, name: str) -> list[Path]:
-    """Write pictures as MP4 and GIF, and return the two paths; the files appear when both are complete.
+    """Write pictures [height, width, 3], ``rate`` per second, as MP4 and GIF, and return the two paths.
 
-    Args:
-        frames: pictures [height, width, 3].
-        rate: frames per second.
-        folder: existing folder of the files.
-        name: name of the files without suffix.
-
-    Raises:
-        ConfigError: if the files cannot be written.
+    The files appear when both are complete; a ConfigError says why they cannot be written.
     """
     require_ffmpeg()
     imageio, ffmpeg = import_optional("imageio.v2", "plot"), import_optional("imageio_ffmpeg", "plot")
@@ -87,10 +66,6 @@ def make_gif(images: Sequence[NDArray[np.uint8]], rate: float) -> bytes:
     """Return a repeating GIF of pictures [height, width, 3], of which it leaves some out above _MAX_GIF_RATE.
 
     A GIF states durations in hundredths of a second, so those of its pictures differ by one where that is needed.
-
-    Args:
-        images: at least one picture.
-        rate: pictures per second.
     """
     pillow, seconds = import_optional("PIL.Image", "plot"), len(images) / rate
     count = max(1, min(len(images), int(_MAX_GIF_RATE * seconds)))
@@ -100,6 +75,3 @@ def make_gif(images: Sequence[NDArray[np.uint8]], rate: float) -> bytes:
     content, durations = io.BytesIO(), (10 * np.diff(ends)).tolist()
     first.save(content, "GIF", save_all=True, append_images=others, duration=durations, loop=0)
     return content.getvalue()
-
-
-__all__ = ["make_gif", "require_ffmpeg", "write_animation", "write_frames"]

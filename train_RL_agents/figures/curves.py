@@ -37,12 +37,7 @@ from train_RL_agents.run.finding import EVALUATIONS_PATTERN, resolve_path, simil
 from train_RL_agents.utils.arrays import pickled_and_plain_names, read_arrays
 from train_RL_agents.utils.files import read_json
 
-METRIC_LABELS = {
-    "success": "success rate",
-    "return": "return",
-    "time": "travel time (s)",
-    "energy": "energy (N s)",
-}
+METRIC_LABELS = {"success": "success rate", "return": "return", "time": "travel time (s)", "energy": "energy (N s)"}
 """Labels of the metrics of learning curves, by name. Time and energy are means over successful episodes."""
 AXIS_LABELS = {"steps": "environment steps", "minutes": "wall time (min)"}
 """Labels of the horizontal axes of learning curves, by name."""
@@ -161,10 +156,7 @@ def _read_arrays(path: Path) -> Run:
         # Episodes that do not count may be nan.
         counted = full if name == "timesteps" else full[~np.isnan(full)]
         require(
-            bool((np.abs(counted) <= MAX_FLOAT).all()),
-            f"{path}: {name}",
-            array.ravel()[:5].tolist(),
-            "finite numbers",
+            bool((np.abs(counted) <= MAX_FLOAT).all()), f"{path}: {name}", array.ravel()[:5].tolist(), "finite numbers"
         )
     require("timesteps" in arrays, str(path), sorted(arrays), "arrays with timesteps")
     _require_rising(f"{path}: timesteps", arrays["timesteps"], strictly=True)
@@ -223,10 +215,7 @@ def _wall_minutes(table: Path, count: int) -> dict[str, Array]:
     except (csv.Error, TypeError, ValueError) as error:
         raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
     require(
-        bool((np.abs(seconds) <= MAX_FLOAT).all()),
-        f"{table}: wall_time",
-        seconds.tolist(),
-        "seconds since the start",
+        bool((np.abs(seconds) <= MAX_FLOAT).all()), f"{table}: wall_time", seconds.tolist(), "seconds since the start"
     )
     _require_rising(f"{table}: wall_time", seconds)
     return {"minutes": seconds / 60.0} if len(seconds) == count else {}
@@ -297,12 +286,9 @@ def group_runs(runs: Iterable[Run], by: str) -> Groups:
 
 
 def drop_early_runs(groups: Groups) -> tuple[Groups, list[str]]:
-    """Return groups without runs that end before the first evaluation of another run of their group.
+    """Return groups without runs that end before another run of their group begins, and a sentence per loss.
 
     A curve is drawn only where all of its runs have evaluations, so nothing would be left of a curve with such runs.
-
-    Returns:
-        The groups, and a sentence for each group that lost runs.
     """
     kept, sentences = {}, []
     for name, runs in groups.items():
@@ -335,19 +321,11 @@ class Curve(NamedTuple):
 
 
 def learning_curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Curve | None:
-    """Return the mean of a metric over runs along an axis, with its 95% bootstrap interval.
+    """Return the mean of a metric over runs of a group along an axis, with its 95% bootstrap interval.
 
     Between evaluations the value of the last one holds. The bootstrap is over runs and, within each, over episodes, so
-    that even a single run has an interval. The curve covers the range that all runs cover.
-
-    Args:
-        runs: runs of one group.
-        axis: ``steps`` or ``minutes``.
-        metric: a name from METRIC_LABELS.
-        points: largest number of values of x.
-
-    Returns:
-        The curve; None if no run has both the axis and the metric, or if the ranges of the runs do not overlap.
+    that even a single run has an interval. The curve covers the range that all runs cover; it is None if there is no
+    such range, or no run has both the axis and the metric.
     """
     having = [run for run in runs if axis in run.axes and metric in run.episodes]
     if not having:
@@ -381,10 +359,7 @@ def level_counts(groups: Iterable[Sequence[Run]]) -> list[Counts]:
 def probability_of_improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate | None:
     """Estimate the probability of improvement: that a run of the first group has a higher success rate on a level.
 
-    Ties with the run of the second group count half; the mean is over the levels that all runs have.
-
-    Returns:
-        The probability with its 95% confidence interval; None without common levels.
+    Ties with the run of the second group count half; the mean is over the levels that all runs have. None without any.
     """
     counts = level_counts((ours, theirs))
     return statistics.estimate(statistics.probability_of_improvement, *counts) if counts[0].size else None

@@ -56,13 +56,10 @@ def make_page(
         title: name of the policy.
         config: world in which the policy was trained.
         policy: ``graphs`` and weights of the policy, as exporting.graph returns them.
-        continuous: true if the policy's actions are continuous.
+        continuous: whether the policy's actions are continuous.
         risk: setting of the risk level at which the policy acts; None if it has none.
         reward_scale: factor by which rewards are scaled in the policy's estimates.
-        are_returns: true if the policy's scores of actions are returns, false for logits.
-
-    Raises:
-        ConfigError: if the policy uses an operator that the page does not have.
+        are_returns: whether the policy's scores of actions are returns; else they are logits.
     """
     missing = used_operators(policy) - supported_operators()
     require(not missing, title, ", ".join(sorted(missing)), "a policy of the page's operators")

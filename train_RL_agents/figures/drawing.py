@@ -52,37 +52,15 @@ ARROW_DURATION = 2.0
 
 
 def draw_perception(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
-    """Draw the detection range of a vessel and the objects as it measures them, and return what was drawn.
-
-    Args:
-        axes: axes of the map.
-        view: episode to draw.
-        vessel: index of the vessel.
-        frame: index of the frame.
-
-    Returns:
-        The artists; empty if the vessel is not active.
-    """
+    """Draw the detection range of a vessel and the objects as it measures them; return what was drawn."""
     if not view.active[frame, vessel]:
         return []
     x, y, _ = view.poses[frame, vessel].tolist()
-    artists = [
-        draw_disc(
-            axes,
-            x,
-            y,
-            view.ranges[vessel],
-            fill=False,
-            edgecolor=colour(vessel),
-            linestyle=(0, (6, 3)),
-            linewidth=1.2,
-            zorder=3,
-        )
-    ]
+    dashed: dict[str, Any] = {"fill": False, "edgecolor": "black", "linestyle": "--", "linewidth": 1.1, "zorder": 6}
+    ring = dashed | {"edgecolor": colour(vessel), "linestyle": (0, (6, 3)), "linewidth": 1.2, "zorder": 3}
+    artists = [draw_disc(axes, x, y, view.ranges[vessel], **ring)]
     for px, py, vx, vy, radius in view.objects[frame, vessel][view.seen[frame, vessel]].tolist():
-        artists.append(
-            draw_disc(axes, px, py, radius, fill=False, edgecolor="black", linestyle="--", linewidth=1.1, zorder=6)
-        )
+        artists.append(draw_disc(axes, px, py, radius, **dashed))
         artists += axes.plot(py, px, "+", color="black", markersize=5, zorder=6)
         if math.hypot(vx, vy) > 0.3:
             centre, velocity = np.array([py, px]), np.array([vy, vx])
@@ -91,10 +69,7 @@ def draw_perception(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> l
 
 
 def draw_zone(axes: Axes, view: EpisodeView, vessel: int, frame: int) -> list[Artist]:
-    """Draw the zone in which a vessel must give way, and the course to which it should turn.
-
-    Arguments as for draw_perception; the result is empty if no rule applies.
-    """
+    """Draw the zone in which a vessel must give way, and the course to which it should turn; return both."""
     from matplotlib.patches import Polygon
 
     outline = zone_in_world(view, vessel, frame)
@@ -150,12 +125,7 @@ def status_text(view: EpisodeView, vessel: int, frame: int) -> str:
 
 
 class EpisodeScene:
-    """Figure of an episode, drawn frame by frame: a map, and plots of one vessel over time.
-
-    Args:
-        view: episode to show.
-        vessel: index of the vessel whose values are plotted, from 0.
-    """
+    """Figure of an episode, drawn frame by frame: a map, and plots over time of a vessel, by its index."""
 
     def __init__(self, view: EpisodeView, vessel: int) -> None:
         require(0 <= vessel < view.vessels, "--vessel", vessel + 1, f"from 1 to {view.vessels}")
@@ -187,26 +157,13 @@ class EpisodeScene:
         lines += distance.plot(time, view.distance[:, vessel], "--", color=VESSEL_COLOURS[1], label="to the goal")
         speed.set(ylabel="speed (m/s)", xlim=(0.0, time[-1]), ylim=(0.0, None), xlabel="time (s)")
         distance.set(ylabel="distance (m)", ylim=(0.0, None))
-        legend_options: dict[str, Any] = {
-            "loc": "lower right",
-            "bbox_to_anchor": (1.0, 0.98),
-            "ncols": 2,
-            "frameon": False,
-            "fontsize": 9,
-            "borderaxespad": 0.0,
-        }
-        thrust.legend(**legend_options)
-        speed.legend(handles=lines, **legend_options)
+        legend: dict[str, Any] = {"ncols": 2, "frameon": False, "fontsize": 9}
+        above = legend | {"loc": "lower right", "bbox_to_anchor": (1.0, 0.98), "borderaxespad": 0.0}
+        thrust.legend(**above)
+        speed.legend(handles=lines, **above)
         self._cursors = [axes.axvline(0.0, color="black", linewidth=1.0) for axes in (thrust, speed)]
         self.returns = self._draw_returns_axes((left, 0.225, width, height))
-        self.figure.legend(
-            *legend_entries(vessel),
-            loc="lower left",
-            ncols=2,
-            fontsize=9,
-            bbox_to_anchor=(left - 0.045, 0.0),
-            frameon=False,
-        )
+        self.figure.legend(*legend_entries(vessel), loc="lower left", bbox_to_anchor=(left - 0.045, 0.0), **legend)
 
     def _draw_returns_axes(self, place: tuple[float, float, float, float]) -> Axes | None:
         """Return axes for the distribution of the return."""
@@ -221,11 +178,7 @@ class EpisodeScene:
         return axes
 
     def draw_frame(self, frame: int) -> None:
-        """Draw a frame of the episode in place of the previous one.
-
-        Args:
-            frame: index of the frame, from 0.
-        """
+        """Draw a frame of the episode in place of the previous one."""
         for artist in self._moving:
             artist.remove()
         view, vessel = self.view, self.vessel
@@ -269,22 +222,14 @@ class EpisodeScene:
 
 
 def check_picture_format(path: Path) -> None:
-    """Check that the suffix of a picture's path is a supported format.
-
-    Raises:
-        ConfigError: if the format is not supported, or matplotlib is missing.
-    """
+    """Raise a ConfigError if the suffix of a picture is no supported format, or matplotlib is missing."""
     formats = import_optional("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg.filetypes
     suffix = path.suffix.removeprefix(".").lower()
     require(suffix in formats, "picture", str(path), f"a file that ends in {', '.join(formats)}")
 
 
 def save_figure(figure: Figure, path: Path, dpi: float = 100) -> None:
-    """Write a figure in the format of the path's suffix.
-
-    Raises:
-        ConfigError: if there is no such format, or the file cannot be written.
-    """
+    """Write a figure in the format of the path's suffix; a ConfigError says why it cannot be written."""
     check_picture_format(path)
     suffix = path.suffix.removeprefix(".").lower()
     content = io.BytesIO()
@@ -294,11 +239,7 @@ def save_figure(figure: Figure, path: Path, dpi: float = 100) -> None:
 
 
 def draw_overview(views: Sequence[EpisodeView]) -> Figure:
-    """Return a figure of the tracks of several episodes side by side.
-
-    Raises:
-        ConfigError: if there is no episode, or if there are too many.
-    """
+    """Return a figure of the tracks of several episodes, at most MAX_PANELS, side by side."""
     count = len(views)
     require(1 <= count <= MAX_PANELS, "--overview", count, f"from 1 to {MAX_PANELS} episodes")
     columns = _panels_per_row(count)
@@ -312,13 +253,7 @@ def draw_overview(views: Sequence[EpisodeView]) -> Figure:
 
 
 def draw_panels(figure: Figure, views: Sequence[EpisodeView], limits: Limits) -> None:
-    """Draw the tracks of whole episodes in panels, three per row, or six if there are many.
-
-    Args:
-        figure: empty figure.
-        views: episodes to draw.
-        limits: shown area of the world: smallest and largest x, smallest and largest y (m).
-    """
+    """Draw the tracks of whole episodes, in limits of the map (m), three panels per row, or six if there are many."""
     columns = _panels_per_row(len(views))
     grid = figure.subplots(-(-len(views) // columns), columns, squeeze=False).flat
     for axes, view in zip_longest(grid, views):
@@ -349,6 +284,3 @@ def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:
             y, x = to_page(view.poses[last, vessel, :2])
             axes.plot(y, x, "X", color="white", markeredgecolor="black", markersize=8, zorder=8)
     axes.set_title(view.title, fontsize=10)
-
-
-__all__ = ["EpisodeScene", "draw_overview", "save_figure"]

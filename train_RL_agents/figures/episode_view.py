@@ -19,12 +19,8 @@ from train_RL_agents.evaluation.recording import Recording
 
 Integers = NDArray[np.int64]
 
-NO_RULE = 0
-"""Number for no rule that requires a vessel to give way."""
-CROSSING = 1
-"""Number of the rule for crossing vessels."""
-HEAD_ON = 2
-"""Number of the rule for vessels head-on."""
+NO_RULE, CROSSING, HEAD_ON = range(3)
+"""Numbers of the rules that require a vessel to give way."""
 RULE_NAMES = ("none", "crossing", "head-on")
 """Names of the rules, by number."""
 
@@ -114,14 +110,9 @@ class EpisodeView(VesselTracks):
 
 
 def view_episode(recording: Recording, number: int) -> EpisodeView:
-    """Return one episode of a recording as NumPy arrays of its vessels.
+    """Return one episode of a recording, by its number from 1, as NumPy arrays of its vessels.
 
-    Args:
-        recording: recording of at least one episode.
-        number: number of the episode, from 1.
-
-    Raises:
-        ConfigError: if there is no such episode, or its positions are not finite.
+    A ConfigError says that there is no such episode, or that its positions are not finite.
     """
     select = _Selection.of(recording, number)
     row, frames = select.row, select.steps + 1
@@ -223,11 +214,7 @@ class _Selection(NamedTuple):
 def compute_clearance(places: Floats, active: Flags, radius: Floats, obstacles: Floats) -> Floats:
     """Return the clearance of each vessel to the nearest active vessel or obstacle, [T+1, R] (m); infinite without one.
 
-    Args:
-        places: [T+1, R, 2] positions (m).
-        active: [T+1, R] mask of active vessels.
-        radius: [R] radii of vessels (m).
-        obstacles: [O, 3] x, y, radius (m).
+    Places are [T+1, R, 2] (m), active vessels [T+1, R], radii of vessels [R] (m), obstacles [O, 3] x, y, radius (m).
     """
     # A vessel that ends in a frame is still present in that frame.
     present = np.concatenate((active[:1], active[:-1]))
@@ -243,13 +230,8 @@ def compute_clearance(places: Floats, active: Flags, radius: Floats, obstacles: 
 def reward_terms(recording: Recording, row: int) -> dict[str, Floats]:
     """Return the terms of the reward of an episode by name, each [T+1, R] for the step before a frame.
 
-    Args:
-        recording: recording of the episode.
-        row: index of the episode.
-
-    Returns:
-        ``progress``, and with the weights of the published reward ``rules``, ``time`` and ``end`` (arrival and
-        collision), else ``other``.
+    They are ``progress``, and with the weights of the published reward ``rules``, ``time`` and ``end`` (arrival and
+    collision), else ``other``.
     """
     steps, present = int(recording.steps[row]), recording.robot_mask[row]
     poses, goals = recording.poses[: steps + 1, row, present, :2], recording.goals[row, present]
@@ -310,13 +292,7 @@ def _to_world(objects: Floats, mask: Flags, poses: Floats) -> Floats:
     x, y, yaw = np.moveaxis(poses[..., None, :], -1, 0)
     cos, sin = np.cos(yaw), np.sin(yaw)
     px, py, vx, vy, radius = np.moveaxis(objects, -1, 0)
-    world = (
-        x + cos * px - sin * py,
-        y + sin * px + cos * py,
-        cos * vx - sin * vy,
-        sin * vx + cos * vy,
-        radius,
-    )
+    world = (x + cos * px - sin * py, y + sin * px + cos * py, cos * vx - sin * vy, sin * vx + cos * vy, radius)
     return np.where(mask[..., None], np.stack(world, -1), np.float32(0.0))
 
 
@@ -332,15 +308,7 @@ def _has_happened(events: Flags) -> Flags:
 
 
 def zone_outline(rule: int, config: ColregsConfig) -> Floats:
-    """Return the corners [N, 2] (m) of the zone in which a rule applies.
-
-    Args:
-        rule: CROSSING or HEAD_ON.
-        config: settings of the zones.
-
-    Returns:
-        Corners relative to the other vessel: x along its course, y to its starboard.
-    """
+    """Return the corners [N, 2] (m) of a rule's zone: x along the course of the other vessel, y to its starboard."""
     if rule == HEAD_ON:
         (low, high), half = config.head_on_x, config.head_on_half_width
         return np.array([(low, -half), (high, -half), (high, half), (low, half)], np.float32)
@@ -349,10 +317,7 @@ def zone_outline(rule: int, config: ColregsConfig) -> Floats:
     slope, corner_y = config.crossing_corner_slope, config.crossing_corner_y
 
     def signed_distance(point: NDArray[Any]) -> float:
-        """Return how far to starboard of the line that cuts off the forward corner a point lies (m along y).
-
-        It is negative on the side that is kept.
-        """
+        """Return how far to starboard of the line that cuts off the forward corner a point lies (m along y)."""
         return float(point[1] - corner_y + slope * (point[0] - fore))
 
     kept = []
@@ -366,13 +331,7 @@ def zone_outline(rule: int, config: ColregsConfig) -> Floats:
 
 
 def zone_in_world(view: EpisodeView, vessel: int, frame: int) -> Floats:
-    """Return the corners [N, 2] in the world (m) of the zone that a vessel is in; N is 0 without a rule.
-
-    Args:
-        view: the episode.
-        vessel: index of the vessel.
-        frame: index of the frame.
-    """
+    """Return the corners [N, 2] in the world (m) of the zone that a vessel is in; N is 0 without a rule."""
     rule = int(view.rule[frame, vessel])
     if rule == NO_RULE:
         return np.zeros((0, 2), np.float32)

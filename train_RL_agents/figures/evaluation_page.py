@@ -33,12 +33,7 @@ _WITH_INTERVALS = ("rules kept", "all kept", "avoided", "hours per broken rule")
 
 
 def make_page(evaluations: Sequence[Evaluation], contenders: Mapping[str, Contender]) -> str:
-    """Return the report of evaluations of the same policies as HTML.
-
-    Args:
-        evaluations: an evaluation for each suite.
-        contenders: the policies and baselines by name.
-    """
+    """Return the report of evaluations, one for each suite, of the same policies and baselines as HTML."""
     results = evaluations[0].results
     fewest = min(row["episodes"] for each in evaluations for row in each.results[0].metrics.values())
     note = (

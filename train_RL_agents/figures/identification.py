@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from train_RL_agents.figures.page import assemble_page
+from train_RL_agents.identification.fit import DETERMINED
 from train_RL_agents.identification.prediction import HORIZONS, Prediction
 from train_RL_agents.identification.report import Identification, coefficient_table, summary_lines, undetermined_lines
 from train_RL_agents.identification.simulation import TIME_STEP, interpolate_poses
@@ -23,12 +24,7 @@ _MARK_INTERVAL = 10.0
 
 
 def make_page(result: Identification, name: str) -> str:
-    """Return the page of an identified boat as self-contained HTML.
-
-    Args:
-        result: result of the identification.
-        name: name of the boat.
-    """
+    """Return the page of an identified boat as self-contained HTML."""
     fitted = result.fit
     held_out = result.log.duration - result.held_out_start
     about = (
@@ -62,14 +58,13 @@ def make_page(result: Identification, name: str) -> str:
 
 def _tile_elements(result: Identification) -> Iterator[str]:
     """Yield the HTML of tiles: the errors of the predictions, and how many coefficients the log determines."""
+    preset_errors = {item.seconds: item.position for item in result.preset_prediction.errors}
     for error in result.prediction.errors:
-        before = next(
-            (item.position for item in result.preset_prediction.errors if item.seconds == error.seconds), math.nan
-        )
+        before = preset_errors.get(error.seconds, math.nan)
         ends = f"{error.yaw:.1f} degrees; preset {before:.2f} m; {error.count} predictions"
         title = f"error after {error.seconds:g} s of {error.path:.0f} m"
         yield f"<div><dt>{title}</dt><dd>{error.position:.2f} m<small>{ends}</small></dd></div>"
-    told = sum(item.verdict == "told" for item in result.fit.estimates)
+    told = sum(item.verdict == DETERMINED for item in result.fit.estimates)
     yield f"<div><dt>coefficients told</dt><dd>{told} of {len(result.fit.estimates)}<small></small></dd></div>"
     if not result.prediction.errors:
         yield f"<div><dt>predictions</dt><dd>none<small>{escape(summary_lines(result)[-1])}</small></dd></div>"
@@ -78,12 +73,8 @@ def _tile_elements(result: Identification) -> Iterator[str]:
 def _track_figures(result: Identification) -> Iterator[str]:
     """Yield the HTML of pictures of predictions, chosen evenly over the log."""
     prediction, before = result.prediction, result.preset_prediction
-    chosen = np.unique(
-        np.linspace(0, len(prediction.start_times) - 1, min(_MAX_PICTURES, len(prediction.start_times)))
-        .round()
-        .astype(int)
-    )
-    for number in chosen:
+    count = len(prediction.start_times)
+    for number in np.unique(np.linspace(0, count - 1, min(_MAX_PICTURES, count)).round().astype(int)):
         end = min(float(result.log.duration - prediction.start_times[number]), _prediction_length(prediction))
         rows = slice(0, round(end / TIME_STEP) + 1)
         measured = prediction.measured_poses[number]
@@ -140,11 +131,7 @@ def _error_growth_svg(result: Identification) -> str:
         parts.append(f'<g class="{name}"><polyline fill="none" points="{points}"/></g>')
     labels = "".join(
         f'<text x="{x:.0f}" y="{y:.0f}" font-size="7" fill="currentColor">{text}</text>'
-        for x, y, text in (
-            (22, 12, f"{top:.2f} m"),
-            (20, 99, "0 s"),
-            (272, 99, f"{times[-1]:.0f} s"),
-        )
+        for x, y, text in ((22, 12, f"{top:.2f} m"), (20, 99, "0 s"), (272, 99, f"{times[-1]:.0f} s"))
     )
     frame = '<path d="M20 10V90H290" fill="none" stroke="currentColor" stroke-width="0.5"/>'
     label = "Root mean square of the distance between predicted and measured positions over time"

@@ -19,13 +19,10 @@ def fill_placeholders(page: str, **parts: str) -> str:
 
 
 def assemble_page(name: str, script: str | None = None, data: Any = None, **parts: str) -> str:
-    """Return the HTML of a page with its style, scripts and data.
+    """Return the HTML of a page, by its name, with its style, scripts and data.
 
-    Args:
-        name: name of the page's HTML file, without suffix.
-        script: name of the page's script, an ES module; with it come all modules that it imports.
-        data: data for the script, which must be serialisable as JSON.
-        **parts: HTML that replaces the other placeholders ``__NAME__`` of the page, by name.
+    ``script`` is an ES module, with which all modules come that it imports; ``data`` must be serialisable as JSON, and
+    ``parts`` replace the other placeholders ``__NAME__`` of the page, by name.
     """
     # Text in the data must not end the element that contains them.
     text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")

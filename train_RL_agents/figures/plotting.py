@@ -63,10 +63,10 @@ def draw_band(axes: Any, rows: Rows, keys: Sequence[str], style: dict[str, Any],
     """Draw a line with a shaded band between the ends of its interval.
 
     Args:
-        axes: Matplotlib axes to draw on.
+        axes: Matplotlib axes.
         rows: points of the line.
-        keys: keys in the rows of x, of the line's y, and of the low and the high end of the interval.
-        style: colour and line style of the group, from ``group_styles``.
+        keys: keys in the rows of x, of y, and of the low and the high end of the interval.
+        style: style of the group, from ``group_styles``.
         **line: further options of the line; ``drawstyle="steps-post"`` makes steps of line and band.
     """
     x, middle, low, high = ([row[key] for row in rows] for key in keys)
@@ -114,18 +114,9 @@ def draw_levels(rows: Rows) -> Any:
         bars = [row for row in rows if row["group"] == name]
         x = [levels.index(row["level"]) + (number - (len(names) - 1) / 2) * width for row in bars]
         gaps = [[max(0.0, sign * (row[end] - row["rate"])) for row in bars] for end, sign in (("low", -1), ("high", 1))]
-        axes.bar(
-            x,
-            [row["rate"] for row in bars],
-            width,
-            yerr=gaps,
-            capsize=2,
-            label=name,
-            color=styles[name]["color"],
-            hatch=styles[name]["hatch"],
-            edgecolor="white",
-            error_kw={"elinewidth": 1.0},
-        )
+        rates, style = [row["rate"] for row in bars], {key: styles[name][key] for key in ("color", "hatch")}
+        style |= {"label": name, "edgecolor": "white"}
+        axes.bar(x, rates, width, yerr=gaps, capsize=2, error_kw={"elinewidth": 1.0}, **style)
     labels = [fill(level, int(room / _LETTER_WIDTH), break_on_hyphens=False) for level in levels]
     axes.set_xticks(range(len(levels)), labels)
     axes.set(ylabel="success rate, 95% Wilson", ylim=(0.0, 1.02))
@@ -141,10 +132,10 @@ def _pair_label(row: dict[str, Any]) -> str:
 def draw_estimates(
     rows: Rows, key: str, label: Callable[[dict[str, Any]], str], neutral: float | None, **options: Any
 ) -> Any:
-    """Return a figure with a line for every row: its value as a dot, with its interval.
+    """Return a figure with a line for every row: its value as a dot, with its interval from ``low`` to ``high``.
 
     Args:
-        rows: estimates, with the ends of the intervals in ``low`` and ``high``.
+        rows: estimates.
         key: column of the value.
         label: function from a row to its label.
         neutral: value at which neither of two groups is better, marked by a vertical line; None: no line.
@@ -197,10 +188,7 @@ FIGURES = {
         draw_curves,
     ),
     "levels": FigureKind(
-        "Success by group",
-        "episodes of all seeds together, with 95% Wilson intervals",
-        curves.level_table,
-        draw_levels,
+        "Success by group", "episodes of all seeds together, with 95% Wilson intervals", curves.level_table, draw_levels
     ),
     "iqm": FigureKind(
         "Interquartile mean",
@@ -241,11 +229,7 @@ FIGURES = {
         "intervals over seeds and over scenarios, which are the same for both",
         curves.difference_table,
         partial(
-            draw_estimates,
-            key="difference",
-            label=_pair_label,
-            neutral=0.0,
-            xlabel="difference, 95% paired bootstrap",
+            draw_estimates, key="difference", label=_pair_label, neutral=0.0, xlabel="difference, 95% paired bootstrap"
         ),
     ),
 }
@@ -263,18 +247,7 @@ def _escape_dollars(rows: Rows) -> Rows:
 
 
 def write_figures(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
-    """Write every table that has rows as CSV, and its picture in all FILE_FORMATS.
-
-    Args:
-        out: folder of the files, which is made if needed.
-        tables: rows by name of the figure, from FIGURES.
-
-    Returns:
-        Paths of the files.
-
-    Raises:
-        ConfigError: when matplotlib is missing or a file cannot be written.
-    """
+    """Write the tables that have rows, by name of the figure, as CSV and in all FILE_FORMATS; return the paths."""
     make_folder(out)
     files = []
     for name, rows in tables.items():
@@ -289,15 +262,7 @@ def write_figures(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
 
 
 def panel_svgs(name: str, rows: Rows) -> list[str]:
-    """Return the pictures of a table as SVG, which are legible on a phone unless there are many levels.
-
-    Args:
-        name: a name from FIGURES.
-        rows: rows of the table.
-
-    Returns:
-        SVG texts: one of each panel of learning curves, or a single one.
-    """
+    """Return the pictures of a table as SVG, legible on a phone: one for each panel of learning curves, or one."""
     parts: dict[tuple[str, str], Rows] = {}
     for row in rows:
         panel = (row["metric"], row["axis"]) if name == "curves" else ("", "")

@@ -22,23 +22,11 @@ MAX_EPISODES = 1000
 NEAR_MISS_CLEARANCE = 1.0
 """Clearance below which an episode without a collision counts as a near miss (m)."""
 STEPS_PER_UNIT = {
-    "poses": 1000,
-    "velocities": 1000,
-    "thrust": 10,
-    "objects": 100,
-    "turn": 1000,
-    "gap": 1000,
-    "terms": 1000,
-    "rates": 10,
-    "scores": 100,
-    "doubtful": 1,
+    **dict.fromkeys(("poses", "velocities", "turn", "gap", "terms"), 1000),
+    **dict.fromkeys(("objects", "scores"), 100),
     "quantiles": 50,
-    "active": 1,
-    "arrived": 1,
-    "collided": 1,
-    "seen": 1,
-    "rule": 1,
-    "rule_object": 1,
+    **dict.fromkeys(("thrust", "rates"), 10),
+    **dict.fromkeys(("active", "arrived", "collided", "seen", "rule", "rule_object", "doubtful"), 1),
 }
 """Resolution of each array over time in the page: number of integer steps per unit (m, rad, m/s, N, ...)."""
 NON_FINITE_CODE = 2**31 - 1
@@ -48,14 +36,7 @@ _LIST_FIELDS = ("goals", "hulls", "ranges", "steering", "obstacles", "commands")
 
 
 def make_page(policy_episodes: Sequence[Sequence[EpisodeView]]) -> str:
-    """Return the replay page of episodes as HTML.
-
-    Args:
-        policy_episodes: episodes of one policy, or of two policies in the same scenarios.
-
-    Raises:
-        ConfigError: if the policies have different scenarios.
-    """
+    """Return the replay page of the episodes of one policy, or of two in the same scenarios, as HTML."""
     require(1 <= len(policy_episodes) <= MAX_POLICIES, "policies", len(policy_episodes), f"from 1 to {MAX_POLICIES}")
     _check_same_scenarios(policy_episodes)
     data = {
@@ -126,6 +107,3 @@ def _delta_bytes(array: NDArray[Any], steps: int) -> bytes:
     whole = np.where(np.isfinite(array), scaled, NON_FINITE_CODE).astype(np.int64)
     change = np.diff(whole, axis=0, prepend=0).astype("<i4")  # wraps around, as the page's sums do
     return np.moveaxis(change, 0, -1).reshape(-1, 1).view("u1").T.tobytes()
-
-
-__all__ = ["make_page"]

@@ -34,14 +34,7 @@ def can_draw() -> bool:
 
 
 def first_index_per_level(level: Tensor) -> Tensor:
-    """Return the index of the first scenario of every level, up to the number of panels of a picture.
-
-    Args:
-        level: [N] int64 levels of the scenarios.
-
-    Returns:
-        [L] int64 indices, sorted by level.
-    """
+    """Return the index of the first scenario of every level [L], up to the number of panels, of levels [N]."""
     levels = level.unique()[: drawing.MAX_PANELS]
     return (level == levels[:, None]).to(torch.int8).argmax(-1)
 
@@ -49,11 +42,7 @@ def first_index_per_level(level: Tensor) -> Tensor:
 class EvaluationProbe:
     """Callback of an evaluation that records tracks of some episodes and the return quantiles of the first actions.
 
-    Args:
-        agent: evaluated agent.
-        level: [N] levels of the scenarios.
-        device: device of the world.
-        draws: true to record tracks and draw pictures.
+    It is made for scenarios of levels [N], and draws pictures only if ``draws`` is true.
     """
 
     def __init__(self, agent: Agent[Any], level: Tensor, device: torch.device, draws: bool) -> None:
@@ -79,15 +68,9 @@ class EvaluationProbe:
         return self._recorder is not None
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
-        """Return a picture of the tracks of the first episode of every level.
+        """Return a picture of the tracks of the first episode of every level, of maps of a size (x, y in m).
 
-        Args:
-            title: title of the picture.
-            map_size: size along x and y (m).
-
-        Returns:
-            Pixels [height, width, 3]; None without matplotlib, if no pictures are to be drawn, or if positions are not
-            finite.
+        It is None without matplotlib, if no pictures are to be drawn, or if positions are not finite.
         """
         if self._recorder is None:
             return None
@@ -95,15 +78,7 @@ class EvaluationProbe:
         return draw_tracks(self._recorder.finish(title, self._groups, sizes))
 
     def success_by_level(self, env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8] | None:
-        """Return a picture of the success rates of the evaluations so far.
-
-        Args:
-            env_steps: env-steps of the evaluations.
-            rates: success rates of the evaluations by level, and ``overall``.
-
-        Returns:
-            Pixels [height, width, 3]; None without matplotlib, or if no pictures are to be drawn.
-        """
+        """Return a picture of the success rates by level of the evaluations so far; None if none are to be drawn."""
         return draw_success_rates(env_steps, rates) if self._recorder is not None else None
 
 
@@ -130,26 +105,14 @@ def draw_tracks(recording: Recording) -> NDArray[np.uint8] | None:
 
 
 def draw_success_rates(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8]:
-    """Return a picture of success rates over env-steps, with a line for every level, as pixels [height, width, 3].
-
-    Args:
-        env_steps: env-steps of the evaluations.
-        rates: success rates of the evaluations by level, and ``overall``.
-    """
+    """Return a picture of success rates over env-steps, with a line for every level, as pixels [height, width, 3]."""
     figure = new_figure(7.0, 4.0, "constrained")
     axes = figure.subplots()
     line_styles = group_styles([name for name in rates if name != "overall"])
     for name, values in rates.items():
         style = line_styles.get(name, {"color": "black", "linestyle": "-", "marker": ""})
-        axes.plot(
-            env_steps,
-            values,
-            label=name,
-            color=style["color"],
-            linestyle=style["linestyle"],
-            marker=style["marker"],
-            markersize=4,
-        )
+        line = {key: style[key] for key in ("color", "linestyle", "marker")}
+        axes.plot(env_steps, values, label=name, markersize=4, **line)
     axes.set(xlabel="env-steps", ylabel="success rate", ylim=(-0.02, 1.02))
     axes.grid(alpha=0.3)
     figure.legend(loc="outside right center")
@@ -161,6 +124,3 @@ def _largest_map(views: Sequence[EpisodeView]) -> Limits:
     """Return the limits of the largest map (smallest and largest x and y, m), with a margin; longer tracks are cut."""
     north, east = np.max([view.map_size for view in views], 0).tolist()
     return -_MAP_MARGIN, north + _MAP_MARGIN, -_MAP_MARGIN, east + _MAP_MARGIN
-
-
-__all__ = ["EvaluationProbe", "can_draw", "draw_success_rates", "draw_tracks", "first_index_per_level"]

@@ -35,11 +35,7 @@ class Manoeuvre:
 
 
 def plan_manoeuvres(vessel: VesselConfig) -> tuple[Manoeuvre, ...]:
-    """Return manoeuvres for a log that determines a boat's coefficients, of ten minutes or less for most boats.
-
-    Args:
-        vessel: boat of about the same size, such as the preset.
-    """
+    """Return manoeuvres for a log that determines the coefficients of a boat of about this size, in ten minutes."""
     speed, length = top_speed(vessel), coefficient_value(vessel, "length")
     force = 2.0 * coefficient_value(vessel, "max_thrust")
     settling = (coefficient_value(vessel, "m") - coefficient_value(vessel, "xDotU")) * speed / force

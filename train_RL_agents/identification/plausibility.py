@@ -122,8 +122,7 @@ def _check_commands(commands: Array, names: Sequence[str], vessel: VesselConfig)
 def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     """Set poses [T, 3] that the boat cannot have jumped to between times [T] to NaN, in place, and return how many.
 
-    Raises:
-        ConfigError: when there are too many such poses, or the boat is too fast or too far away.
+    A log with too many of them, or of a boat that is too fast or too far away, is refused.
     """
     present = np.flatnonzero(np.isfinite(pose[:, 0]))
     points, times, most = pose[present, :2], time[present], top_speed(vessel)
@@ -158,14 +157,7 @@ def _check_track(
 
 
 def check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfig) -> Iterator[Check]:
-    """Yield checks that the motion follows the commands and is in the right frame.
-
-    Args:
-        time: [T] times (s).
-        commands: [T, 2] commands as shares of the limits.
-        pose: [T, 3] poses, yaw not wrapped, NaN where they are missing.
-        vessel: boat whose steering the commands are for.
-    """
+    """Yield checks that motion follows commands [T, 2], and that poses [T, 3] (NaN: missing) are in the right frame."""
     is_steered = vessel.actuators.steering != "thrusters"
     held, x, y, yaw = _on_grid(time, commands, pose)
     north, east, turn = (np.gradient(values, _GRID_STEP) for values in (x, y, yaw))
@@ -212,11 +204,10 @@ def question_yaw(time: Array, commands: Array, pose: Array) -> list[str]:
     if moving.sum() < 40:
         return []
     offset = -math.degrees(np.angle(np.exp(1j * (np.arctan2(east, north) - yaw)[moving]).mean()))
-    text = f"the yaw is {offset:.0f} degrees off the course on average"
-    cause = "correct it by the offset of the compass or its mounting"
-    return (
-        [f"doubtful: {text}: {cause}, or coefficients of sway will be wrong"] if abs(offset) > _MAX_YAW_OFFSET else []
-    )
+    if not abs(offset) > _MAX_YAW_OFFSET:
+        return []
+    cause = "correct it by the offset of the compass or its mounting, or coefficients of sway will be wrong"
+    return [f"doubtful: the yaw is {offset:.0f} degrees off the course on average: {cause}"]
 
 
 def question_speed(time: Array, commands: Array, pose: Array, vessel: VesselConfig) -> list[str]:

@@ -71,9 +71,6 @@ def identify(
         extra: names of coefficients that are fitted in addition to the usual ones and those of the preset.
         kept: names of coefficients that keep the preset's values.
         report: callback that receives sentences on the progress.
-
-    Raises:
-        ConfigError: when the log or the preset cannot be used.
     """
     preset = read_vessel_file(vessel)
     for name, value in preset.settings.items():
@@ -95,12 +92,7 @@ def identify(
 
 
 def vessel_text(result: Identification, name: str) -> str:
-    """Return the content of the vessel file of an identified boat.
-
-    Args:
-        result: result of the identification.
-        name: name of the boat.
-    """
+    """Return the content of the vessel file of an identified boat."""
     numbers: dict[str, Any] = {}
     for key, value in _vessel_settings(result).items():
         section, _, field_name = key.rpartition(".")
@@ -175,19 +167,17 @@ def summary_lines(result: Identification) -> list[str]:
     lines = []
     if any(item.verdict == UNCERTAIN for item in result.fit.estimates):
         lines.append("What the model leaves is not noise: the boat moves otherwise, so that intervals may miss.")
+    preset_errors = {item.seconds: item.position for item in result.preset_prediction.errors}
     for error in result.prediction.errors:
-        before = next((item for item in result.preset_prediction.errors if item.seconds == error.seconds), None)
+        before = preset_errors.get(error.seconds, math.nan)
         share = f" ({100.0 * error.position / error.path:.1f}% of the path)" if error.path > 0.0 else ""
-        preset = (
-            f"; of the preset {before.position:.2f} m" if before is not None and math.isfinite(before.position) else ""
-        )
+        preset = f"; of the preset {before:.2f} m" if math.isfinite(before) else ""
         lines.append(
             f"Prediction over {error.seconds:g} s of the part of the log that was not fitted: "
             f"{error.position:.2f} m{share}, {error.yaw:.1f} degrees{preset}."
         )
-    missing = [
-        f"{horizon:g}" for horizon in HORIZONS if horizon not in [item.seconds for item in result.prediction.errors]
-    ]
+    reached = {item.seconds for item in result.prediction.errors}
+    missing = [f"{horizon:g}" for horizon in HORIZONS if horizon not in reached]
     if missing:
         over = f"for predictions over {' and '.join(missing)} s"
         lines.append(f"The part that was not fitted is too short, or has too many gaps, {over}.")
@@ -195,11 +185,7 @@ def summary_lines(result: Identification) -> list[str]:
 
 
 def check_predictions(result: Identification) -> None:
-    """Refuse a boat whose predictions over the longest horizon are far off.
-
-    Raises:
-        ConfigError: when they are.
-    """
+    """Raise a ConfigError if the predictions over the longest horizon are far off."""
     for error in result.prediction.errors[-1:]:
         share = error.position / max(error.path, 1e-9)
         off = f"off by {error.position:.1f} m, {share:.0%} of the path, after {error.seconds:g} s"
@@ -210,7 +196,6 @@ def check_predictions(result: Identification) -> None:
 def result_text(result: Identification) -> str:
     """Return all metrics of an identification as JSON: the errors of predictions, and coefficients with intervals."""
     fitted = result.fit
-    manoeuvres = plan_manoeuvres(result.preset.vessel)
     content = {
         "log": result.log_name,
         "seconds": result.log.duration,
@@ -221,26 +206,21 @@ def result_text(result: Identification) -> str:
         "iterations": fitted.num_iterations,
         "noise": {"position_m": fitted.noise[0], "yaw_degrees": math.degrees(fitted.noise[1])},
         "current_m_s": {"north": fitted.current[0], "east": fitted.current[1], "half_width": fitted.current_width},
-        "coefficients": {
-            item.coefficient.name: {
-                "value": item.value,
-                "low": item.low,
-                "high": item.high,
-                "unit": item.coefficient.unit,
-                "preset": item.coefficient.preset,
-                "verdict": item.verdict,
-            }
-            | (
-                {"manoeuvres": list(manoeuvres_identifying(item.coefficient.name, manoeuvres))}
-                if item.verdict not in (DETERMINED, UNCERTAIN)
-                else {}
-            )
-            for item in fitted.estimates
-        },
+        "coefficients": {item.coefficient.name: _estimate_row(item, result) for item in fitted.estimates},
         "prediction": [asdict(error) for error in result.prediction.errors],
         "prediction_of_preset": [asdict(error) for error in result.preset_prediction.errors],
     }
     return json.dumps(nonfinite_to_none(content), indent=2, allow_nan=False) + "\n"
+
+
+def _estimate_row(item: Estimate, result: Identification) -> dict[str, Any]:
+    """Return a coefficient as JSON, with the manoeuvres that would determine it where the log does not."""
+    row: dict[str, Any] = {"value": item.value, "low": item.low, "high": item.high}
+    row |= {"unit": item.coefficient.unit, "preset": item.coefficient.preset, "verdict": item.verdict}
+    if item.verdict not in (DETERMINED, UNCERTAIN):
+        manoeuvres = plan_manoeuvres(result.preset.vessel)
+        row["manoeuvres"] = list(manoeuvres_identifying(item.coefficient.name, manoeuvres))
+    return row
 
 
 # Text -------------------------------------------------------------------------------------------
@@ -268,9 +248,8 @@ def undetermined_lines(result: Identification) -> list[str]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for item in result.fit.estimates:
         if item.verdict not in (DETERMINED, UNCERTAIN):
-            groups.setdefault(manoeuvres_identifying(item.coefficient.name, manoeuvres), []).append(
-                item.coefficient.name
-            )
+            name = item.coefficient.name
+            groups.setdefault(manoeuvres_identifying(name, manoeuvres), []).append(name)
     return [
         f"The log cannot tell {', '.join(names)}{' alone' if len(names) == 1 else ''}; "
         f"{'what would: ' + '; '.join(told) if told else 'measure it'}."

@@ -58,14 +58,9 @@ class Segments:
 
 
 def divide_log(log: BoatLog, end: float, seconds: float) -> list[tuple[float, float]]:
-    """Divide the parts of a log between gaps into segments, and return their first and last times (s).
+    """Divide a log up to ``end`` (s) into segments of at most ``seconds``; return their first and last times (s).
 
-    Segments without poses, such as those before a sensor has its first fix, are left out.
-
-    Args:
-        log: log of the boat.
-        end: latest time at which a segment may end (s).
-        seconds: largest length of a segment (s).
+    They lie between gaps. Segments without poses, such as those before a sensor has its first fix, are left out.
     """
     inside = log.time <= end
     rows, poses = log.time[inside], log.time[inside & np.isfinite(log.pose[:, 0])]

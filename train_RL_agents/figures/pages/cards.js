@@ -4,8 +4,7 @@ import * as dynamics from "./dynamics.js";
 
 const degrees = (angle) => Math.round(angle * 180 / Math.PI);
 const course = (angle) => String(degrees(dynamics.wrap(angle)) % 360).padStart(3, "0") + "°";
-const signed = (value, digits) =>
-  (value.toFixed(digits) < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
+const signed = (value, digits) => (value.toFixed(digits) < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
 const fixed = (value, digits) => signed(value, digits).replace("+", "");
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -17,8 +16,7 @@ export function write(element, text) {
 // A list of names and values, whose elements are made once.
 function list(element, rows) {
   if (element.children.length !== 2 * rows.length) {
-    element.replaceChildren(...rows.flatMap(() =>
-      [document.createElement("dt"), document.createElement("dd")]));
+    element.replaceChildren(...rows.flatMap(() => [document.createElement("dt"), document.createElement("dd")]));
   }
   rows.flat().forEach((text, i) => write(element.children[i], text));
 }
@@ -40,8 +38,7 @@ function numbers(part, session, frame) {
   list(part("numbers"), rows);
 }
 
-export const isAstern = (vessel) =>
-  vessel.gx * Math.cos(vessel.theta) + vessel.gy * Math.sin(vessel.theta) < -0.05;
+export const isAstern = (vessel) => vessel.gx * Math.cos(vessel.theta) + vessel.gy * Math.sin(vessel.theta) < -0.05;
 export const gap = (value) => (Number.isFinite(value) ? `${value.toFixed(1)} m` : "–");
 
 // The reward of the last step by its terms, and their sums so far.
@@ -74,8 +71,7 @@ export function ruleText(session, frame) {
   const { rule } = seen;
   if (!rule.name) return "No rule asks for a turn.";
   const other = seen.seen[rule.slot] + 1, asked = Math.atan2(now.gy, now.gx) + rule.phi;
-  const what = rule.name === "head-on" ? `Head-on with vessel ${other}`
-    : `Vessel ${other} crosses from starboard`;
+  const what = rule.name === "head-on" ? `Head-on with vessel ${other}` : `Vessel ${other} crosses from starboard`;
   return `${what}: turn ${degrees(rule.phi)}° to starboard, to course ${course(asked)}.`;
 }
 
@@ -224,8 +220,7 @@ export function make(root) {
       shape("polyline", { class: "curve", points: points.join(" ") }),
     );
     const [worst, best] = [values[0], values.at(-1)].map((value) => fixed(value, 2));
-    write(part("return-text"),
-      `share of outcomes below; mean (dashed) ${fixed(mean, 2)}, from ${worst} to ${best}`);
+    write(part("return-text"), `share of outcomes below; mean (dashed) ${fixed(mean, 2)}, from ${worst} to ${best}`);
   }
 
   // All of them, for a frame of a session.

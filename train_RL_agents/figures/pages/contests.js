@@ -2,8 +2,7 @@
 // the same state step by step, the policy steers all.
 // When a vessel has arrived (control steps), and whether it has collided.
 function outcomeOf(session, vessel) {
-  const first = (flag) =>
-    session.frames.findIndex(({ state }) => state.vessels[vessel]?.[flag]);
+  const first = (flag) => session.frames.findIndex(({ state }) => state.vessels[vessel]?.[flag]);
   const arrived = first("arrived");
   return { arrived: arrived < 0 ? Infinity : arrived, collided: first("collided") >= 0 };
 }
@@ -23,8 +22,7 @@ export function describe({ own, other, result }, seconds) {
   return `${verdict}: you ${how(own)}, the policy ${how(other)}.`;
 }
 
-const hasEnded = (session, vessel) =>
-  !session.now().state.vessels[vessel].active || session.isOver();
+const hasEnded = (session, vessel) => !session.now().state.vessels[vessel].active || session.isOver();
 
 // session: whose helm is taken; rival: another one with the same scenarios.
 export function make(session, rival) {

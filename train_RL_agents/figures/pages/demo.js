@@ -129,6 +129,10 @@ function settle() {
   clock.share = 1;
 }
 
+function halt() {
+  if (clock.playing) { settle(); pause(); }
+}
+
 function tick(now) {
   if (clock.playing && !clock.held) {
     clock.share += Math.max(0, now - clock.last) / 1000 * Number(byId("speed").value) / stepTime();
@@ -250,14 +254,14 @@ function edit(change) {
 }
 
 function nudge(north, east) {
-  if (clock.playing) { settle(); pause(); }
+  halt();
   const [x, y] = items.fieldsOf(session, item).slice(0, 2).map(([, , get]) => get(session.now().state));
   edit((state) => items.moveTo(state, item, x + north, y + east));
 }
 
 function turn(by) {
   if (item.kind !== "vessel") return;
-  if (clock.playing) { settle(); pause(); }
+  halt();
   edit((state) => items.turnTo(state.vessels[item.index], state.vessels[item.index].theta + by));
 }
 
@@ -288,7 +292,7 @@ function fillFields() {
 
 // Set a field of the item.
 function setField(number, value) {
-  if (clock.playing) { settle(); pause(); }
+  halt();
   edit((state) => items.fieldsOf(session, item)[number][3](state, value));
 }
 
@@ -296,8 +300,7 @@ function add(kind) {
   pause();
   cancelRound();
   session.add(kind);
-  const { vessels, obstacles, cores } = session.now().state;
-  item = { kind, index: { vessel: vessels, obstacle: obstacles, vortex: cores }[kind].length - 1 };
+  item = { kind, index: session.now().state[items.LISTS[kind]].length - 1 };
   fillControls();
   chooseItem(item);
   say(`${items.NAMES[kind]} ${item.index + 1} has been added.`);
@@ -307,8 +310,7 @@ function remove() {
   pause();
   cancelRound();
   const { kind, index } = item;
-  const name = { vessel: "vessels", obstacle: "obstacles", vortex: "cores" }[kind];
-  session.edit((state) => state[name].splice(index, 1));
+  session.edit((state) => state[items.LISTS[kind]].splice(index, 1));
   if (kind === "vessel" && session.helm !== null) takeHelm(false);
   item = { kind: "vessel", index: session.chosen };
   fillControls();
@@ -377,7 +379,7 @@ document.querySelectorAll("[data-add]").forEach((button) =>
 // Links -----------------------------------------------------------------------------------------
 
 function share() {
-  if (clock.playing) { settle(); pause(); }
+  halt();
   links.copy(`state=${session.link()}`, byId("link")).then(say);
 }
 
@@ -386,8 +388,7 @@ function followLink() {
   if (!found) return;
   pause();
   cancelRound();
-  say(session.follow(found[1]) ? "The state of the link."
-    : "This link does not hold a state of this page.");
+  say(session.follow(found[1]) ? "The state of the link." : "This link does not hold a state of this page.");
   item = { kind: "vessel", index: session.chosen };
   showHelm();
   fitScene();

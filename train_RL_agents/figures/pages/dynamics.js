@@ -30,16 +30,14 @@ export function current(x, y, cores, radius) {
 // Body-frame acceleration; k holds the parameters, tau forces and moment.
 function acceleration(u, v, ur, vr, r, tau, k) {
   const absV = Math.abs(vr), absR = Math.abs(r);
-  const surge = k.m * r * v - (k.yDotV * vr + k.yDotR * r) * r +
-    (k.xU + k.xUU * Math.abs(ur)) * ur + tau[0];
+  const surge = k.m * r * v - (k.yDotV * vr + k.yDotR * r) * r + (k.xU + k.xUU * Math.abs(ur)) * ur + tau[0];
   const sway = -k.m * r * u + k.xDotU * ur * r + (k.yV + k.yVV * absV + k.yRV * absR) * vr +
     (k.yR + k.yVR * absV + k.yRR * absR) * r + tau[1];
   const yaw = (k.yDotV * vr + k.yDotR * r) * ur - k.xDotU * ur * vr +
     (k.nV + k.nVV * absV + k.nRV * absR) * vr + (k.nR + k.nVR * absV + k.nRR * absR) * r + tau[2];
   const m22 = k.m - k.yDotV, m23 = -k.yDotR, m32 = -k.nDotV, m33 = k.Izz - k.nDotR;
   const determinant = m22 * m33 - m23 * m32;
-  return [surge / (k.m - k.xDotU), (m33 * sway - m23 * yaw) / determinant,
-    (m22 * yaw - m32 * sway) / determinant];
+  return [surge / (k.m - k.xDotU), (m33 * sway - m23 * yaw) / determinant, (m22 * yaw - m32 * sway) / determinant];
 }
 
 function wind({ theta, gx, gy }, { wind: speed, direction }, k, height) {
@@ -63,8 +61,7 @@ function waves({ x, y, theta }, { waves: height, direction }, k, spectrum, secon
     const half = 0.5 * k.length * number * Math.cos(ahead);
     const pull = k.m * height * spectrum.amplitude[i] * square *
       sinc(0.5 * k.width * number * Math.sin(ahead));
-    const bessel = Math.abs(half) < 0.01 ? half / 3
-      : (Math.sin(half) - half * Math.cos(half)) / (half * half);
+    const bessel = Math.abs(half) < 0.01 ? half / 3 : (Math.sin(half) - half * Math.cos(half)) / (half * half);
     total[0] += pull * sinc(half) * Math.sin(phase) * Math.cos(ahead);
     total[1] += pull * sinc(half) * Math.sin(phase) * Math.sin(ahead);
     total[2] += pull * Math.cos(phase) * Math.sin(ahead) * 0.5 * k.length * bessel;

@@ -3,6 +3,8 @@
 import * as dynamics from "./dynamics.js";
 
 export const NAMES = { vessel: "Vessel", goal: "Goal", obstacle: "Obstacle", vortex: "Vortex" };
+// Their lists in a state.
+export const LISTS = { vessel: "vessels", obstacle: "obstacles", vortex: "cores" };
 
 export function all(session) {
   const { vessels, obstacles, cores } = session.now().state;
@@ -13,7 +15,7 @@ export function all(session) {
 
 // What can be set of an item: label, step, how to read and to write it.
 export function fieldsOf(session, { kind, index }) {
-  const row = (state) => (kind === "obstacle" ? state.obstacles : state.cores)[index];
+  const row = (state) => state[LISTS[kind]][index];
   const edge = () => 2 * Math.PI * session.k.core_radius;
   const place = (get) => [
     ["north (m)", 0.5, (s) => get(s)[0], (s, value) => { get(s)[0] = value; }],
@@ -46,5 +48,5 @@ export function turnTo(vessel, angle) {
 export function moveTo(state, { kind, index }, x, y) {
   if (kind === "vessel") Object.assign(state.vessels[index], { x, y });
   else if (kind === "goal") state.vessels[index].goal = [x, y];
-  else (kind === "obstacle" ? state.obstacles : state.cores)[index].splice(0, 2, x, y);
+  else state[LISTS[kind]][index].splice(0, 2, x, y);
 }

@@ -2,6 +2,7 @@
 // tells what lies under a pointer.
 import * as actuators from "./actuators.js";
 import * as dynamics from "./dynamics.js";
+import * as items from "./items.js";
 
 // Margin around all that is in view, half the width of a view that follows a vessel, and half the smallest width (m).
 const SCENE_MARGIN = 4, FOLLOWING_HALF_WIDTH = 22, MIN_HALF_WIDTH = 6;
@@ -79,8 +80,7 @@ export function make(canvas, session, data) {
   function zoom(by, across = size / 2, down = size / 2) {
     const half = Math.max(MIN_HALF_WIDTH, view.half / by), [x, y] = toWorld(across, down);
     const scale = size / (2 * half);
-    lens = half >= widest ? null
-      : { x: x + (down - size / 2) / scale, y: y - (across - size / 2) / scale, half };
+    lens = half >= widest ? null : { x: x + (down - size / 2) / scale, y: y - (across - size / 2) / scale, half };
   }
 
   function unzoom() {
@@ -268,8 +268,7 @@ export function make(canvas, session, data) {
     });
     if (!seen.rule.name) return;
     const asked = Math.atan2(now.gy, now.gx) + seen.rule.phi;
-    arrow(pose[0], pose[1], ...fromBody(pose[0], pose[1], asked, 8, 0), theme.accent,
-          { dash: [5, 3], width: 2.5 });
+    arrow(pose[0], pose[1], ...fromBody(pose[0], pose[1], asked, 8, 0), theme.accent, { dash: [5, 3], width: 2.5 });
   }
 
   // Where the policy is in a contest: the outline of a hull.
@@ -324,8 +323,7 @@ export function make(canvas, session, data) {
   function drawWeather({ wind, direction, waves }) {
     if (!wind && !waves) return;
     const [x, y] = toWorld(size - 18, size - 15), half = 11 / view.scale;
-    arrow(...fromBody(x, y, direction, -half, 0), ...fromBody(x, y, direction, half, 0), theme.ink,
-          { width: 2.5 });
+    arrow(...fromBody(x, y, direction, -half, 0), ...fromBody(x, y, direction, half, 0), theme.ink, { width: 2.5 });
     context.textAlign = "right";
     const words = [wind && `wind ${wind} m/s`, waves && `waves ${waves} m`];
     text(words.filter(Boolean).join(", "), x, y, -18, 4);
@@ -358,22 +356,19 @@ export function make(canvas, session, data) {
     const { state } = session.now();
     if (kind === "vessel") return poses[index];
     if (kind === "goal") return state.vessels[index].goal;
-    return (kind === "obstacle" ? state.obstacles : state.cores)[index];
+    return state[items.LISTS[kind]][index];
   }
 
   // The item under a point of the canvas, or null; a vessel's handle is { ..., turning: true }.
   function hit(across, down, item, poses) {
-    const { state } = session.now(), away = ([x, y]) => {
+    const away = ([x, y]) => {
       const [a, b] = at(x, y);
       return Math.hypot(a - across, b - down);
     };
     if (item?.kind === "vessel" && away(handleOf(poses[item.index])) < HIT_DISTANCE) {
       return { ...item, turning: true };
     }
-    const list = (kind, things) => things.map((_, index) => ({ kind, index }));
-    const all = [...list("vessel", poses), ...list("goal", state.vessels),
-      ...list("obstacle", state.obstacles), ...list("vortex", state.cores)];
-    const near = all.map((each) => ({ ...each, away: away(placeOf(each, poses)) }))
+    const near = items.all(session).map((each) => ({ ...each, away: away(placeOf(each, poses)) }))
       .filter((each) => each.away < HIT_DISTANCE).sort((a, b) => a.away - b.away);
     return near.length ? { kind: near[0].kind, index: near[0].index } : null;
   }

@@ -66,11 +66,9 @@ function framesOf(episode, names) {
     row("seen", frame, vessel).forEach((there, slot) => {
       if (!there) return;
       const [px, py, vx, vy] = objects.subarray(5 * slot), [dx, dy] = [px - x, py - y];
-      const away = places.map(([a, b], index) =>
-        (index === vessel ? Infinity : Math.hypot(a - px, b - py)));
+      const away = places.map(([a, b], index) => (index === vessel ? Infinity : Math.hypot(a - px, b - py)));
       seen.push(away.indexOf(Math.min(...away)));
-      objects.set([cos * dx + sin * dy, cos * dy - sin * dx, cos * vx + sin * vy,
-        cos * vy - sin * vx], 5 * slot);
+      objects.set([cos * dx + sin * dy, cos * dy - sin * dx, cos * vx + sin * vy, cos * vy - sin * vx], 5 * slot);
     });
     const rule = names.rules[one("rule", frame, vessel)];
     return { objects_state: objects, seen, rule: {
@@ -91,8 +89,7 @@ function framesOf(episode, names) {
     const read = (name) => (arrays[name] ? Array.from(row(name, frame, vessel)) : null);
     const isTaken = (pair) => pair.every((rate, i) => Math.abs(rate - rates[i]) < 0.1);
     const index = pairs?.findIndex(isTaken) ?? -1;
-    return { rates, pairs, scores: read("scores"), doubtful: read("doubtful"),
-      quantiles: read("quantiles"), index };
+    return { rates, pairs, scores: read("scores"), doubtful: read("doubtful"), quantiles: read("quantiles"), index };
   }
 
   return Array.from({ length: episode.frames }, (_, frame) => {

@@ -112,8 +112,7 @@ function lines({ session }) {
     return sums[i];
   }));
   const all = rewards.map((values) => values.reduce((a, b) => a + b, 0));
-  const expected = session.frames.map(({ insights }) => insights[session.chosen]?.quantiles)
-    .filter(Boolean);
+  const expected = session.frames.map(({ insights }) => insights[session.chosen]?.quantiles).filter(Boolean);
   const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
   return [
     ["speed ahead (m/s)", [{ name: "", values: over(({ gx, gy, theta }) =>
@@ -271,8 +270,7 @@ function filter(which) {
   if (first && all[state.episode].hidden) chooseEpisode(Number(first.value));
 }
 
-const options = (select, texts) =>
-  select.replaceChildren(...texts.map((text, index) => new Option(text, index)));
+const options = (select, texts) => select.replaceChildren(...texts.map((text, index) => new Option(text, index)));
 
 function chooseEpisode(index) {
   state.episode = index;

@@ -67,8 +67,7 @@ export function make(data, policy = policies.load(data.policy)) {
   // All pairs of thrust rates that a discrete policy chooses from (N/s), left-major.
   function pairs(vessel) {
     const { hull } = session.k.of(vessel.kind);
-    return hull.left_thrust_change.flatMap((left) =>
-      hull.right_thrust_change.map((right) => [left, right]));
+    return hull.left_thrust_change.flatMap((left) => hull.right_thrust_change.map((right) => [left, right]));
   }
 
   const limit = (value) => Math.max(-1, Math.min(1, value));
@@ -114,8 +113,7 @@ export function make(data, policy = policies.load(data.policy)) {
     let { scores } = decision, doubtful = null;
     if (!scores && policy.knowsReturns) {
       const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
-      const found = all.map((rates) =>
-        policy.returns(observation, rates.map((rate) => limit(rate / most))));
+      const found = all.map((rates) => policy.returns(observation, rates.map((rate) => limit(rate / most))));
       scores = found.map(({ quantiles }) => mean(quantiles));
       doubtful = found.map(({ byCritic }) => differ(byCritic, expected.byCritic, scores));
     }

@@ -108,12 +108,10 @@ const reduction = (fold) => (x, axes, keep) => {
   const all = axes === null || axes === undefined || axes.length === 0;
   const given = all ? x.shape.map((_, axis) => axis) : [axes].flat();
   const gone = new Set(given.map((axis) => from(axis, x.shape)));
-  const strides = stridesOf(x.shape), kept = x.shape.map((_, axis) => axis)
-    .filter((axis) => !gone.has(axis));
+  const strides = stridesOf(x.shape), kept = x.shape.map((_, axis) => axis).filter((axis) => !gone.has(axis));
   const order = [...kept, ...gone], sizes = order.map((axis) => x.shape[axis]);
   const where = places(sizes, order.map((axis) => strides[axis]));
-  const shape = keep ? x.shape.map((size, axis) => (gone.has(axis) ? 1 : size))
-    : kept.map((axis) => x.shape[axis]);
+  const shape = keep ? x.shape.map((size, axis) => (gone.has(axis) ? 1 : size)) : kept.map((axis) => x.shape[axis]);
   const count = where.length / sizeOf(shape);
   return result(shape, (out) => {
     for (let i = 0; i < out.length; i++) out[i] = fold(x.data, where, i * count, (i + 1) * count);
@@ -144,9 +142,7 @@ function lines(x, axis, outputs, work) {
   const along = from(axis, x.shape), strides = stridesOf(x.shape), count = x.shape[along];
   const others = x.shape.map((_, i) => i).filter((i) => i !== along);
   const starts = places(others.map((i) => x.shape[i]), others.map((i) => strides[i]));
-  const found = Array.from({ length: outputs }, () => ({
-    shape: x.shape, data: new Float64Array(x.data.length),
-  }));
+  const found = Array.from({ length: outputs }, () => ({ shape: x.shape, data: new Float64Array(x.data.length) }));
   const line = new Float64Array(count), out = found.map(() => new Float64Array(count));
   found[0].compute = () => {
     for (const start of starts) {

@@ -88,8 +88,7 @@ export function step(k, state, rates, random) {
   const moved = state.vessels.map((vessel, i) => {
     if (!vessel.active) return { ...vessel, present: false };
     const { hull } = k.of(vessel.kind);
-    const outer = dynamics.weatherForce(
-      vessel, state.weather, hull, k.weather.hull_height, k.spectrum, seconds);
+    const outer = dynamics.weatherForce(vessel, state.weather, hull, k.weather.hull_height, k.spectrum, seconds);
     const { path, ...motion } = dynamics.move(
       vessel, rates[i], hull, outer, state.cores, k.core_radius, k.dt, k.substeps);
     paths[i] = path;
@@ -125,5 +124,4 @@ function outcome(k, before, after, collided, phi) {
 }
 
 // Whether every vessel has ended, or the time is up.
-export const isOver = (k, state) =>
-  state.steps >= k.max_steps || state.vessels.every((vessel) => !vessel.active);
+export const isOver = (k, state) => state.steps >= k.max_steps || state.vessels.every((vessel) => !vessel.active);
