@@ -90,8 +90,9 @@ def used_operators(policy: dict[str, Any]) -> set[str]:
 
 def supported_operators() -> set[str]:
     """Return the names (in ATen) of the operators that the page implements."""
-    table = (PAGES / "tensors.js").read_text(encoding="utf-8").partition("const OPERATORS = {")[2].partition("\n};")[0]
-    return set(re.findall(r"^  (\w+)[:,]", table, re.MULTILINE))
+    _, _, tables = (PAGES / "tensors.js").read_text(encoding="utf-8").partition("const UNARY = {")
+    formulas, _, functions = tables.partition("const OPERATORS = {")
+    return {*re.findall(r'(\w+): "', formulas), *re.findall(r"^  (\w+)[:,]", functions, re.MULTILINE)}
 
 
 def make_scenarios(config: WorldConfig) -> list[dict[str, Any]]:

@@ -373,44 +373,32 @@ function arange(end) {
   return constant([end], Array.from({ length: end }, (_, i) => i));
 }
 
-const product = binary("x * y"), total = binary("x + y"), difference = binary("x - y");
+const total = binary("x + y"), difference = binary("x - y");
 const same = (x) => view(x, x.shape);
 const full = (shape, value) => constant(shape, Array(sizeOf(shape)).fill(value));
 
+// Operators on single elements, by ATen's names.
+const UNARY = {
+  neg: "-x", abs: "Math.abs(x)", exp: "Math.exp(x)", log: "Math.log(x)", log1p: "Math.log1p(x)",
+  sqrt: "Math.sqrt(x)", rsqrt: "1 / Math.sqrt(x)", square: "x * x", reciprocal: "1 / x",
+  sin: "Math.sin(x)", cos: "Math.cos(x)", atan: "Math.atan(x)", tanh: "Math.tanh(x)",
+  sigmoid: "1 / (1 + Math.exp(-x))", relu: "x > 0 ? x : 0", sign: "Math.sign(x)",
+  logical_not: "x === 0 ? 1 : 0",
+};
+const BINARY = {
+  mul: "x * y", div: "x / y", pow: "x ** y", maximum: "Math.max(x, y)", minimum: "Math.min(x, y)",
+  eq: "x === y ? 1 : 0", ne: "x !== y ? 1 : 0", lt: "x < y ? 1 : 0", le: "x <= y ? 1 : 0",
+  gt: "x > y ? 1 : 0", ge: "x >= y ? 1 : 0", atan2: "Math.atan2(x, y)",
+};
+const made = (table, make) => Object.fromEntries(Object.entries(table).map(([name, text]) => [name, make(text)]));
+
 // By ATen's names, with its arguments in their order.
 export const OPERATORS = {
+  ...made(UNARY, unary),
+  ...made(BINARY, binary),
   add: (a, b, alpha) => total(a, scaled(b, alpha)),
   sub: (a, b, alpha) => difference(a, scaled(b, alpha)),
   rsub: (a, b, alpha) => difference(b, scaled(a, alpha)),
-  mul: product,
-  div: binary("x / y"),
-  pow: binary("x ** y"),
-  maximum: binary("Math.max(x, y)"),
-  minimum: binary("Math.min(x, y)"),
-  eq: binary("x === y ? 1 : 0"),
-  ne: binary("x !== y ? 1 : 0"),
-  lt: binary("x < y ? 1 : 0"),
-  le: binary("x <= y ? 1 : 0"),
-  gt: binary("x > y ? 1 : 0"),
-  ge: binary("x >= y ? 1 : 0"),
-  atan2: binary("Math.atan2(x, y)"),
-  neg: unary("-x"),
-  abs: unary("Math.abs(x)"),
-  exp: unary("Math.exp(x)"),
-  log: unary("Math.log(x)"),
-  log1p: unary("Math.log1p(x)"),
-  sqrt: unary("Math.sqrt(x)"),
-  rsqrt: unary("1 / Math.sqrt(x)"),
-  square: unary("x * x"),
-  reciprocal: unary("1 / x"),
-  sin: unary("Math.sin(x)"),
-  cos: unary("Math.cos(x)"),
-  atan: unary("Math.atan(x)"),
-  tanh: unary("Math.tanh(x)"),
-  sigmoid: unary("1 / (1 + Math.exp(-x))"),
-  relu: unary("x > 0 ? x : 0"),
-  sign: unary("Math.sign(x)"),
-  logical_not: unary("x === 0 ? 1 : 0"),
   clamp,
   clamp_min: (x, low) => clamp(x, low),
   clamp_max: (x, high) => clamp(x, null, high),
