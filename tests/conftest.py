@@ -38,7 +38,6 @@ HEAVY = (
     "marinenav_env/test_env_resets.py",
     "marinenav_env/test_env_saving.py",
     "marinenav_env/test_env_workers.py",
-    "marinenav_env/test_extend_examples.py",
     "marinenav_env/test_specs.py",
     "tools/test_compare_speed.py",
     "tools/test_setup.py",

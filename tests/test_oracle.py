@@ -1,12 +1,11 @@
 """The scalar oracle against hand-computed values and against recorded noise-free episodes."""
 
 import math
-from typing import Any
 
 import pytest
 
 from tests.marinenav_env.helpers import recordings
-from tests.oracle import dynamics, episode, scenario
+from tests.oracle import dynamics, episode
 
 RECORDED = {key: (entry["config"], arrays) for key, (entry, arrays) in recordings().items()}
 """Config and arrays of every recorded episode by key."""
@@ -44,46 +43,6 @@ def test_every_hydrodynamic_coefficient_enters() -> None:
     assert linear == close([0.0, 102.0, 1965.0])
     assert quadratic == close([0.0, 176.0, 3836.0])
     assert coriolis == close([-12.0, 0.0, 0.0])
-
-
-FULL = 3.0 * math.pi  # circulation of the default edge speed
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "violation"),
-    [
-        ("starts", [(5.0, 5.0), (5.0, 14.0)], "starts 0 and 1 within"),
-        ("starts", [(1.0, 5.0), (5.0, 50.0)], "start 0 outside"),
-        ("goals", [(50.0, 5.0), (50.0, 14.0)], "goals 0 and 1 within"),
-        ("goals", [(44.0, 5.0), (50.0, 50.0)], "robot 0: goal too near"),
-        ("goals", [(50.0, 5.0), (54.0, 50.0)], "goal 1 outside"),
-        ("headings", [0.0, 2.0 * math.pi], "heading 1"),
-        ("headings", [0.0], "differ in number"),
-        ("cores", [(0.4, 27.0, True, FULL)], "core 0 leaves"),
-        ("cores", [(5.0, 15.0, True, FULL)], "core 0 too near start or goal 0"),
-        ("cores", [(27.0, 27.0, True, 1.1 * FULL)], "core 0: edge speed"),
-        ("cores", [(27.0, 27.0, True, FULL), (27.0, 29.9, True, FULL)], "cores 0 and 1 clash"),
-        ("cores", [(27.0, 27.0, True, FULL), (27.0, 28.6, False, FULL)], "cores 0 and 1 clash"),
-        ("cores", [(20.0 + 5.0 * i, 27.0, True, FULL) for i in range(3)], "3 cores, 2 asked"),
-        ("obstacles", [(27.0, 4.0, 1.0)], "obstacle 0 outside"),
-        ("obstacles", [(27.0, 27.0, 1.1)], "obstacle 0: radius"),
-        ("obstacles", [(5.0, 15.9, 1.0)], "obstacle 0 too near start or goal 0"),
-        ("obstacles", [(27.0, 27.0, 1.0), (27.0, 28.9, 1.0)], "obstacles 0 and 1 touch"),
-        ("obstacles", [(35.0, 27.0, 1.0)], "obstacle 0 touches core 0"),
-    ],
-)
-def test_check_names_the_violation(name: str, value: list[Any], violation: str) -> None:
-    valid: scenario.Scenario = {
-        "starts": [(5.0, 5.0), (5.0, 50.0)],
-        "goals": [(50.0, 5.0), (50.0, 50.0)],
-        "headings": [0.0, 1.0],
-        "cores": [(36.0, 27.0, True, FULL)],
-        "obstacles": [(27.0, 27.0, 1.0), (20.0, 27.0, 1.0)],
-    }
-    level = scenario.Level(2, 2, 2, 40.0)
-    assert scenario.check(valid, level) == []
-    found = scenario.check({**valid, name: value}, level)
-    assert any(violation in text for text in found), found
 
 
 @pytest.mark.parametrize("key", RECORDED)

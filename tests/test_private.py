@@ -67,28 +67,6 @@ def private_uses(text, known):
     return [(line, name) for line, name in found if name in known]
 
 
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("trainer._thing", 1),
-        ("a.b()[0]._thing.c", 1),
-        ("self._thing", 0),
-        ("self.part._thing", 1),
-        ("from tools.x import _thing", 1),
-        ("from numpy import x\nx._thing", 0),
-        ("a._other", 0),
-        ("import numpy.x\nnumpy.x._thing", 0),
-        ("import tools.x\ntools.x._thing", 1),
-        ("monkeypatch.setattr(a, '_thing', 1)", 1),
-        ("patch('tools.x._thing', 1)", 1),
-        ("from numpy import x\nsetattr(x, '_thing', 1)", 0),
-        ("say('_thing')", 0),
-    ],
-)
-def test_uses_are_counted(text, count):
-    assert len(private_uses(text, {"_thing"})) == count
-
-
 @pytest.mark.heavy
 def test_tests_use_few_private_parts():
     """Count uses of names with one underscore that the packages define; see private_uses."""

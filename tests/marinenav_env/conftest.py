@@ -29,3 +29,9 @@ def drawn_numbers(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
 
     monkeypatch.setattr(torch, "rand", recorded)
     return numbers
+
+
+@pytest.fixture
+def reads_cost_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Host reads are avoided, as on a GPU."""
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())

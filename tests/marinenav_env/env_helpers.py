@@ -17,10 +17,15 @@ from tests.marinenav_env.helpers import CPU, random_episode
 LEVELS = (Level(2, 1, 1, 20.0), Level(3, 0, 2, 20.0), Level(1, 0, 0, 20.0))
 SMALL = {"pool_size": 12, "refresh_size": 4, "refresh_interval": 3}
 MIXTURE = Curriculum(levels=LEVELS, **SMALL)
-TRAFFIC = Curriculum((LEVELS[0], Level(3, 0, 0, 0.0, encounter=True, traffic=0.5)), (1.0, 3.0), **SMALL)
 UNRULY = Curriculum((LEVELS[0], Level(3, 0, 0, 0.0, encounter=True, traffic=0.2, unruly=0.6)), (1.0, 3.0), **SMALL)
-VARIED = Curriculum((LEVELS[0], replace(LEVELS[1], noise=2.0, vessel_spread=1.5)), **SMALL)
-SEA = Curriculum((*TRAFFIC.levels, replace(LEVELS[1], noise=2.0, vessel_spread=1.5, weather=1.0)), **SMALL)
+SEA = Curriculum(
+    (
+        LEVELS[0],
+        Level(3, 0, 0, 0.0, encounter=True, traffic=0.5),
+        replace(LEVELS[1], noise=2.0, vessel_spread=1.5, weather=1.0),
+    ),
+    **SMALL,
+)
 SCHEDULE = Curriculum(levels=LEVELS, timesteps=(0, 40, 80), **SMALL)
 SHORT = WorldConfig(max_steps=7, sensor=SensorConfig(max_objects=3))
 ACTION, MASK, REWARD = (GROUP, "action"), (GROUP, "mask"), (GROUP, "reward")
@@ -41,9 +46,7 @@ def drawn_scenarios() -> Any:
 KINDS: dict[str, Callable[[], Any]] = {
     "mixture": lambda: MIXTURE,
     "schedule": lambda: SCHEDULE,
-    "traffic": lambda: TRAFFIC,
     "unruly": lambda: UNRULY,
-    "varied": lambda: VARIED,
     "sea": lambda: SEA,
     "episodes": episodes,
     "scenarios": drawn_scenarios,

@@ -142,13 +142,3 @@ def test_bad_values_are_refused_by_key_and_value(config: Any, section: str) -> N
         with pytest.raises(ConfigError, match=rf"^{re.escape(section)}\.{name}=.*: must be \S") as error:
             config(**{name: value})
         assert repr(value) in str(error.value)
-
-
-def test_the_bounds_themselves_are_allowed() -> None:
-    ours.VesselConfig(min_thrust=0.0, max_thrust=0.0, power_coefficient=0.0)
-    ours.SensorConfig(pos_std=0, vel_std=0, r_kappa=500.0, r_mean_ratio=1, max_objects=64)
-    ours.SensorConfig(r_kappa=0.0, r_mean_ratio=0.0, max_objects=1)
-    ours.ScenarioConfig(clear_r=0.0, obs_r_range=(0.0, 0.0), draws=1)
-    ours.WorldConfig(dt=1.0, substeps=1, max_steps=1)
-    levels.Level(1, 0, 0, 0.0)
-    Curriculum(levels=(levels.Level(),), pool_size=1, refresh_size=1, refresh_interval=1)

@@ -14,9 +14,6 @@ from marinenav_env.runtime.loop import WARMUP_CALLS, Loop
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, make, same
 from tests.marinenav_env.runtime.test_loop import Tape
 
-FEW = ("mixture", "sea", "scenarios")
-"""Kinds of episodes whose tests are not slow."""
-
 
 @pytest.fixture
 def tapes(monkeypatch: pytest.MonkeyPatch) -> list[Tape]:
@@ -72,7 +69,7 @@ def everything(env: MarineNavEnv) -> list[TensorDict]:
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        *(pytest.param(kind, {}, marks=[pytest.mark.slow] * (kind not in FEW)) for kind in KINDS),
+        *((kind, {}) for kind in ("mixture", "sea", "scenarios")),
         ("mixture", {"continuous": False, "flat": True}),
     ],
     ids=str,

@@ -1,6 +1,5 @@
 """Endings of robots and episodes in the environment."""
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from tensordict import TensorDict
 from torchrl.envs.utils import step_mdp
 
 from marinenav_env import GROUP, MarineNavEnv, WorldConfig
-from tests.marinenav_env.env_helpers import ACTION, MASK, REWARD, make, play, same
+from tests.marinenav_env.env_helpers import ACTION, MASK, REWARD, same
 from tests.marinenav_env.helpers import simple_episode
 
 FORWARD, STILL = [1.0, 1.0], [0.0, 0.0]
@@ -122,16 +121,3 @@ def test_what_ended_and_absent_robots_are_told_has_no_effect(continuous: bool) -
         runs.append(rows)
         assert env.state.arrived.tolist() == [[True, False], [False, False]]
     assert same(*runs)
-
-
-def test_there_is_an_outcome_from_the_first_step_on() -> None:
-    env = make()
-    for begin in (env.reset, partial(env.set_seed, 1), partial(env.load_state_dict, env.state_dict())):
-        begin()
-        with pytest.raises(RuntimeError, match=r"^there is no outcome yet: no step has been made$"):
-            _ = env.outcome
-        play(env, 2)
-        assert env.outcome.reward.shape == (4, 3)
-    before = env.outcome
-    env.reset()
-    assert env.outcome is before

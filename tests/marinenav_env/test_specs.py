@@ -8,9 +8,14 @@ from marinenav_env import GROUP, MarineNavEnv
 from tests.marinenav_env.env_helpers import ACTION, KINDS, MIXTURE, REWARD, SHORT, episodes, make
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("continuous", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "continuous", "dtype"),
+    [
+        *((kind, True, torch.float32) for kind in KINDS),
+        ("mixture", False, torch.float32),
+        ("episodes", False, torch.float64),
+    ],
+)
 def test_specs(continuous: bool, kind: str, dtype: torch.dtype) -> None:
     env = make(kind, continuous=continuous, dtype=dtype)
     check_env_specs(env)
@@ -50,7 +55,7 @@ def test_flat_observations_are_the_entries_in_order() -> None:
 
 @pytest.mark.parametrize("continuous", [True, False])
 def test_actions_are_within_limits(continuous: bool) -> None:
-    spec = make("traffic", continuous=continuous).action_spec[ACTION]
+    spec = make("sea", continuous=continuous).action_spec[ACTION]
     if continuous:
         assert spec.shape == (4, 3, 2)
         assert spec.low.unique().tolist() == [-1.0] and spec.high.unique().tolist() == [1.0]
@@ -58,6 +63,6 @@ def test_actions_are_within_limits(continuous: bool) -> None:
         assert spec.shape == (4, 3) and spec.n == 25
 
 
-@pytest.mark.parametrize(("kind", "limits"), [("mixture", (-500.0, 1000.0)), ("varied", (-750.0, 1500.0))])
+@pytest.mark.parametrize(("kind", "limits"), [("mixture", (-500.0, 1000.0)), ("sea", (-750.0, 1500.0))])
 def test_limits_of_thrusts_hold_for_vessels_that_vary(kind: str, limits: tuple[float, float]) -> None:
     assert make(kind).entries["self_state"].limits[-2:] == (limits, limits)

@@ -2,8 +2,7 @@
 
 import json
 import math
-import re
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 
@@ -71,20 +70,6 @@ def test_the_names_are_those_of_the_documentation():
     assert [*vessel_files()] == ["cybership2", "milliampere", "otter", "roboboat", "wamv"]
     assert read_vessel("published") == VesselConfig()
     assert scaled_world("published") == WorldConfig()
-
-
-def test_units_are_those_of_the_settings():
-    source = {}
-    for kind in (VesselConfig, ActuatorConfig):
-        text = __import__("inspect").getsource(kind)
-        for name in (item.name for item in fields(kind)):
-            meaning = re.search(rf'^    {name}: .*?"""(.*?)"""', text, re.DOTALL | re.MULTILINE)
-            units = re.findall(r"\(([^()]*)\)", " ".join(meaning[1].split()))
-            source[name] = units
-    for name, unit in UNITS_BY_SETTING.items():
-        assert unit in source[name] or (unit == "1" and "1" in source[name]), (name, source[name])
-    named = {*UNITS_BY_SETTING, "name", "actuators", "steering"}
-    assert named == {item.name for kind in (VesselConfig, ActuatorConfig) for item in fields(kind)}
 
 
 def test_a_file_states_numbers_with_or_without_units(tmp_path):
@@ -194,14 +179,6 @@ def test_levels_are_scaled():
     level = Level(3, 1, 2, 40.0, map_size=60.0, core_speed=2.0)
     assert scaled_level(level, 0.5, 0.25) == Level(3, 1, 2, 20.0, map_size=30.0, core_speed=0.5)
     assert [scaled_level(each, 1.0, 1.0) for each in LEVELS] == [*LEVELS]
-
-
-def test_lines_name_what_follows_from_the_boat():
-    assert describe_vessel(WorldConfig(), LEVELS) == []
-    lines = dict(line.split(": ", 1) for line in describe_vessel(scaled_world("otter"), (Level(2, 0, 0, 12.0),)))
-    assert lines["boat"] == "otter, 2 x 1.08 m, thrusters, top speed 3.09 m/s"
-    assert lines["sensor range"] == "17.4 m" and lines["start to goal"] == "at least 12 m"
-    assert lines["collision radius"] == lines["detected radius"] == "1.136 m"
 
 
 def test_settings_of_a_file_can_be_completed_after_changes():

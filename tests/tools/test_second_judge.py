@@ -161,12 +161,6 @@ def test_the_judge_is_run_as_a_program(tmp_path, monkeypatch, capsys):
     assert content["marks_by_duty"]["stand-on"]["kept"]["kept"] == 1 and content["parameters"] == {}
 
 
-@pytest.mark.heavy
-def test_only_encounters_of_two_vessels_are_recorded():
-    recording = record_encounters("straight", 1)
-    assert recording.robot_mask.sum(-1).tolist() == [2] * 5 and torch.equal(recording.steps > 0, torch.ones(5) > 0)
-
-
 def test_roles_are_those_of_dnvs_titles():
     """Of 140 ships in 55 situations all but two, whose courses are nearly reciprocal to the own one (158 degrees)."""
     names = {"HO": "head-on", "CR-GW": "give-way", "CR-SO": "stand-on", "OT-GW": "overtaking", "OT-SO": "overtaken"}

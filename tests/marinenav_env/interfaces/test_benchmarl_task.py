@@ -54,12 +54,6 @@ def test_specs_are_those_of_one_world(task, continuous):
     assert step[GROUP, "action"].shape == (2, *action.shape)
 
 
-def test_both_kinds_of_actions_and_pictures_are_there(task):
-    assert task.supports_continuous_actions() and task.supports_discrete_actions()
-    assert task.has_render(None) and task.env_name() == "marinenav"
-    assert task.info_spec(None) is task.state_spec(None) is task.action_mask_spec(None) is None
-
-
 def test_worlds_of_one_seed_are_the_same(task):
     first, again, none, other = (task.get_env_fun(2, True, seed, "cpu")().reset()[GROUP] for seed in (5, 5, None, 6))
     assert torch.equal(first["observation"], again["observation"])

@@ -56,17 +56,6 @@ def test_it_is_the_first_vessel_of_the_batched_world():
     assert (terminated, truncated) == (False, True)
 
 
-def test_spaces_hold_for_vessels_that_are_drawn():
-    varied = Curriculum((Level(1, 0, 0, 30.0, vessel_spread=2.0),))
-    env = MarineNavVectorEnv(64, WorldConfig(max_steps=50), scenarios=varied)
-    env.reset(seed=0)
-    full = np.ones((64, 2), np.float32)
-    thrusts = [env.step(full)[0]["self_state"][:, 5:].max() for _ in range(8)][-1]
-    space = env.single_observation_space["self_state"]
-    assert 1500.0 < thrusts <= space.high[5] == space.high[6] == 2000.0
-    assert space.low[5] == -1000.0
-
-
 def test_others_follow_the_policy_given_but_the_agent_does_not():
     seen = []
 
@@ -110,23 +99,6 @@ def test_many_worlds_have_the_spaces_of_gymnasium():
     flat = MarineNavVectorEnv(3, SHORT, scenarios=PAIR, flat=True, continuous=False)
     assert flat.reset()[0].shape == (3, 37)
     assert flat.step(flat.action_space.sample())[0] in flat.observation_space
-
-
-def test_one_of_many_worlds_is_the_single_one():
-    small = Curriculum(PAIR.levels, pool_size=1, refresh_size=1, refresh_interval=1)
-    many, one = (
-        MarineNavVectorEnv(1, SHORT, scenarios=small),
-        MarineNavGymEnv(SHORT, scenarios=PAIR),
-    )
-    seen, _ = many.reset(seed=5)
-    alone, _ = one.reset(seed=5)
-    for _ in range(4):
-        for name, value in alone.items():
-            np.testing.assert_array_equal(seen[name][0], value)
-        action = np.array([0.5, 1.0], np.float32)
-        seen, rewards, *_ = many.step(action[None])
-        alone, reward, *_ = one.step(action)
-        assert rewards[0] == reward
 
 
 class WithoutFirst(ScenarioSampler):
@@ -194,33 +166,6 @@ def test_an_action_that_is_none_is_refused(continuous, action, message):
     assert np.isfinite(several.step(several.action_space.sample())[1]).all()
 
 
-def test_worlds_that_nobody_seeds_differ():
-    one, other = (MarineNavGymEnv(SHORT, scenarios=PAIR).reset()[0]["self_state"] for _ in range(2))
-    assert (one != other).any()
-
-
-def test_on_a_gpu_actions_are_refused_after_the_step(monkeypatch):
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
-    env = MarineNavVectorEnv(2, SHORT, scenarios=PAIR)
-    env.reset(seed=0)
-    with pytest.raises(ConfigError, match=r"^an action since the last check: must be finite$"):
-        env.step(np.full((2, 2), np.inf))
-
-
-def test_the_agents_action_keeps_its_fraction_beside_whole_ones():
-    """Of others whose policy gives whole numbers."""
-    rewards = []
-    for kind in (torch.int64, torch.float32):
-
-        def idle(step, kind=kind):
-            return step.set((GROUP, "action"), torch.zeros(1, 2, 2, dtype=kind))
-
-        env = MarineNavGymEnv(SHORT, scenarios=PAIR, others=idle)
-        env.reset(seed=0)
-        rewards.append([env.step([0.6, 0.3])[1] for _ in range(4)])
-    assert rewards[0] == rewards[1]
-
-
 @pytest.mark.parametrize(
     ("others", "message"),
     [
@@ -252,13 +197,6 @@ def test_large_actions_are_clipped_and_not_taken_for_infinite():
         env.reset(seed=0)
         rewards.append(env.step(np.array([large, -large]))[1])
     assert rewards[0] == rewards[1]
-
-
-def test_an_index_may_be_of_any_integer_type():
-    env = MarineNavGymEnv(SHORT, scenarios=PAIR, continuous=False)
-    env.reset(seed=0)
-    for kind in (np.uint8, np.int16, np.int64):
-        env.step(kind(7))
 
 
 @pytest.mark.heavy

@@ -3,7 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
-from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env import ConfigError, Curriculum, Level, WorldConfig
 
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
 SHORT = WorldConfig(max_steps=5)
@@ -76,13 +76,6 @@ def test_a_seed_gives_the_same_episode(make):
     first, second, again = (env.reset(seed)[0]["robot_0"] for seed in (3, None, 3))
     assert first.shape == (37,) and first in env.observation_space("robot_0")
     assert np.array_equal(first, again) and not np.array_equal(first, second)
-
-
-def test_pictures_are_those_of_the_world(make, monkeypatch):
-    env = make(SHORT, scenarios=PAIR, render_mode="rgb_array")
-    assert env.metadata["name"] == "marinenav_v0" and env.render_mode == "rgb_array"
-    monkeypatch.setattr(MarineNavEnv, "render", lambda self: "pixels")
-    assert env.render() == "pixels" and make(SHORT, scenarios=PAIR).render() is None
 
 
 def test_a_step_before_the_reset_is_refused(make):

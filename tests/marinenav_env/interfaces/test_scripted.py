@@ -3,10 +3,8 @@ import torch
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
-from marinenav_env.interfaces.scripted import SCRIPTED_POLICIES, straight_actions, write_actions
-from marinenav_env.physics.thrust import ThrustController
+from marinenav_env.interfaces.scripted import SCRIPTED_POLICIES, write_actions
 from marinenav_env.vessels import scaled_level, scaled_world
-from tests.marinenav_env.helpers import simple_episode
 
 QUICK = {"pool_size": 8, "refresh_size": 8}
 
@@ -39,17 +37,6 @@ def test_straight_arrives_when_nothing_is_in_the_way(continuous):
     assert env.state.arrived.all()
 
 
-def test_straight_arrives_with_vessels_that_differ():
-    vessel = VesselConfig(m=(300.0, 500.0), width=(2.0, 3.0))
-    pairs = Curriculum((Level(2, 0, 0, 30.0),), **QUICK)
-    env = MarineNavEnv(WorldConfig(vessel=vessel, ends_at_first_collision=False), 8, scenarios=pairs, seed=0)
-    step = env.reset()
-    for _ in range(150):
-        step = env.step(write_actions(step, env, "straight")).get("next").exclude((GROUP, "reward"))
-    assert (env.state.arrived | env.state.collided).all()
-    assert env.state.arrived.float().mean() > 0.5
-
-
 @pytest.mark.parametrize("continuous", [True, False])
 def test_idle_stays_where_it_is(continuous):
     env = make_env(continuous)
@@ -78,19 +65,3 @@ def test_discrete_actions_are_the_nearest_pairs(vessel, wanted, pair, monkeypatc
     step = env.reset()
     monkeypatch.setitem(SCRIPTED_POLICIES, "pair", lambda state, env: torch.tensor(wanted).expand(8, 1, 2))
     assert (write_actions(step, env, "pair").get((GROUP, "action")) == pair).all()
-
-
-def test_straight_is_steered_by_the_controller_of_the_world():
-    env = make_env()
-    own = torch.randn(8, 1, 7, generator=torch.Generator().manual_seed(0))
-    wanted = 2.5 * own[..., :2] / own[..., :2].norm(dim=-1, keepdim=True)
-    torch.testing.assert_close(straight_actions(own, env), ThrustController.from_world(WorldConfig())(own, wanted))
-
-
-def test_straight_makes_its_speed_towards_the_goal():
-    env = MarineNavEnv(scenarios=[simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)])], seed=0)
-    step = env.reset()
-    for _ in range(25):
-        step = env.step(write_actions(step, env, "straight")).get("next").exclude((GROUP, "reward"))
-    u, v = step[GROUP, "observation", "self_state"][0, 0, 2:4].tolist()
-    assert u == pytest.approx(2.5, abs=0.1) and abs(v) < 0.5

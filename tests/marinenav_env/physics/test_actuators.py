@@ -5,21 +5,17 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from torch._dynamo.testing import CompileCounter
 
-from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig, scaled_world
+from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import HULL_TERMS, STEERING_TYPES, ActuatorConfig, SensorConfig, VesselConfig
 from marinenav_env.physics import dynamics
 from marinenav_env.physics.actuators import (
     cross_flow_drag,
     move_vessels,
     propulsive_thrust,
-    setpoint_limits,
     steady_setpoint,
 )
-from marinenav_env.physics.thrust import ThrustController
 from marinenav_env.scenarios.parameters import build_extras, build_parameters
-from marinenav_env.support.validation import ConfigError
 from tests.marinenav_env.helpers import (
     CPU,
     of_robot,
@@ -27,7 +23,6 @@ from tests.marinenav_env.helpers import (
     oracle_states,
     oracle_vessel,
     random_world,
-    simple_episode,
 )
 from tests.oracle import actuators as oracle
 
@@ -176,13 +171,6 @@ def test_the_cross_flow_of_nearly_no_motion_is_finite():
         assert force.isfinite().all() and moment.isfinite().all()
 
 
-def test_sides_have_their_own_limits():
-    vessel = VesselConfig(actuators=ActuatorConfig(left_limit=0.5, right_limit=0.25))
-    parameters, _ = build_parameters([WorldConfig(vessel=vessel)], 1, CPU, DOUBLE)
-    low, high = setpoint_limits(parameters.vessel, parameters.extras)
-    assert low.tolist() == [[[-250.0, -125.0]]] and high.tolist() == [[[500.0, 250.0]]]
-
-
 def test_only_thrusts_count_as_energy_and_as_steady_setpoints():
     config = VesselConfig(xUUU=-10.0, actuators=ActuatorConfig(steering=("thrusters", "azimuth"), lag=1.0))
     parameters, _ = build_parameters([WorldConfig(vessel=config)], 2, CPU, DOUBLE)
@@ -193,13 +181,6 @@ def test_only_thrusts_count_as_energy_and_as_steady_setpoints():
     drag = 100.0 * 2 + 150.0 * 4 + 10.0 * 8
     got = steady_setpoint(velocity, parameters.vessel, parameters.extras)
     assert got.tolist() == [[[drag / 2, drag / 2], [drag, 0.0]]]
-
-
-def test_the_published_vessel_has_no_extras_and_no_state_of_them():
-    parameters, _ = build_parameters([WorldConfig()], 2, CPU, DOUBLE)
-    assert parameters.extras is None
-    env = MarineNavEnv(scenarios=[simple_episode([(5.0, 5.0, 0.0)], [(9.0, 9.0)])])
-    assert env.state.actuator is None and env.constants.extras is None
 
 
 def make(world, level, envs, seed):
@@ -231,28 +212,3 @@ def test_thruster_faults_are_drawn_for_single_robots():
     torch.testing.assert_close(extras.spacing, torch.full_like(extras.spacing, 2.5))
     again = make(WorldConfig(), level, 64, 3).constants.extras
     assert torch.equal(extras.left_strength, again.left_strength)
-
-
-def test_the_baselines_say_what_they_do_not_cover():
-    steered = WorldConfig(vessel=VesselConfig(actuators=ActuatorConfig(steering="azimuth")))
-    with pytest.raises(ConfigError, match=r"steering='azimuth': must be thrusters for a baseline"):
-        ThrustController.from_world(steered)
-    wide = WorldConfig(vessel=VesselConfig(actuators=ActuatorConfig(spacing=1.5)))
-    assert ThrustController.from_world(wide).vessel.width == 1.5
-
-
-@pytest.mark.slow
-def test_actuators_compile_into_one_graph(monkeypatch):
-    counter = CompileCounter()
-    monkeypatch.setattr(
-        "marinenav_env.stepping.world.compile_function",
-        lambda call, device, keep_all_guards=True: torch.compile(call, backend=counter, fullgraph=True, dynamic=False),
-    )
-    levels = (Level(3, 0, 0, 5.0), Level(3, 0, 2, 5.0, thruster_fault=0.5, weather=1.0))
-    curriculum = Curriculum(levels, pool_size=64, refresh_size=16, refresh_interval=2)
-    world = replace(scaled_world("milliampere"), max_steps=6)
-    env = MarineNavEnv(world, 16, scenarios=curriculum, seed=1, compile_step=True)
-    td = env.reset()
-    for _ in range(20):
-        td = env.maybe_reset(env.step(env.rand_action(td))["next"])
-    assert counter.frame_count == 1

@@ -1,7 +1,6 @@
 """Contact against the oracle, and that it does not depend on what is perceived."""
 
 import itertools
-import math
 from dataclasses import replace
 from functools import cache
 
@@ -20,9 +19,7 @@ SEEING = WorldConfig(weather=WeatherConfig(missed=1e-9))
 """With the drag of the air that worlds with missed detections have."""
 BLIND = {
     "range": replace(SEEING, sensor=SensorConfig(range=0.1)),
-    "angle": replace(SEEING, sensor=SensorConfig(angle=2.0 * math.pi / 3.0)),
     "slots": replace(SEEING, sensor=SensorConfig(max_objects=1)),
-    "noise": replace(SEEING, sensor=SensorConfig(pos_std=30.0)),
     "missed": replace(SEEING, weather=WeatherConfig(missed=1.0)),
 }
 """Worlds in which vessels perceive little of what they touch."""

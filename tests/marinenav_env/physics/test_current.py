@@ -34,10 +34,3 @@ def test_equals_the_oracle_inside_and_outside_of_cores(shared_radius: bool) -> N
         for row, episode, radius in zip(at.tolist(), episodes, radii, strict=True)
     ]
     torch.testing.assert_close(got, torch.tensor(expected, dtype=torch.float64), atol=1e-12, rtol=0)
-
-
-def test_without_core_slots_the_water_is_still() -> None:
-    x = torch.rand(2, 3)
-    got = current_velocity(x, x, torch.zeros(2, 0, 2), torch.zeros(2, 0), torch.ones(1))
-    for part in got:
-        assert part.shape == (2, 3) and not part.any()

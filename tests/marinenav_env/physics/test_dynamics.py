@@ -62,13 +62,6 @@ def test_discrete_actions_are_left_major() -> None:
     assert dynamics.thrust_rates_of_indices(torch.tensor([[-7, 6, 99]]), vessel).shape == (1, 3, 2)
 
 
-def test_discrete_tables_may_differ_between_environments() -> None:
-    one = vessel_of(VesselConfig(left_thrust_change=(1.0, 2.0), right_thrust_change=(3.0, 4.0)))
-    other = vessel_of(VesselConfig(left_thrust_change=(5.0, 6.0), right_thrust_change=(7.0, 8.0)))
-    got = dynamics.thrust_rates_of_indices(torch.tensor([[1], [2]]), torch.cat([one, other]))
-    assert got.tolist() == [[[1.0, 4.0]], [[6.0, 7.0]]]
-
-
 def test_steady_thrust_balances_the_drag_ahead() -> None:
     vessel = vessel_of(VesselConfig(xU=(-60.0, -50.0), xUU=(-30.0, -20.0)), 2)
     velocity = torch.tensor([[[3.0, -4.0, 9.0], [0.0, 2.0, 0.0]]], dtype=torch.float64)

@@ -1,7 +1,6 @@
 """Pictures of vessels in their world: what is drawn where."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,56 +55,6 @@ def test_hull_has_the_size_and_heading_of_the_vessel():
     assert outline.mean(0) == pytest.approx([10.0, 20.0], abs=0.6)
 
 
-def test_starboard_is_to_the_right_of_the_bow():
-    pose = np.array([0.0, 0.0, 0.0])
-    ahead, starboard = drawing.to_page(drawing.body_to_world(pose, np.array([[1.0, 0], [0, 1.0]])))
-    assert ahead == pytest.approx([0.0, 1.0])  # north is up
-    assert starboard == pytest.approx([1.0, 0.0])  # east is right
-
-
-def test_limits_hold_the_map_and_every_track():
-    view = voyage()
-    x_low, x_high, y_low, y_high = drawing.map_limits(view)
-    assert min(x_low, y_low) < 0.0
-    assert x_high >= max(55.0, view.goals[0, 0])
-    assert y_high >= max(55.0, view.goals[0, 1])
-    other = replace(view, map_size=(80.0, 30.0))
-    one, two = drawing.map_limits(view), drawing.map_limits(other)
-    assert drawing.map_limits(view, other) == tuple(
-        pick(pair) for pick, *pair in zip((min, max) * 2, one, two, strict=True)
-    )
-
-
-def test_numbers_of_goals_keep_clear_of_everything_else():
-    near = np.float32([[30.0, 30.0], [31.0, 32.0], [28.0, 30.0], [52.0, 52.0]])
-    poses = np.concatenate((near[::-1], np.zeros((4, 1))), -1)[None].astype(np.float32)
-    view = replace(voyage(), goals=near, poses=poses)
-    places = np.stack(drawing.label_places(view, 4.0))
-    assert np.linalg.norm(places - near, axis=-1) == pytest.approx(4.0)
-    others = np.concatenate((near, poses[0, :, :2]))
-    gaps = np.linalg.norm(places[:, None] - np.concatenate((places, others)), axis=-1)
-    assert np.where(gaps > 0.0, gaps, np.inf).min() > 1.8
-
-
-def test_numbers_of_starts_make_way_for_what_stands_there():
-    poses = np.zeros((2, 3, 3), np.float32)
-    poses[0, :, :2] = [[10.0, 10.0], [40.0, 40.0], [10.0, 40.0]]
-    poses[1, :, :2] = goals = np.float32([[41.0, 39.0], [10.0, 25.0], [45.0, 5.0]])
-    view = replace(voyage(), poses=poses, goals=goals)
-    places = np.stack(drawing.start_places(view, 4.0))
-    assert places[[0, 2]].tolist() == [[10.0, 10.0], [10.0, 40.0]]
-    assert np.linalg.norm(places[1] - poses[0, 1, :2]) == pytest.approx(4.0)
-    others = np.stack([goals[0], *drawing.label_places(view, 4.0)])
-    assert np.linalg.norm(places[1] - others, axis=-1).min() > 3.0
-
-
-def test_colours_and_styles_are_unique_for_many_vessels():
-    axes, view = axes_of(voyage()), voyage()
-    many = replace(view, poses=np.repeat(view.poses, 21, 1))
-    tracks = [drawing.draw_track(axes, many, vessel, 3)[0] for vessel in range(42)]
-    assert len({(track.get_color(), str(track._unscaled_dash_pattern)) for track in tracks}) == 42
-
-
 # Maps
 
 
@@ -123,10 +72,6 @@ def test_map_shows_obstacles_goals_and_currents_to_scale():
     left, right, low, high = axes.images[0].get_extent()
     assert low + (high - low) * row / 199 == pytest.approx(30.0, abs=1.0)
     assert left + (right - left) * column / 199 == pytest.approx(20.0, abs=1.0)
-
-
-def test_still_water_is_not_drawn():
-    assert not axes_of(voyage()).images
 
 
 def test_current_turns_around_its_core():

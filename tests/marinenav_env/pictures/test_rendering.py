@@ -1,6 +1,5 @@
 """Pictures of a running world, as pixels and in a window."""
 
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,7 +10,7 @@ from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldCon
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.pictures import rendering
 from marinenav_env.pictures.drawing import VESSEL_COLOURS
-from marinenav_env.pictures.rendering import PICTURE_SIZE, Renderer, Window
+from marinenav_env.pictures.rendering import PICTURE_SIZE, Window
 from tests.marinenav_env.helpers import simple_episode
 
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="needs the extra plot")
@@ -88,19 +87,6 @@ def test_tracks_start_again_with_an_episode(lengths):
     assert lengths == [1, 2, 3, 4, 5, 1, 2]
 
 
-def test_a_picture_now_and_then_is_of_the_present_episode(lengths):
-    env = world()
-    step = env.reset()
-    first = env.render()
-    for _ in range(6):
-        step = advance(env, step)
-    later = env.render()
-    assert int(env.state.steps[0]) == 1, "of the second episode"
-    assert lengths == [1, 1]
-    assert np.array_equal(later, Renderer((55.0, 55.0)).image(env.world_state))
-    assert not np.array_equal(later, first)
-
-
 def test_a_window_shows_the_pixels():
     env = world()
     env.reset()
@@ -109,15 +95,6 @@ def test_a_window_shows_the_pixels():
     assert np.array_equal(axes.images[0].get_array(), env.render())
     env.close()
     assert not pyplot.get_fignums()
-
-
-def test_a_window_waits_as_long_as_it_is_told():
-    window, pixels = Window(fps=20.0), np.zeros((4, 4, 3), np.uint8)
-    began = time.monotonic()
-    for _ in range(4):
-        assert window.due()
-        window.show(pixels)
-    assert time.monotonic() - began >= 3 / 20
 
 
 def test_a_window_that_never_waits_leaves_pictures_out(clock):

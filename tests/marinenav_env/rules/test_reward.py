@@ -1,6 +1,5 @@
 """The reward against the oracle."""
 
-import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -143,25 +142,6 @@ def test_what_is_no_reward_is_refused(name: str, message: str) -> None:
         MarineNavEnv(config(name), 2, scenarios=LEVELS, seed=0)
 
 
-@pytest.mark.slow
-def test_it_is_compiled_with_the_world() -> None:
-    eager, compiled = (
-        full_ahead(
-            MarineNavEnv(
-                config("everything"),
-                3,
-                scenarios=replace(LEVELS, refresh_size=8),
-                dtype=torch.float64,
-                compile_step=flag,
-                seed=0,
-            ),
-            12,
-        )
-        for flag in (False, True)
-    )
-    torch.testing.assert_close(eager["next", GROUP, "reward"], compiled["next", GROUP, "reward"], atol=1e-9, rtol=1e-9)
-
-
 # Penalties by role --------------------------------------------------------------------------------
 
 RANGES = (20.0, 12.0, 5.0, 16.0)
@@ -261,20 +241,6 @@ def test_penalties_by_role_equal_the_oracle(passing: float, margin: float, steer
     for each in (turned, slowed, strayed):
         assert 0.0 in each and any(0.0 < value < 1.0 for value in each)
     assert 1.0 in strayed and wide > 0
-
-
-@pytest.mark.parametrize(("steerage", "turn", "pays"), [(0.0, 0.0, False), (0.5, 0.0, True), (0.5, 60.0, False)])
-def test_vessels_that_stop_head_on_still_have_to_turn(steerage: float, turn: float, pays: bool) -> None:
-    reward = RewardConfig(give_way_penalty=-1.0, steerage_speed=steerage)
-    step = sea(1, 2, reward)
-    step.active.fill_(True)
-    side = math.radians(turn)  # to starboard
-    step.after.pose.copy_(torch.tensor([[[0.0, 0.0, side], [14.0, 0.0, math.pi + side]]]))
-    for velocity in (step.after.velocity_ground, step.after.velocity_water):
-        velocity.zero_()
-    reach = RANGES[0] + step.config.vessel.detect_radius  # type: ignore[operator]
-    expected = -(reach - 14.0) / (reach - step.config.colregs.domain) if pays else 0.0
-    assert float(sum(role_terms(step).values())[0, 0]) == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_function_of_the_users_takes_no_penalties_by_role() -> None:

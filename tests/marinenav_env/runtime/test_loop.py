@@ -2,16 +2,15 @@
 
 import subprocess
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from tensordict import TensorDict
 from torch.utils._pytree import tree_leaves
 
-from marinenav_env.runtime.loop import WARMUP_CALLS, CudaRecorder, Loop, copy_tensors, list_tensors
+from marinenav_env.runtime.loop import WARMUP_CALLS, Loop, copy_tensors, list_tensors
 
 CPU = torch.device("cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -93,20 +92,6 @@ def test_without_a_recorder_it_is_the_function():
         assert loop.captures == ("recorder" in options)
         torch.testing.assert_close(outcomes(loop), expected, rtol=0, atol=0)
     assert Loop(lambda state, number: (state, number + 1), (), CPU)(3) == 4
-
-
-def test_draws_are_arguments_of_the_step():
-    generator, other = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
-    loop = Loop(
-        lambda state, noise: (state + noise, noise),
-        torch.zeros(3),
-        CPU,
-        draw_inputs=lambda: (torch.rand(3, generator=generator),),
-        generators=[generator],
-        recorder=Tape(),
-    )
-    for _ in range(WARMUP_CALLS + 3):
-        assert torch.equal(loop(), torch.rand(3, generator=other))
 
 
 def test_first_calls_are_real_and_later_ones_replay():
@@ -260,75 +245,6 @@ def test_what_would_freeze_or_not_fit_is_refused():
         loop(torch.zeros(2), 0.1)
 
 
-class FakeCuda:
-    """What recording asks of torch.cuda, noted; ending the capture fails.
-
-    Args:
-        left: whether the allocator is left capturing, as before torch 2.12.
-    """
-
-    def __init__(self, left):
-        self.left, self.calls, self.current = left, [], "usual"
-
-    def install(self, monkeypatch):
-        cuda = torch.cuda
-        generator = self.generator("default")
-        for owner, name, value in (
-            (
-                cuda,
-                "CUDAGraph",
-                lambda: SimpleNamespace(register_generator_state=lambda each: self.calls.append(("registered", each))),
-            ),
-            (cuda, "graph_pool_handle", lambda: (0, 7)),
-            (cuda, "Stream", lambda device: SimpleNamespace(device_index=0)),
-            (cuda, "current_stream", lambda device: self.current),
-            (cuda, "set_stream", lambda stream: setattr(self, "current", stream)),
-            (cuda, "device", lambda device: nullcontext()),
-            (cuda, "default_generators", (generator,)),
-            (cuda, "graph", self.graph),
-            (cuda.memory, "_cuda_endAllocateToPool", self.end),
-            (cuda.memory, "_cuda_releasePool", lambda *given: self.calls.append(("freed", given))),
-        ):
-            monkeypatch.setattr(owner, name, value, raising=False)
-        return generator
-
-    def generator(self, name):
-        return SimpleNamespace(
-            clone_state=lambda: f"state of {name}", graphsafe_set_state=lambda state: self.calls.append((name, state))
-        )
-
-    @contextmanager
-    def graph(self, graph, pool, stream, capture_error_mode):
-        assert (pool, capture_error_mode) == ((0, 7), "thread_local")
-        self.current = stream
-        yield
-        raise RuntimeError("capture_end")
-
-    def end(self, *given):
-        if not self.left:
-            raise RuntimeError("not currently recording to mempool_id")
-        self.calls.append(("ended", given))
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("left", [True, False])
-def test_a_failed_capture_leaves_the_device_as_it_was(monkeypatch, left):
-    cuda = FakeCuda(left)
-    cuda.install(monkeypatch)
-    generator = cuda.generator("own")
-    recorder = CudaRecorder(torch.device("cuda", 0))
-    with pytest.raises(RuntimeError, match="capture_end"):
-        recorder.record(lambda: None, [generator])
-    pool = [("ended", (0, (0, 7))), ("freed", (0, (0, 7)))]
-    assert cuda.calls == [
-        ("registered", generator),
-        *(pool if left else []),
-        ("own", "state of own"),
-        ("default", "state of default"),
-    ]
-    assert cuda.current == "usual"
-
-
 # On a GPU ----------------------------------------------------------------------------------------
 
 
@@ -355,25 +271,6 @@ def test_a_graph_goes_on_from_a_generator_that_is_set_back():
     assert torch.equal(loop(*inputs(1, device))["noise"], first)
     generator.set_state(state)
     assert torch.equal(torch.rand(2, generator=generator, device=device), first)
-
-
-@pytest.mark.gpu
-@needs_gpu
-def test_a_host_read_breaks_the_capture_and_not_the_run():
-    device = torch.device("cuda:0")
-    generator = torch.Generator(device).manual_seed(0)
-    said = []
-
-    def step(state, value):
-        noise = torch.rand(2, generator=generator, device=device)
-        return state, noise + value.sum().item()
-
-    loop = Loop(step, (), device, generators=[generator], log=said.append)
-    rows = [loop(torch.ones(2, device=device)).clone() for _ in range(WARMUP_CALLS + 3)]
-    assert not loop.captures and len(said) == 1
-    generator.manual_seed(0)
-    expected = [step((), torch.ones(2, device=device))[1] for _ in rows]
-    torch.testing.assert_close(rows, expected, rtol=0, atol=0)
 
 
 BREAK = """

@@ -17,7 +17,6 @@ from marinenav_env.scenarios.encounters import (
     MIN_COURSE_DIFFERENCE,
     draw_courses,
     smallest_course_difference,
-    starts_and_goals,
 )
 from marinenav_env.scenarios.scenario import ScenarioSampler
 
@@ -31,18 +30,6 @@ def seeded() -> torch.Generator:
 
 def draws(size: int) -> GeneratorDraws:
     return GeneratorDraws(seeded(), size, DOUBLE)
-
-
-@pytest.mark.parametrize("least", [MIN_COURSE_DIFFERENCE, 0.1])
-@pytest.mark.parametrize("robots", [1, 2, 6])
-def test_courses_keep_apart(robots: int, least: float) -> None:
-    courses = draw_courses(torch.ones(100, robots, dtype=torch.bool), draws(100), least)
-    assert courses.shape == (100, robots) and not courses[:, 0].any()
-    apart = (courses[..., None] - courses[:, None]).abs().remainder(2.0 * math.pi)
-    apart = torch.minimum(apart, 2.0 * math.pi - apart)[:, *torch.triu_indices(robots, robots, 1)]
-    assert (apart >= least - 1e-9).double().mean() > 0.95 if robots > 1 else not apart.numel()
-    if robots == 2:
-        assert least <= apart.min() < 2.0 * least
 
 
 def between(first: float, second: float) -> float:
@@ -86,28 +73,6 @@ def test_courses_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, candidates: 
         apart = [min(closest_courses(each, there), math.radians(least)) for each in options]
         best = next(i for i, each in enumerate(apart) if each >= max(apart) - 1e-12)
         assert found[row] == pytest.approx(options[best]), row
-
-
-def test_courses_meet_at_a_point() -> None:
-    course = torch.tensor([[0.0, math.pi / 2, math.pi]], dtype=DOUBLE)
-    start, goal = starts_and_goals(course, torch.tensor([[10.0, 10.0, 5.0]]), torch.full((1, 3), 7.0), 30.0)
-    expected = torch.tensor([[20.0, 30.0], [30.0, 20.0], [35.0, 30.0]], dtype=DOUBLE)
-    torch.testing.assert_close(start[0], expected)
-    expected = torch.tensor([[37.0, 30.0], [30.0, 37.0], [23.0, 30.0]], dtype=DOUBLE)
-    torch.testing.assert_close(goal[0], expected)
-
-
-def test_a_level_of_encounters_beside_a_published_one() -> None:
-    levels = (Level(3, 0, 2, 30.0), Level(2, 0, 0, 0.0, encounter=True, map_size=80.0))
-    sampler = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE)
-    level = torch.arange(2).repeat(50)
-    drawn = sampler.sample(level, seeded())
-    alone = ScenarioSampler(ScenarioConfig(), levels[:1], CPU, DOUBLE).sample(level * 0, seeded())
-    usual, met = level == 0, level == 1
-    # The draws of robots come first, so that other levels do not change them.
-    assert torch.equal(drawn.start[usual], alone.start[usual])
-    assert drawn.robot_mask[met].tolist() == [[True, True, False]] * 50
-    assert not drawn.obstacle_mask[met].any() and drawn.obstacle_mask[usual].all()
 
 
 def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, drawn_numbers: list[Tensor]) -> None:
@@ -215,18 +180,6 @@ def test_speeds_and_meeting_times_vary_as_a_level_says() -> None:
     assert (way + 6.0 >= speed[:, 0] * time.amax(-1))[quick].all()
     distance = (drawn.start[:, :, None] - drawn.start[:, None]).norm(dim=-1) + 99.0 * torch.eye(4)
     assert distance.amin((1, 2))[level == 1].quantile(0.1) > 10.0
-
-
-@pytest.mark.heavy
-def test_a_level_does_not_depend_on_the_vessels_of_another_beside_it() -> None:
-    few = Level(2, 0, 0, 0.0, encounter=True, traffic=1.0, time_spread=1.0)
-    ways = []
-    for levels in ((few,), (few, replace(few, num_robots=6))):
-        level = torch.zeros(4000, dtype=torch.int64)
-        drawn = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE).sample(level, seeded())
-        assert torch.equal(drawn.robot_mask.sum(-1), torch.full_like(level, 2))
-        ways.append((drawn.goal - drawn.start)[:, 0].norm(dim=-1).mean().item())
-    assert ways[1] == pytest.approx(ways[0], rel=0.02)
 
 
 @pytest.mark.heavy

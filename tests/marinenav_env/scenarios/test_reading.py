@@ -160,7 +160,7 @@ def test_files_of_dnv_in_radians_say_so():
     assert other.position[0] == pytest.approx(10_170.0, rel=3e-3)
 
 
-@pytest.mark.parametrize(("east", "first"), [(180.0, -180.0), (0.0, -180.0), (0.0, 0.0)])
+@pytest.mark.parametrize(("east", "first"), [(180.0, -180.0), (0.0, 0.0)])
 def test_longitudes_begin_anywhere(east, first):
     content = copy.deepcopy(GENERATED)
     shift = east - content["ownShip"]["waypoints"][0]["position"]["lon"]
@@ -172,7 +172,7 @@ def test_longitudes_begin_anywhere(east, first):
         assert ship.position == pytest.approx(other.position, abs=0.01)
 
 
-@pytest.mark.parametrize("unknown", [102.3, -1.0, "fast"])
+@pytest.mark.parametrize("unknown", [102.3, "fast"])
 def test_later_legs_are_left_out_with_a_warning(tmp_path, unknown):
     expected = read_scenarios(SAMPLES / "dnv_generated.json")
     turns, slower, content = (copy.deepcopy(GENERATED) for _ in range(3))
@@ -200,17 +200,6 @@ def test_scenarios_of_colav_simulator():
     assert math.degrees(crossing.course) == pytest.approx(-51.0, abs=0.05) and crossing.speed == 9.0
     assert (slow.course, slow.speed) == (0.0, 5.0)
     assert situation.ships == packaged_situations("imazu_ntnu")[6].ships
-
-
-def test_ships_of_colav_simulator_without_a_part_of_their_state(tmp_path):
-    ship = {"waypoints": [[0.0, 0.0, 50.0], [0.0, 100.0, 100.0]], "speed_plan": [4.0, 5.0, 5.0]}
-    other = {"csog_state": [900.0, 0.0, 3.0, 180.0], "speed_plan": [4.0, 4.0]}
-    path = written(tmp_path, "two.json", {"ship_list": [ship, other]})
-    (situation,) = read_situations(path)
-    first, second = situation.ships
-    assert (first.position, first.speed) == ((0.0, 0.0), 4.0) and math.degrees(first.course) == pytest.approx(90.0)
-    assert math.degrees(second.course) == pytest.approx(180.0)
-    assert situation.left_out == {"turns at waypoints": 1, "changes of speed": 2}
 
 
 LEG = {"csog_state": [100.0, 0.0, 5.0, 90.0], "waypoints": [[0.0, 2000.0, 4000.0], [0.0, 0.0, 10.0]]}
@@ -302,13 +291,6 @@ def test_vessels_of_common_ocean_that_appear_later_start_where_they_would_have_b
         assert other.position == pytest.approx((1000.0, 1000.0 + 5.0 * 300.0))
 
 
-def test_tracks_of_common_ocean_may_repeat_the_initial_state():
-    before, after = XML.split("<trajectory>")
-    state = after.split("</state>")[0] + "</state>"
-    repeated = state.replace("<exact>1</exact></time>", "<exact>0</exact></time>")
-    assert parse_common_ocean(f"{before}<trajectory>{repeated}{after}", "x") == parse_common_ocean(XML, "x")
-
-
 # Files and folders ------------------------------------------------------------------------------
 
 
@@ -324,13 +306,6 @@ def test_a_folder_is_read_by_name_whatever_its_files_are(tmp_path):
     assert (first.start, len(second.start), third.start) == ([[1.0, 1.0]], 3, [[5.0, 5.0]])
     env = MarineNavEnv(scenarios=tmp_path)
     assert env.num_envs == 3 and env.reset() is not None
-
-
-def test_situations_have_the_vessels_and_sensors_of_a_world():
-    world = WorldConfig()
-    world = replace(world, sensor=replace(world.sensor, range=15.0), vessel=replace(world.vessel, m=420.0))
-    (episode,) = read_scenarios(SAMPLES / "dnv_generated.json", world=world)
-    assert (episode.world.sensor.range, episode.world.vessel.m) == (15.0, 420.0)
 
 
 def test_a_world_reads_situations_for_its_own_vessels():
@@ -363,20 +338,14 @@ LEAST = "must be a list of 1 to 1000 elements"
 MISSING = object()
 JSON_BAD = [
     (GENERATED, "ownShip", [], "ownShip=[]: must be an object"),
-    (GENERATED, "ownShip", None, "the key 'ownShip' is missing"),
     (GENERATED, "targetShips", MISSING, "the key 'encounters' is missing"),
     (GENERATED, "targetShips", [], f"targetShips=[]: {LEAST}"),
-    (GENERATED, "targetShips", [0] * 1001, LEAST),
     (GENERATED, "targetShips.0.waypoints", MISSING, "the key 'position' is missing"),
-    (GENERATED, "targetShips.0.waypoints", "x", "waypoints='x': must be a list"),
     (GENERATED, "targetShips.0.waypoints.0.position", MISSING, "the key 'lon' is missing"),
     (GENERATED, "targetShips.0.waypoints.0.position.lat", MISSING, "the key 'lat' is missing"),
-    (GENERATED, "targetShips.0.waypoints.0.position.lat", "58", "lat='58': must be a number from -89 to 89"),
-    (GENERATED, "targetShips.0.waypoints.0.position.lat", math.nan, "lat=nan: must be a number"),
     (GENERATED, "targetShips.0.waypoints.0.position.lat", 90.0, "lat=90.0: must be a number from -89 to 89"),
     (GENERATED, "targetShips.0.waypoints.0.position.lat", -40.0, "must be within 1,000 km of the own ship"),
     (GENERATED, "targetShips.0.waypoints.0.position.lon", 400, "lon=400: must be a number from -180 to 360"),
-    (GENERATED, "targetShips.0.waypoints.0.position.lon", 10**400, "must be a number from -180 to 360"),
     (GENERATED, "targetShips.0.waypoints.0.leg", MISSING, "the key 'sog' is missing"),
     (GENERATED, "targetShips.0.waypoints.0.leg.sog", -1, "sog=-1: must be a number from 0 to 100"),
     (GENERATED, "targetShips.1", GENERATED["targetShips"][0], "two ships start at the same place"),
@@ -389,7 +358,6 @@ JSON_BAD = [
     (COLAV, "ship_list.0", {"id": 3}, "the key 'csog_state' is missing, or waypoints with"),
     (COLAV, "ship_list.0.csog_state", [0.0, 0.0, 5.0], "must be a list of 4 elements"),
     (COLAV, "ship_list.0.csog_state.0", 1e9, "must be a number from -1e"),
-    (COLAV, "ship_list.0.csog_state.2", "x", "csog_state[2]='x': must be a number from 0 to 100"),
     (COLAV, "ship_list.0.waypoints", [[0.0, 1.0], [0.0]], "must be two lists of the same length"),
     (COLAV, "ship_list.0", {"csog_state": [0.0] * 4, "speed_plan": [-1.0]}, "must be a number from 0 to 100"),
     ([GENERATED], "", None, "[0]: the key 'env' is missing"),
@@ -398,16 +366,12 @@ BOMB = "<!DOCTYPE x [<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>]><commonOcean>&b;</com
 FOREIGN = "<!DOCTYPE x [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><commonOcean timeStepSize='1'>&a;</commonOcean>"
 TEXT_BAD = {
     "empty.json": ("", "cannot be read as a scenario file"),
-    "empty.yaml": ("", "must be an object"),
     "other.yml": ("name: x\n", "the key 'ship_list' is missing"),
     "tag.yaml": ("ship_list: !!python/object/apply:os.system ['true']\n", "cannot be read as YAML"),
     "alias.yaml": ("a: &a [1, 2]\nship_list: [*a, *a]\n", "anchors and aliases are not read"),
-    "deep.yaml": ("ship_list: " + "[" * 1500 + "]" * 1500, "cannot be read as YAML"),
     "long.yaml": ("# " + "x" * 2**20 + "\nship_list: []\n", "more than 1,048,576 characters"),
-    "date.yaml": ("ship_list: 2026-01-01\n", "must be a list"),
     "bomb.xml": (BOMB, "document types are not read"),
     "foreign.xml": (FOREIGN, "document types are not read"),
-    "open.xml": ("<commonOcean>", "cannot be read as XML"),
     "deep.xml": ("<a>" * 40 + "</a>" * 40, "or 32 inside one another"),
     "road.xml": (
         XML.replace("commonOcean ", "commonRoad ").replace("/commonOcean", "/commonRoad"),
@@ -417,15 +381,10 @@ TEXT_BAD = {
         XML.replace('timeStepSize="10.0"', 'timeStepSize="0"'),
         "Size=0.0: must be a number from 1e-09",
     ),
-    "no_step.xml": (XML.replace('timeStepSize="10.0"', ""), "timeStepSize='': must be a number"),
     "nobody.xml": ("<commonOcean timeStepSize='1'/>", "a scenario with a vessel and at most"),
     "no_goal.xml": (re.sub("(?s)<goalState>.*</goalState>", "", XML), "<goalState> is missing"),
     "no_state.xml": (re.sub("(?s)(<planning[^>]*>).*?<goalS", r"\1<goalS", XML), "<initialState> is missing"),
-    "no_x.xml": (XML.replace("<x>0.0</x>", "", 1), "<x> is missing"),
     "text.xml": (XML.replace("<x>400.0</x>", "<x>far</x>"), "x='far': must be a number from -1e+08"),
-    "digits.xml": (XML.replace("<x>400.0</x>", "<x>4_0</x>"), "x='4_0': must be a number"),
-    "radius.xml": (XML.replace("<radius>50.0<", "<radius>-1<"), "radius=-1.0: must be a number from 0"),
-    "astern.xml": (XML.replace("<exact>5.5<", "<exact>-5.5<"), "velocity.exact=-5.5: must be a number from 0 to 100"),
     "time.xml": (XML.replace("<exact>2<", "<exact>1<"), "must be increasing counts"),
     "twice.xml": (XML.replace("<x>1000.0</x><y>-1000.0</y>", "<x>0</x><y>0</y>"), "two ships start at the same place"),
     "interval.xml": (XML.replace("<intervalEnd>1.0</intervalEnd>", ""), "<intervalEnd> is missing"),

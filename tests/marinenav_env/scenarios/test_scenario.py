@@ -29,11 +29,10 @@ def draw(
     levels: tuple[Level, ...],
     count: int,
     seed: int = 0,
-    dtype: torch.dtype = torch.float64,
     by_counter: bool = False,
 ) -> Scenario:
     """Scenarios of all levels in turn."""
-    sampler = ScenarioSampler(config, levels, CPU, dtype)
+    sampler = ScenarioSampler(config, levels, CPU, torch.float64)
     source = RandomSource.from_seed(seed, count, CPU) if by_counter else torch.Generator().manual_seed(seed)
     return sampler.sample(torch.arange(count) % len(levels), source)
 
@@ -95,33 +94,49 @@ def oracle_params(config: ScenarioConfig) -> oracle.ScenarioParams:
     )
 
 
+def assert_fits(scenario: oracle.Scenario, level: oracle.Level, p: oracle.ScenarioParams) -> None:
+    """Every robot, core and obstacle is one that the loops could accept after those before it."""
+    starts, goals, cores, obstacles = (scenario[name] for name in ("starts", "goals", "cores", "obstacles"))
+    for points, margin, size in (
+        (starts, p.robot_margin, level.robots),
+        (goals, p.robot_margin, level.robots),
+        (cores, 0.0, level.cores),
+        (obstacles, p.obstacle_margin, level.obstacles),
+    ):
+        assert len(points) <= size
+        assert all(margin <= value <= p.width - margin for point in points for value in point[:2])
+    for i, (start, goal) in enumerate(zip(starts, goals, strict=True)):
+        assert oracle.robot_fits(start, goal, starts[:i], goals[:i], level, p), (i, scenario)
+    ends = starts + goals
+    for i, core in enumerate(cores):
+        assert oracle.core_fits(core, ends, cores[:i], p), (i, scenario)
+    for i, obstacle in enumerate(obstacles):
+        assert oracle.obstacle_fits(obstacle, ends, cores, obstacles[:i], p), (i, scenario)
+    edge = 2.0 * math.pi * p.core_radius
+    assert all(p.v_range[0] - 1e-9 <= core[3] / edge <= p.v_range[1] + 1e-9 for core in cores)
+    assert all(p.obs_r_range[0] <= obstacle[2] <= p.obs_r_range[1] for obstacle in obstacles)
+    assert len(scenario["headings"]) == len(starts) and all(0.0 <= h < 2.0 * math.pi for h in scenario["headings"])
+
+
 @pytest.mark.parametrize("by_counter", [False, True])
 @pytest.mark.parametrize(
-    ("config", "levels", "count", "dtype", "slack"),
-    [
-        (ScenarioConfig(), LEVELS, 2400, torch.float32, 1e-4),
-        (VARIED, (*LEVELS, *WITH_CORES), 1200, torch.float64, 1e-9),
-        (VARIED, (CROWDED,), 400, torch.float64, 1e-9),
-    ],
+    ("config", "levels", "count"),
+    [(ScenarioConfig(), LEVELS, 800), (VARIED, (*LEVELS, *WITH_CORES), 400), (VARIED, (CROWDED,), 400)],
     ids=["published levels", "mixed with cores", "crowded"],
 )
 def test_every_constraint_holds(
     config: ScenarioConfig,
     levels: tuple[Level, ...],
     count: int,
-    dtype: torch.dtype,
-    slack: float,
     by_counter: bool,
 ) -> None:
     params = oracle_params(config)
     chunk = 400
     short: Counter[str] = Counter()
     for number in range(count // chunk):
-        scenarios = draw(config, levels, chunk, number, dtype, by_counter)
-        assert scenarios.goal.dtype == dtype
-        for e, scenario in enumerate(plain(scenarios)):
+        for e, scenario in enumerate(plain(draw(config, levels, chunk, number, by_counter))):
             level = levels[e % len(levels)]
-            assert oracle.check(scenario, oracle_level(level), params, slack) == []
+            assert_fits(scenario, oracle_level(level), params)
             short["robots"] += len(scenario["starts"]) < level.num_robots
             short["cores"] += len(scenario["cores"]) < level.num_cores
             short["obstacles"] += len(scenario["obstacles"]) < level.num_obstacles
@@ -151,23 +166,6 @@ def test_scenarios_start_at_rest_and_missing_slots_are_empty() -> None:
         for name in names:
             assert not scenario.get(name)[~mask].any(), name
             assert scenario.get(name)[mask].all(), name
-
-
-@pytest.mark.parametrize("by_counter", [False, True])
-def test_the_seed_decides(by_counter: bool) -> None:
-    before = torch.get_rng_state()
-    first, again, other = (draw(VARIED, WITH_CORES, 20, seed, by_counter=by_counter) for seed in (1, 1, 2))
-    assert torch.equal(before, torch.get_rng_state())
-    assert (first == again).all()
-    for name in ("start", "goal", "heading", "core_position", "obstacle_position"):
-        assert not torch.equal(first.get(name), other.get(name))
-
-
-def test_slots_may_be_absent_altogether() -> None:
-    scenario = draw(ScenarioConfig(), (Level(1, 0, 0, 0.0),), 3)
-    assert scenario.core_position.shape == (3, 0, 2)
-    assert scenario.obstacle_radius.shape == scenario.obstacle_mask.shape == (3, 0)
-    assert scenario.obstacle_mask.dtype == torch.bool
 
 
 # The loops, one candidate after another ---------------------------------------------------------
@@ -297,21 +295,6 @@ def encounter(robots: int, traffic: float = 0.0, slow_vessel: bool = False) -> L
     return Level(robots, 0, 0, 0.0, encounter=True, traffic=traffic, slow_vessel=slow_vessel)
 
 
-def test_encounters_are_at_the_centre_of_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
-    courses = [[0.0, math.pi / 2]] * 100
-    drawn = met(monkeypatch, courses, encounter(2), width=80.0, height=60.0)
-    away = 40.0 - drawn.start[:, 0, 0]
-    beyond = drawn.goal[:, 0, 0] - 40.0
-    torch.testing.assert_close(30.0 - drawn.start[:, 1, 1], away)
-    torch.testing.assert_close(drawn.goal[:, 1, 1] - 30.0, beyond)
-    for points in (drawn.start, drawn.goal):
-        torch.testing.assert_close(points[:, 0, 1], torch.full_like(away, 30.0))
-        torch.testing.assert_close(points[:, 1, 0], torch.full_like(away, 40.0))
-    for distance in (away, beyond):
-        assert 15.0 <= distance.min() < 15.5 and 24.5 < distance.max() <= 25.0
-    assert drawn.scripted is None and not drawn.velocity.any()
-
-
 def test_a_vessel_that_is_overtaken_is_the_first_and_the_second_keeps_its_course(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -327,12 +310,6 @@ def test_a_vessel_that_is_overtaken_is_the_first_and_the_second_keeps_its_course
     # The second is behind the first; 22 m, if it is not much slower than usual.
     behind = drawn.start[:, 0] - drawn.start[:, 1]
     assert (behind[:, 0] > 0.0).all() and (behind.norm(dim=-1) > 17.0).all()
-
-
-def test_a_level_may_be_of_both_kinds_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    level = Level(2, 0, 0, 0.0, encounter=True, unruly=1.0, overtaken=True)
-    drawn = met(monkeypatch, [[0.0, 1.5]] * 50, level)
-    assert drawn.behaviour is not None and (drawn.behaviour[:, 1] > 0).all() and not drawn.behaviour[:, 0].any()
 
 
 # Vessels that misbehave -------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
-from marinenav_env.config import ActuatorConfig, VesselConfig
 from marinenav_env.scenarios.reading import packaged_situations
 from marinenav_env.scenarios.situations import (
     Ship,
@@ -20,7 +19,7 @@ from marinenav_env.scenarios.situations import (
     time_to_closest_approach,
     waypoints_ahead,
 )
-from marinenav_env.vessels import holding_setpoints, scaled_world, top_speed, vessel_files
+from marinenav_env.vessels import scaled_world, top_speed, vessel_files
 
 WORLD = WorldConfig()
 ALL = [*packaged_situations("dnv"), *packaged_situations("imazu_ntnu")]
@@ -88,33 +87,12 @@ def test_thrust_keeps_the_speed_and_slow_vessels_have_weak_thrusters():
                 assert limit == 1000.0
 
 
-def test_slow_vessels_with_weak_thrusters_reach_their_speed_and_the_reserve():
-    weak = ActuatorConfig(left_limit=0.5, right_strength=0.7, speed_exponent=0.8)
-    world = replace(WORLD, vessel=replace(WORLD.vessel, max_thrust=3000.0, actuators=weak))
-    episodes = [scaled_episode(situation, world) for situation in ALL]
-    assert any(isinstance(episode.world.vessel.max_thrust, tuple) for episode in episodes)
-    for episode in episodes:
-        speeds = [math.hypot(*velocity[:2]) for velocity in episode.velocity]
-        for robot, speed in enumerate(speeds):
-            if speed < 0.98 * speeds[0]:
-                assert top_speed(episode.world.vessel, robot) == pytest.approx(1.25 * speed)
-
-
-def test_top_speed_is_that_of_the_largest_thrust():
-    vessel = VesselConfig()
-    assert holding_setpoints(vessel, top_speed(vessel)) == pytest.approx((1000.0, 1000.0))
-    assert top_speed(replace(vessel, xUU=0.0)) == pytest.approx(20.0)
-    cubic = replace(vessel, xUUU=-2.0, max_thrust=(1000.0, 1500.0))
-    for robot in range(2):
-        assert holding_setpoints(cubic, top_speed(cubic, robot), robot)[0] == pytest.approx(cubic.max_thrust[robot])
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize("boat", vessel_files())
 def test_vessels_of_every_boat_keep_course_and_speed(boat):
     """Situations are as large, and as fast, as the boats and their worlds."""
     world = scaled_world(boat)
-    episodes = [scaled_episode(situation, world) for situation in ALL[::4]]
+    episodes = [scaled_episode(situation, world) for situation in ALL[::8]]
     fastest = max(math.hypot(*velocity[:2]) for episode in episodes for velocity in episode.velocity)
     assert fastest <= max(0.9 * top_speed(world.vessel), 2.0 * world.scenario.speed_scale) + 1e-6
     gaps = [math.dist(episode.start[0], start) for episode in episodes for start in episode.start[1:]]

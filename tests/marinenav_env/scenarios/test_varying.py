@@ -2,14 +2,12 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import MAX_DELAY, MODERATE_WEATHER, SensorConfig
-from marinenav_env.levels import NAMED_LEVELS
 from marinenav_env.physics.weather import WAVE_AMPLITUDE_RATIOS, WAVE_FREQUENCY_RATIOS
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import WEATHER, CounterDraws
@@ -84,24 +82,6 @@ def test_only_slower_vessels_have_the_thrust_for_their_speed_and_the_reserve(
     assert torch.equal(drawn.min_thrust.expand(2, 4), shared.vessel.min_thrust.expand(2, 4))
 
 
-def test_slower_vessels_at_full_thrust_reach_the_reserve_and_no_more() -> None:
-    level = replace(NAMED_LEVELS["narrow_crossing"], num_robots=3, speed_spread=0.6, speed_reserve=1.25)
-    env = MarineNavEnv(num_envs=64, scenarios=Curriculum((level,)), seed=1)
-    before = env.reset()
-    first = env.state.velocity_water[..., :2].norm(dim=-1)
-    slower = (first < 0.99 * first[:, :1]) & before["robots", "mask"]
-    fastest = torch.zeros_like(first)
-    for _ in range(14):
-        before = env.step(before.set(("robots", "action"), torch.ones(64, 3, 2)))["next"]
-        fastest = torch.maximum(fastest, env.state.velocity_water[..., :2].norm(dim=-1))
-    kept = env.state.active & slower
-    assert kept.sum() > 10
-    share = fastest[kept] / first[kept]
-    assert share.median() > 1.249 and share.max() < 1.2501
-    others = env.state.active & before["robots", "mask"] & ~slower
-    assert (fastest[others] / first[others]).max() > 1.5
-
-
 def test_episodes_keep_the_parameters_of_their_scenario() -> None:
     levels = Curriculum(LEVELS, pool_size=32, refresh_size=8, refresh_interval=2)
     env = MarineNavEnv(WorldConfig(max_steps=5), 16, scenarios=levels, seed=3)
@@ -118,34 +98,6 @@ def test_episodes_keep_the_parameters_of_their_scenario() -> None:
         mass = env.constants.vessel.m.clone()
         seen |= set(mass.flatten().tolist())
     assert len(seen) > 40
-
-
-def test_parameters_of_a_pool_of_one_hold_for_the_whole_episode() -> None:
-    one = Curriculum(LEVELS[1:], pool_size=1, refresh_size=1, refresh_interval=1)
-    env = MarineNavEnv(WorldConfig(max_steps=4), 1, scenarios=one, seed=0)
-    td, masses = env.reset(), []
-    for _ in range(8):
-        masses.append(float(env.constants.vessel.m[0, 0]))
-        td = env.maybe_reset(env.step(env.rand_action(td))["next"])
-    assert len(set(masses[:4])) == len(set(masses[4:])) == 1
-    assert masses[0] != masses[4]
-
-
-@pytest.mark.parametrize(
-    ("varied", "spread"),
-    [
-        ({}, 1.0),
-        ({"noise": 2.0}, 1.0),
-        ({"vessel_spread": 3.0}, 3.0),
-        ({"weather": 1.0}, 1.0),
-        ({"encounter": True, "traffic": 0.1, "slow_vessel": True}, 1.0),
-        ({"encounter": True, "traffic": 0.1, "speed_reserve": 1.25}, 1.0),
-    ],
-)
-def test_any_difference_from_the_world_varies(varied: dict[str, Any], spread: float) -> None:
-    shared, _ = build_parameters([WorldConfig()], 3, CPU, DOUBLE)
-    sampler = ParameterSampler(shared, (LEVELS[0], Level(3, 0, 0, 30.0, **varied)), 3)
-    assert sampler.has_variation == bool(varied) and sampler.max_vessel_factor == spread
 
 
 def test_levels_that_do_not_vary_share_the_parameters() -> None:

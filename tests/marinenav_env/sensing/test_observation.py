@@ -52,9 +52,6 @@ class Alone(EntrySensor):
         return few.expand_as(scene.state.active)[..., None]
 
 
-ready = Current()
-
-
 class Shapeless(EntrySensor):
     name = "shapeless"
 
@@ -133,14 +130,6 @@ def test_users_sensors_add_entries(dtype: torch.dtype) -> None:
     assert seen["alone"].dtype == torch.bool
     assert not seen["current"][~active].any() and seen["current"][active].all()
     assert torch.equal(seen["alone"][..., 0], (active.sum(-1, keepdim=True) < 2) & active)
-
-
-def test_the_noise_of_further_sensors_follows_from_the_worlds_seed() -> None:
-    runs = []
-    for seed in (1, 1, 2):
-        env = MarineNavEnv(config("ready"), 2, scenarios=CURRICULUM, seed=seed)
-        runs.append(full_ahead(env, 5)[GROUP, "observation", "current"])
-    assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from torch import Tensor
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
 from marinenav_env.config import MODERATE_WEATHER, ActuatorConfig, VesselConfig
 from marinenav_env.scenarios.reset import controlled_robots
-from marinenav_env.stepping.actions import find_invalid_actions
 from tests.marinenav_env.env_helpers import ACTION, SHORT, equal, make
 
 STEPS: dict[str, Callable[[MarineNavEnv, Any], Any]] = {
@@ -54,8 +53,9 @@ REFUSED = {
 DISCRETE = ("too large", "negative", "a fraction", "commands", "flags as indices")
 
 
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize(
+    ("what", "step"), [*((what, "step") for what in REFUSED), ("nan", "step_and_maybe_reset"), ("nan", "rollout")]
+)
 def test_an_action_that_is_none_is_refused_and_nothing_is_lost(what: str, step: str) -> None:
     action, message = REFUSED[what]
     env, other = (make(continuous=what not in DISCRETE, seed=1) for _ in range(2))
@@ -100,7 +100,7 @@ def test_actions_of_robots_that_do_not_act_may_be_anything(continuous: bool, con
 
 
 def test_scripted_vessels_need_no_action() -> None:
-    env = make("traffic", num_envs=32, seed=1)
+    env = make("sea", num_envs=32, seed=1)
     td = env.reset()
     scripted = env.scenario.scripted
     assert scripted is not None and scripted.any()
@@ -108,59 +108,43 @@ def test_scripted_vessels_need_no_action() -> None:
     env.step(td.set(ACTION, action))
 
 
-@pytest.mark.parametrize("continuous", [True, False])
-@pytest.mark.parametrize("step", ["step", "step_and_maybe_reset"])
-def test_where_reading_costs_time_it_is_told_at_the_next_full_reset(
-    step: str, continuous: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
-    env = make(seed=1, continuous=continuous)
-    wrong = commands(math.nan) if continuous else indices(25)
-    td = env.reset()
-    STEPS[step](env, td.clone().set(ACTION, wrong))
-    STEPS[step](env, td.clone().set(ACTION, torch.zeros_like(wrong)))
-    message = r"^an action since the last check: must be " + ("finite$" if continuous else "an index from 0 to 24$")
-    with pytest.raises(ConfigError, match=message):
-        env.reset()
-    env.reset()
-    env.check_actions()
-
-
-def stepped(env: MarineNavEnv, wrong: bool, count: int = 1) -> None:
-    """Make steps, of which the first may have actions that are not finite."""
+def stepped(env: MarineNavEnv, first: Tensor, count: int = 1) -> None:
+    """Make steps, the first with given actions, the others with zeros."""
     td = env.reset()
     for number in range(count):
-        value = math.nan if wrong and number == 0 else 0.0
-        _, td = env.step_and_maybe_reset(td.set(ACTION, commands(value)))
+        _, td = env.step_and_maybe_reset(td.set(ACTION, first if number == 0 else torch.zeros_like(first)))
 
 
 READERS: dict[str, Callable[[MarineNavEnv], Any]] = {
+    "reset": lambda env: env.reset(),
     "close": lambda env: env.close(),
     "set_seed": lambda env: env.set_seed(1),
     "state_dict": lambda env: env.state_dict(),
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_where_reading_costs_time_whatever_ends_a_loop_tells_it(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
-    env = make(seed=1)
-    stepped(env, wrong=True)
-    with pytest.raises(ConfigError, match=r"^an action since the last check: must be finite$"):
+@pytest.mark.usefixtures("reads_cost_time")
+@pytest.mark.parametrize(("reader", "continuous"), [*((reader, True) for reader in READERS), ("reset", False)])
+def test_where_reading_costs_time_whatever_ends_a_loop_tells_it(reader: str, continuous: bool) -> None:
+    env = make(seed=1, continuous=continuous)
+    wrong = commands(math.nan) if continuous else indices(25)
+    stepped(env, wrong)
+    message = r"^an action since the last check: must be " + ("finite$" if continuous else "an index from 0 to 24$")
+    with pytest.raises(ConfigError, match=message):
         READERS[reader](env)
     assert env.is_closed or reader != "close"
-    stepped(env, wrong=False)
+    stepped(env, torch.zeros_like(wrong))
     READERS[reader](env)
 
 
+@pytest.mark.usefixtures("reads_cost_time")
 @pytest.mark.parametrize("reset", ["step_and_maybe_reset", "maybe_reset", "reset"])
 def test_where_reading_costs_time_a_loop_without_an_end_is_told_now_and_then(
     reset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     monkeypatch.setattr("marinenav_env.stepping.actions.STEPS_BETWEEN_READS", 5)
     env, done = make(seed=1), torch.tensor([[True], [False], [False], [False]])
-    stepped(env, wrong=True, count=4)
+    stepped(env, commands(math.nan), count=4)
     ends: dict[str, Callable[[Any], Any]] = {
         "step_and_maybe_reset": env.step_and_maybe_reset,
         "maybe_reset": env.maybe_reset,
@@ -181,10 +165,3 @@ def test_checks_of_values_can_be_left_out() -> None:
     env.check_actions()
     with pytest.raises(ConfigError, match=r"^action\.shape"):
         env.step(env.reset().set(ACTION, torch.zeros(*SHAPE)))
-
-
-def test_only_acting_robots_count() -> None:
-    acting = torch.tensor([[True, False]])
-    assert find_invalid_actions(torch.full((1, 2, 2), math.nan), acting, None).tolist() == [[True, False]]
-    assert find_invalid_actions(torch.tensor([[24, 25]]), acting, 25).tolist() == [[False, False]]
-    assert find_invalid_actions(torch.tensor([[25, 0]]), acting, 25).tolist() == [[True, False]]

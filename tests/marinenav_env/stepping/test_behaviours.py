@@ -20,7 +20,6 @@ from tests.marinenav_env.helpers import CPU, oracle_vessel, random_episode, simp
 from tests.oracle import behaviours as oracle
 
 DOUBLE = torch.float64
-UNRULY = Level(3, 0, 0, 0.0, encounter=True, unruly=0.6)
 
 
 def drawn_state(scenario: Any, rng: random.Random) -> State:
