@@ -178,11 +178,10 @@ class Broken(ScenarioSampler):
         raise KeyError("no level")
 
 
-@pytest.mark.parametrize("continuous", [True, False])
-def test_errors_of_users_parts_name_them(continuous: bool) -> None:
+def test_errors_of_users_parts_name_them() -> None:
     config = ScenarioConfig()
     working, broken = (kind(config, LEVELS, CPU, torch.float32) for kind in (ScenarioSampler, Broken))
-    MarineNavEnv(SHORT, scenarios=replace(MIXTURE, sampler=working), continuous=continuous)
+    MarineNavEnv(SHORT, scenarios=replace(MIXTURE, sampler=working))
     for sampler in (broken, Broken):
         with pytest.raises(ConfigError, match=r"^Broken: .*KeyError: 'no level', .*test_env.py, line \d+\)$"):
-            MarineNavEnv(SHORT, scenarios=replace(MIXTURE, sampler=sampler), continuous=continuous)
+            MarineNavEnv(SHORT, scenarios=replace(MIXTURE, sampler=sampler))

@@ -1,15 +1,9 @@
-"""Worlds in numpy: spaces, results, and the episodes that follow."""
+"""Worlds in numpy: the episodes that follow one another."""
 
-from marinenav_env import Curriculum, Level, WorldConfig
-from marinenav_env.config import SensorConfig
+from marinenav_env import Curriculum, Level
 from marinenav_env.interfaces.numpy_worlds import NumpyWorlds
 
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
-
-
-def worlds(flat: bool = False, continuous: bool = True, num_envs: int = 1) -> NumpyWorlds:
-    config = WorldConfig(max_steps=2, sensor=SensorConfig(scan_beams=4))
-    return NumpyWorlds(config, PAIR, continuous, flat, None, num_envs=num_envs)
 
 
 def starts(given: NumpyWorlds) -> list[list[float]]:
@@ -29,14 +23,14 @@ def test_every_episode_of_one_world_has_a_scenario_of_its_own() -> None:
 
 
 def test_several_worlds_share_the_pool_that_was_asked_for() -> None:
-    several = worlds(num_envs=4)
+    several = NumpyWorlds(None, PAIR, True, False, None, num_envs=4)
     several.reset(seed=0)
     assert several.env.reset_pool.states.batch_size == (PAIR.pool_size,)
     assert len(set(map(tuple, starts(several)))) == 4
 
 
 def test_a_seed_begins_its_stream_of_episodes_again() -> None:
-    one = worlds()
+    one = NumpyWorlds(None, PAIR, True, False, None)
     seen = []
     for seed in (3, None, 3, None, 4):
         one.reset(seed)

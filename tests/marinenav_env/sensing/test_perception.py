@@ -73,26 +73,13 @@ def test_equals_the_oracle(world: World, slots: int) -> None:
             assert row.objects_mask[i].tolist() == mask + [False] * (slots - kept)
             assert not got[kept:].any()
 
-            wide = SensorConfigs.without_view(sensor)
-            far = SensorConfigs.without_range(sensor)
+            wide, far = replace(sensor, angle=2.0 * math.pi), replace(sensor, range=1e3)
             count = len(oracle.sightings(*args))
             seen["dropped"] += count > kept
             seen["padded"] += count < kept
             seen["out of view"] += len(oracle.sightings(*args[:3], wide, args[4])) > count
             seen["out of range"] += len(oracle.sightings(*args[:3], far, args[4])) > count
     assert all(seen.values()), seen
-
-
-class SensorConfigs:
-    """The oracle's sensor with a limit taken away."""
-
-    @staticmethod
-    def without_view(sensor: oracle.Sensor) -> oracle.Sensor:
-        return oracle.Sensor(**{**vars(sensor), "angle": 2.0 * math.pi})
-
-    @staticmethod
-    def without_range(sensor: oracle.Sensor) -> oracle.Sensor:
-        return oracle.Sensor(**{**vars(sensor), "range": 1e3})
 
 
 # Distribution of what is observed
