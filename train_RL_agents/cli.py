@@ -83,12 +83,7 @@ class VersionAction(argparse.Action):
 
 
 def suggest_correction(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
-    """Return a suggestion for the first unknown command-line argument, as the end of a sentence.
-
-    Args:
-        unknown: unknown command-line arguments, at least one.
-        arguments: parsed arguments, with the module of the command and its parser.
-    """
+    """Return a suggestion for the first unknown command-line argument, as the end of a sentence."""
     word, *values = unknown
     name, _, value = word.lstrip("-").partition("=")
     value = value or next((item for item in values if not item.startswith("-")), "...")
@@ -157,11 +152,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _parse_threads(text: str) -> int:
-    """Convert a command-line argument to a number of threads; 0 means one per idle core.
-
-    Raises:
-        ArgumentTypeError: if the text is not such a number.
-    """
+    """Convert a command-line argument to a number of threads; 0 means one per idle core."""
     if not (text.isdecimal() and len(text) < 10 and int(text) <= _MAX_THREADS):
         raise argparse.ArgumentTypeError(
             f"must be a whole number from 0 (one for each idle core) to {_MAX_THREADS}, not {text}"
@@ -173,9 +164,6 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse a command line; return its arguments, with ``key=value`` ones as ``overrides`` and the line as ``argv``.
 
     ``key=value`` arguments are separated first, so that they may be anywhere, even after options with several values.
-
-    Raises:
-        SystemExit: after help, or after a message about an error.
     """
     overrides = [word for word in argv if _OVERRIDE.match(word)]
     line = [word for word in argv if not _OVERRIDE.match(word)]
@@ -192,11 +180,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _reject_repeated(parser: Parser, line: Sequence[str]) -> None:
-    """Reject options that are used twice, because the first use would have no effect.
-
-    Raises:
-        SystemExit: after a message, if an option is used twice.
-    """
+    """Reject options that are used twice, because the first use would have no effect."""
     for option in parser.single_options():
         count = sum(word.partition("=")[0] in option.option_strings for word in line)
         if count > 1:
@@ -204,14 +188,7 @@ def _reject_repeated(parser: Parser, line: Sequence[str]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a ``marinenav`` command.
-
-    Args:
-        argv: arguments without the program's name; None for those of the process.
-
-    Returns:
-        The exit status: 0, 2 for unusable input, 130 if interrupted, 141 if the output was closed.
-    """
+    """Run a ``marinenav`` command, and return its exit status: 0, 2 (bad input), 130 (interrupted), 141 (no reader)."""
     try:
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
             # File names may not be valid text, and terminals may not support all characters.
@@ -315,11 +292,7 @@ def _plain_warnings() -> Iterator[None]:
     formatwarning = warnings.formatwarning
 
     def format_plainly(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        line: str | None = None,
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
     ) -> str:
         is_own = any(map(Path(filename).is_relative_to, _PACKAGE_FOLDERS))
         if is_own and issubclass(category, UserWarning):

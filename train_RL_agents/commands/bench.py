@@ -29,18 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--envs", **sizes, help="environments of world and policy; 256 4096 16384 by default")
     add("--batch", **sizes, help="transitions per batch of replay and update; 256 1024 by default")
     add("--seconds", metavar="S", type=float, help="length of a run (s); 2 by default")
-    add("--steps", type=_reject_steps, help=argparse.SUPPRESS)
     add("--repeats", metavar="N", type=int, help="runs of every size; 3 by default")
     add("--agent", metavar="NAME", help="agent; AC-IQN by default; agent_type=NAME")
     add("-C", "--config", metavar="FILE", type=Path, help="configuration file, as for train")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; execution.device=DEV")
     add("--threads", metavar="N", help="CPU threads of torch, 0: one per idle core; execution.threads=N")
     add("--json", metavar="FILE", type=Path, help="write all results to this file after every size")
-
-
-def _reject_steps(text: str) -> None:
-    """Refuse the option that others name a run's length by."""
-    raise argparse.ArgumentTypeError("a run has a length in seconds, --seconds S, and no number of steps")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -55,39 +55,21 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
 def reject_excluded(
     parser: argparse.ArgumentParser, used: Container[str], option: str, excluded: Sequence[str]
 ) -> None:
-    """Reject options that have no effect together with another option.
-
-    Args:
-        parser: parser of the command.
-        used: names of the options that were used, without hyphens.
-        option: name of the other option, without hyphens.
-        excluded: names of the options that are rejected with it.
-
-    Raises:
-        SystemExit: if one of them was used together with ``option``, after printing a message.
-    """
+    """Reject options that have no effect together with another option."""
     for name in excluded:
         if option in used and name in used:
             parser.error(f"argument --{name}: not allowed with --{option}")
 
 
 def parse_html_path(text: str) -> Path:
-    """Convert a command-line argument to the path of an HTML page.
-
-    Raises:
-        ArgumentTypeError: if the suffix is not one that browsers recognise, .html or .htm.
-    """
+    """Convert a command-line argument to the path of an HTML page."""
     if Path(text).suffix.lower() not in (".html", ".htm"):
         raise argparse.ArgumentTypeError(f"must be a page that ends in .html, not {text}")
     return Path(text)
 
 
 def parse_episode_count(text: str) -> int:
-    """Convert a command-line argument to a number of episodes.
-
-    Raises:
-        ArgumentTypeError: if the text is not a whole number from 1 to the largest.
-    """
+    """Convert a command-line argument to a number of episodes."""
     if not (text.isdecimal() and len(text) < 10 and 1 <= int(text) <= _MAX_EPISODES):
         raise argparse.ArgumentTypeError(f"must be from 1 to {_MAX_EPISODES:,}, not {text}")
     return int(text)

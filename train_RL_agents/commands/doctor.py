@@ -37,12 +37,7 @@ class CheckResult(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav doctor`` to its parser."""
     parser.add_argument(
-        "path",
-        metavar="DIR",
-        type=Path,
-        nargs="?",
-        default=Path("runs"),
-        help="folder of the runs; runs by default",
+        "path", metavar="DIR", type=Path, nargs="?", default=Path("runs"), help="folder of the runs; runs by default"
     )
 
 
@@ -59,11 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_checks(path: Path) -> Iterator[CheckResult]:
-    """Yield the results of checks of Python, packages, C++ compiler, GPU, memory, disk space and write access.
-
-    Args:
-        path: folder of the runs.
-    """
+    """Yield the results of checks of Python, packages, C++ compiler, GPU, memory, disk space and write access."""
     yield _check_python()
     yield from _check_packages()
     yield _check_compiler()

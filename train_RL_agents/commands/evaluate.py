@@ -84,11 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _parse_risk(text: str) -> float | str:
-    """Convert a command-line argument to a risk level: ``adaptive``, or a number above 0 and at most 1.
-
-    Raises:
-        ArgumentTypeError: when the text is not a risk level.
-    """
+    """Convert a command-line argument to a risk level: ``adaptive``, or a number above 0 and at most 1."""
     if text == "adaptive":
         return text
     with contextlib.suppress(ValueError):

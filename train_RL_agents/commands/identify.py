@@ -24,18 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="CSV file with time, commands, position and yaw; see docs/boats.md",
     )
     add("--vessel", metavar="BOAT", default="published", help="boat to start from: a name or a vessel file (published)")
-    add(
-        "--out",
-        metavar="FILE",
-        type=Path,
-        help="write the boat there (.json); with --plan, the commands (.csv)",
-    )
-    add(
-        "--page",
-        metavar="FILE",
-        type=Path,
-        help="write a page with measured and predicted tracks there (.html)",
-    )
+    add("--out", metavar="FILE", type=Path, help="write the boat there (.json); with --plan, the commands (.csv)")
+    add("--page", metavar="FILE", type=Path, help="write a page with measured and predicted tracks there (.html)")
     add("--result", metavar="FILE", type=Path, help="write all figures there (.json)")
     add("--name", metavar="NAME", help="name of the boat; by default that of the file of --out")
     frames = (

@@ -24,13 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "DQN or SAC; needed if neither layers nor names in the file decide (AC-IQN and DDPG have "
         "the same layers)",
     )
-    add(
-        "--out",
-        metavar="POLICY",
-        type=Path,
-        required=True,
-        help="new policy file to write, or a folder for policy.pt",
-    )
+    add("--out", metavar="POLICY", type=Path, required=True, help="new policy file to write, or a folder for policy.pt")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -49,12 +49,7 @@ def field_docstrings(config_type: type[Any]) -> dict[str, str]:
 
 
 def settings_sections(config: Any, prefix: str = "") -> list[SettingsSection]:
-    """Return the settings of a configuration by section; fields of levels follow the section of their schedule.
-
-    Args:
-        config: configuration or section, whose values are shown as the defaults.
-        prefix: beginning of all keys, including its dot.
-    """
+    """Return the settings of a configuration by section; fields of levels follow the section of their schedule."""
     parts = []
     for kind, settings in groupby(iterate_settings(config, prefix), lambda setting: setting.section):
         title, texts = (inspect.getdoc(kind) or "").partition("\n")[0], field_docstrings(kind)
@@ -117,12 +112,7 @@ def shortest_level_dict(level: Level) -> dict[str, Any]:
 
 
 def settings_text(sections: Sequence[SettingsSection], width: int) -> str:
-    """Return the help of settings: every key with its default and meaning, by section.
-
-    Args:
-        sections: settings with their headings.
-        width: width of the text, in characters.
-    """
+    """Return the help of settings: every key with its default and meaning, by section."""
     return "\n\n".join(
         "\n".join([title, *(line for row in rows for line in _setting_lines(row, width))]) for title, rows in sections
     )

@@ -30,17 +30,9 @@ def merge_boat_settings(
     overrides that of the boat, unless it is null. Settings derived from the boat's size and speed apply unless they are
     stated.
 
-    Args:
-        file_settings: settings of a file, by dotted key.
-        overrides: settings that override those of the file, by dotted key.
-        is_complete: whether the file has all settings, so that stated ones cannot be told from defaults.
-
     Returns:
         The settings by dotted key, and the scale of the boat relative to the published vessel (UNIT_SCALE if no other
         boat is named).
-
-    Raises:
-        ConfigError: when there is no such boat, its file is damaged or implausible, or a number is out of range.
     """
     prefix, is_named = f"{BOAT_KEY}.", False
     vessel: dict[str, Any] = {}

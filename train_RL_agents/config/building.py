@@ -33,16 +33,7 @@ def make_observation_spec(world: WorldConfig) -> ObservationSpec:
 
 
 def require_compatible_teacher(config: TrainConfig[Any], teacher: TrainConfig[Any], name: str) -> None:
-    """Check that a teacher was trained for the environment, observations, thrust commands and time steps of a run.
-
-    Args:
-        config: configuration of the run.
-        teacher: configuration of the teacher.
-        name: name of the teacher, for the message.
-
-    Raises:
-        ConfigError: when one of these differs.
-    """
+    """Check that a teacher was trained for the environment, observations, thrust commands and time steps of a run."""
     require(
         teacher.env.episode_settings == config.env.episode_settings,
         f"{name}: env.name",
@@ -63,13 +54,6 @@ def require_compatible_teacher(config: TrainConfig[Any], teacher: TrainConfig[An
 def make_agent(
     config: TrainConfig[Any], num_actions: int, device: torch.device, spec: ObservationSpec | None = None
 ) -> Agent[Any]:
-    """Build the agent that a configuration specifies.
-
-    Args:
-        config: configuration of the run.
-        num_actions: number of discrete actions.
-        device: device of the agent.
-        spec: specification of the observation and of continuous actions; None: that of ``config.world``.
-    """
+    """Build the agent that a configuration specifies."""
     spec = spec or make_observation_spec(config.world)
     return agent_class(config.agent_type)(config.agent, num_actions, spec).to(device)

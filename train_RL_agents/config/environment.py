@@ -49,14 +49,7 @@ class EnvConfig:
         require(limited, "env.max_steps", self.max_steps, "above 0, as scenarios of VMAS have no time limit")
 
     def require_built_in(self, what: str) -> None:
-        """Check that the environment is the built-in one, for a feature that needs it.
-
-        Args:
-            what: name of the feature that needs the built-in environment, for the message.
-
-        Raises:
-            ConfigError: if the environment is an external one.
-        """
+        """Check that the environment is the built-in one, for a feature that needs it."""
         require(self.is_built_in, "env.name", self.name, f"{BUILT_IN} for {what}")
 
     @property

@@ -72,14 +72,6 @@ def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Vessel
     The name of a configuration in place of objects stands for its levels of this schedule. A column, such as
     ``num_robots`` in files of the original project, is a list with a number for each level, which overrides a field of
     the levels. Columns of all SIZE_FIELDS replace the levels by new ones.
-
-    Args:
-        section: name of the schedule, training_schedule or eval_schedule.
-        layers: several sets of settings by dotted key, of which later ones override earlier ones.
-        scale: scale of the vessel, which multiplies those lengths and current speeds that are not stated.
-
-    Raises:
-        ConfigError: when a column does not have one number for each level, or a stated level is not valid.
     """
     kind, key = LEVEL_CLASSES[section], f"{section}.levels"
     rows: list[Any] = [scaled_level(level, scale.length, scale.speed) for level in LEVELS]
@@ -99,11 +91,7 @@ def read_levels(section: str, layers: Iterable[Mapping[str, Any]], scale: Vessel
 
 
 def _find_levels(section: str, levels: Any) -> Any:
-    """Return the stated levels of a schedule; if the name of a configuration is stated, return the levels it lists.
-
-    Raises:
-        ConfigError: when there is no such configuration, or it does not list levels itself.
-    """
+    """Return the stated levels of a schedule; if the name of a configuration is stated, return the levels it lists."""
     if not isinstance(levels, str):
         return levels
     key, file = f"{section}.levels", find_shipped("configs", Path(levels))
@@ -131,17 +119,7 @@ def _stated_fields(kind: type[Level], level: Any, key: str) -> dict[str, Any]:
 
 
 def _make_level(kind: type[LevelType], stated: dict[str, Any], key: str, scale: VesselScale) -> LevelType:
-    """Make a level from its stated fields; the others are those of the level named by ``like``, or the defaults.
-
-    Args:
-        kind: class of the level, TrainingLevel or EvalLevel.
-        stated: stated fields by name, perhaps with ``like``.
-        key: name of the level in messages.
-        scale: scale of the vessel; see read_levels.
-
-    Raises:
-        ConfigError: when ``like`` names no known level, or a value cannot be used.
-    """
+    """Make a level from its stated fields; the others are those of the level named by ``like``, or the defaults."""
     like, values = stated.get("like"), {name: value for name, value in stated.items() if name != "like"}
     is_valid = like is None or (isinstance(like, str) and like in NAMED_LEVELS)
     allowed = f"one of {', '.join(NAMED_LEVELS)}"

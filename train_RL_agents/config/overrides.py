@@ -31,9 +31,6 @@ class CommandLineValue(str):
         A setting of type str takes a quoted text or null as JSON, and other text as it is. For others, the text is
         JSON, a JSON list without its brackets, or a number or boolean in Python's notation; a setting of type
         tuple[str, ...] takes other text as a list with commas. Text that cannot be parsed is returned as it is.
-
-        Args:
-            annotation: declared type of the setting.
         """
         text, kind = str(self), strip_annotated(annotation)
         readers: list[Callable[[str], Any]] = [json.loads, lambda text: json.loads(f"[{text}]")]
@@ -46,11 +43,7 @@ class CommandLineValue(str):
         return text
 
     def spelled_out_hint(self, annotation: Any) -> str:
-        """Return the end of an error message that proposes a number such as 100k in full, or an empty text.
-
-        Args:
-            annotation: declared type of the setting; only numbers get a hint.
-        """
+        """Return the end of an error message that proposes a number such as 100k in full, or an empty text."""
         number, letter = self[:-1], self[-1:].lower()
         due = {int, float} & {strip_annotated(member) for member in union_members(strip_annotated(annotation))}
         if not due or letter not in _SUFFIX_FACTORS or not re.fullmatch(r"\d+(\.\d+)?", number):
@@ -64,11 +57,7 @@ def _parse_texts(text: str) -> list[str]:
 
 
 def flatten_overrides(overrides: Overrides) -> dict[str, Any]:
-    """Return overrides as one dict of values by dotted key; of arguments with the same key, the last one counts.
-
-    Raises:
-        ConfigError: when an argument is not ``key=value``, or a key is given both nested and dotted.
-    """
+    """Return overrides as one dict of values by dotted key; of arguments with the same key, the last one counts."""
     if isinstance(overrides, Mapping):
         return {key: _to_plain(value) for key, value in flatten(overrides).items()}
     settings = {}
@@ -88,11 +77,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested dicts to one dict with dotted keys, which begin with ``prefix``.
-
-    Raises:
-        ConfigError: when a key is given both nested and dotted, or objects are nested too deeply.
-    """
+    """Flatten nested dicts to one dict with dotted keys, which begin with ``prefix``."""
     require(prefix.count(".") < _MAX_DEPTH, prefix[:-1], "{...}", "nested less deeply")
     flat: dict[str, Any] = {}
     for name, value in nested.items():
@@ -106,13 +91,7 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def unknown_setting_message(key: str, value: Any, keys: list[str]) -> str:
-    """Return the error message for a key that is not a setting, with a hint.
-
-    Args:
-        key: dotted key that was given.
-        value: value that was given.
-        keys: keys of all settings, from which the closest are proposed.
-    """
+    """Return the error message for a key that is not a setting, with a hint."""
     inside = [name for name in keys if name.startswith(f"{key}.")]
     if inside:
         other = f"; or is it {key}_type={value}?" if f"{key}_type" in keys else ""

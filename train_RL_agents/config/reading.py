@@ -123,13 +123,6 @@ def read_file_settings(path: Path | None, extended_by: tuple[Path, ...] = ()) ->
     """Return the settings of a JSON file, or of the shipped configuration ``path``, by dotted key; empty for None.
 
     With ``"extends": NAME``, the file adds to another one, which lies next to it or is shipped, and overrides it.
-
-    Args:
-        path: file or name of a shipped configuration.
-        extended_by: files that extend this one, of which it must not extend any.
-
-    Raises:
-        ConfigError: when a file is missing, cannot be read or extends itself.
     """
     if path is None:
         return {}
@@ -160,15 +153,7 @@ def apply_overrides(config: TrainConfig[Any], overrides: Overrides) -> TrainConf
 
 
 def restore_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
-    """Make a configuration from the saved settings of a complete one.
-
-    Args:
-        values: settings as to_dict returns them.
-        source: name of the file or field that they come from, for messages.
-
-    Raises:
-        ConfigError: when the settings are of a version before 0.2, or are not a valid configuration.
-    """
+    """Make a configuration from the saved settings of a complete one."""
     if "execution" not in values:
         raise ConfigError(f"{source}: has settings of a version before 0.2, which this one does not read")
     settings = {_OLD_SETTINGS.get(key, key): value for key, value in flatten(values).items()}
@@ -234,15 +219,7 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), is_complete: bo
 
 
 def _parse_values(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[str, Any]:
-    """Return a set of settings by dotted key in which values from the command line are parsed by type of the setting.
-
-    Args:
-        layer: values by dotted key, of a file or of overrides.
-        settings: all settings by dotted key.
-
-    Raises:
-        ConfigError: when there is no such setting.
-    """
+    """Return settings by dotted key, in which values from the command line are parsed by type of the setting."""
     values = {}
     for key, value in layer.items():
         if key in settings:
@@ -260,12 +237,7 @@ def registered_agent_name(name: str) -> str:
 
 
 def _plugin_reference(group: str, value: Any) -> Any:
-    """Replace entry-point names of plugins in a value, a text or a list, by ``package.module:Name``; keep all others.
-
-    Args:
-        group: entry-point group of the names.
-        value: value of a setting; texts may be ``entry=NAME``.
-    """
+    """Replace entry-point names in a text (``NAME`` or ``entry=NAME``) or a list by ``package.module:Name``."""
     if isinstance(value, list | tuple):
         return [_plugin_reference(group, part) for part in value]
     if not isinstance(value, str) or value in AGENTS:
@@ -277,16 +249,7 @@ def _plugin_reference(group: str, value: Any) -> Any:
 def _with_training_rewards(
     config: TrainConfig[Any], stated: Collection[str], overridden: Collection[str]
 ) -> TrainConfig[Any]:
-    """Return a copy that trains with the rewards that are stated, in ``training.reward`` or else in ``world.reward``.
-
-    Args:
-        config: configuration as it was read.
-        stated: keys of the settings that are stated.
-        overridden: keys of the settings that override a file.
-
-    Raises:
-        ConfigError: when both state the same reward with different values, or a collision penalty is positive.
-    """
+    """Return a copy that trains with the rewards stated in ``training.reward``, or else in ``world.reward``."""
     changes: dict[str, float | None] = {}
     for name in TRAINING_REWARD_NAMES:
         training_key, world_key = f"training.reward.{name}", f"world.reward.{name}"

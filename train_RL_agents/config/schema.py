@@ -226,11 +226,7 @@ class TrainConfig(Generic[AgentConfigType]):
         return self.save_replay or not isinstance(self.trainer, OffPolicyConfig)
 
     def _check_environment(self) -> None:
-        """Refuse settings of the built-in environment if the environment is an external one.
-
-        Raises:
-            ConfigError: when such a setting differs from its default.
-        """
+        """Refuse settings of the built-in environment if the environment is an external one."""
         if self.env.is_built_in:
             return
         allowed = f"left out: it has no effect in {self.env.name}"

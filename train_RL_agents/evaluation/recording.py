@@ -30,7 +30,7 @@ from train_RL_agents.evaluation.episodes import run_episodes
 from train_RL_agents.evaluation.steps import Policy, StepCallback, Transition
 from train_RL_agents.policy_wrapper import QUANTILES_KEY, SCORES_KEY
 from train_RL_agents.results.rows import Episodes
-from train_RL_agents.utils.arrays import MAX_FILE_SIZE, read_arrays
+from train_RL_agents.utils.arrays import read_arrays
 from train_RL_agents.utils.files import write_atomically
 
 FORMAT_NAME = "marinenav recording"
@@ -386,8 +386,6 @@ def save(recording: Recording, path: Path) -> None:
     header["rules"] = asdict(recording.rules)
     tensors = {name: getattr(recording, name) for name in TENSORS}
     arrays = {name: tensor.numpy() for name, tensor in tensors.items() if tensor is not None}
-    size = sum(array.nbytes for array in arrays.values())
-    require(size < MAX_FILE_SIZE, "--record", size, f"below {MAX_FILE_SIZE:,} bytes, which fewer episodes have")
     content = io.BytesIO()
     np.savez_compressed(content, about=np.array(json.dumps(header)), **arrays)
     write_atomically(path, content.getvalue())

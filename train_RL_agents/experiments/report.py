@@ -44,20 +44,7 @@ _INTERVAL_COLUMN = Column("ends", "95% interval", lambda ends: f"{ends[0]:.3f} t
 
 
 def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[str, Evaluations]) -> list[Path]:
-    """Write the report of a study: figures as PNG and PDF with their tables, a table of all results, and the page.
-
-    Args:
-        study: agents, settings, seeds and suites.
-        title: title of the page.
-        out: folder of the study.
-        suite_evaluations: evaluations of the finished runs, by suite.
-
-    Returns:
-        Paths of the page and of the table.
-
-    Raises:
-        ConfigError: when matplotlib is missing or a file cannot be written.
-    """
+    """Write the figures, page and tables of a study, and return the paths of the page and the table of all results."""
     for path in _outputs(out, suite_evaluations):
         require_overwritable(path)
     folders = run_folders(study, out)
@@ -167,9 +154,6 @@ def _description(study: Study) -> str:
 
 def verdict(groups: Groups) -> tuple[str, Table]:
     """Find the group with the highest success rate (else return) on a suite, and the groups that it is better than.
-
-    Args:
-        groups: runs by name of the group, evaluated on the same episodes.
 
     Returns:
         A few sentences, and a table with a row for each group, best first: success or return, and the difference

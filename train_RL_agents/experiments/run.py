@@ -63,9 +63,6 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
     Args:
         run: run to train; see new_runs and resumed_runs.
         trace: number of the collector's batches in a profiler trace; 0: no trace.
-
-    Raises:
-        ConfigError: when the run is refused or fails.
     """
     folder, ranks, quiet = run.folder, Ranks(), run.options.get("quiet", False)
     execution, able = folder.config.execution, True
@@ -116,15 +113,7 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
 
 
 def check_memory(config: TrainConfig[Any], at_once: int = 1) -> None:
-    """Raise an error if a run does not fit into memory.
-
-    Args:
-        config: configuration of the run.
-        at_once: number of such runs that share the machine.
-
-    Raises:
-        ConfigError: when the run does not fit, or the device is missing.
-    """
+    """Raise an error if a run does not fit into memory."""
     device = resolve_device(config.execution.device, "execution.device")
     check_memory_plan(plan_memory(config, device), config, at_once)
 
@@ -147,9 +136,6 @@ def remove_if_refused(parent: Path | None) -> Iterator[None]:
 
     The folder is kept once a run in it has begun, because an error may also arise when its trainer is made a second
     time, without generated code.
-
-    Args:
-        parent: training folder; None if it is not new.
     """
     try:
         yield

@@ -73,12 +73,7 @@ class Runner:
     """
 
     def __init__(
-        self,
-        runs: Iterable[Run | None],
-        at_once: int,
-        quiet: bool = False,
-        bar: bool = True,
-        trace: int = 0,
+        self, runs: Iterable[Run | None], at_once: int, quiet: bool = False, bar: bool = True, trace: int = 0
     ) -> None:
         self.runs, self._exhausted = iter(runs), False
         """Iterator of the runs that have not begun."""
@@ -107,11 +102,7 @@ class Runner:
             self._end_processes()
 
     def print_failures(self, advice: str) -> int:
-        """Print a sentence for each run that failed, and return the exit status of all.
-
-        Args:
-            advice: sentence on how to continue, printed if a signal asked to stop.
-        """
+        """Print a sentence for each run that failed, and return the exit status of all."""
         for sentence in self.failures:
             print(f"marinenav: {sentence}", file=sys.stderr)
         if self.stopped:

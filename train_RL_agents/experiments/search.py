@@ -66,10 +66,6 @@ class Search:
         space: settings that trials vary, with their distributions.
         num_trials: number of finished trials at which the study ends.
         best_base: configuration to which ``write_best`` applies the settings of the best trial; by default ``config``.
-
-    Raises:
-        ConfigError: when Optuna is missing, the folder is of another search, or nothing can be
-            written to it.
     """
 
     def __init__(
@@ -135,11 +131,7 @@ class Search:
 
     @contextmanager
     def _convert_storage_errors(self) -> Iterator[None]:
-        """Convert errors of a database that cannot be written to a ConfigError of one sentence, in this context.
-
-        Raises:
-            ConfigError: when the database cannot be written.
-        """
+        """Convert errors of a database that cannot be written to a ConfigError of one sentence, in this context."""
         try:
             yield
         except Exception as error:
@@ -151,15 +143,8 @@ class Search:
             raise ConfigError(f"{self.folder / STORAGE_NAME}: cannot be written ({inner})") from error
 
     def _check_same_search(self) -> None:
-        """Check that the Optuna study in the folder belongs to this search; record its settings if it is new.
-
-        Raises:
-            ConfigError: when the study has another search space, configuration or direction.
-        """
-        settings = {
-            "space of settings": repr(sorted(self.space.items())),
-            "config": json.dumps(to_dict(self.config)),
-        }
+        """Check that the Optuna study in the folder belongs to this search; record its settings if it is new."""
+        settings = {"space of settings": repr(sorted(self.space.items())), "config": json.dumps(to_dict(self.config))}
         maximizes = self.study.directions == [self._optuna.study.StudyDirection.MAXIMIZE]
         require(maximizes, "--study", str(self.folder), "a study that maximises one figure")
         before = self.study.user_attrs
@@ -200,13 +185,6 @@ class Search:
         """Yield the runs of new trials until enough have finished; yield None while other trials must end first.
 
         The iterator goes on while other processes run the last trials, because these trials may fail.
-
-        Args:
-            argv: command-line arguments, which are saved in the run folders.
-            at_once: number of runs that share the machine.
-
-        Raises:
-            ConfigError: when too many trials in a row were refused, or nothing can be written.
         """
         ended, waits = threading.Event(), False
         threading.Thread(target=self._record_heartbeats, args=(ended,), daemon=True).start()
@@ -262,14 +240,7 @@ class Search:
         return Run(f"trial {trial.number}", folder, on_evaluation=report, on_end=end)
 
     def _report(self, trial: Any, total: int, env_steps: int, success: float) -> bool:
-        """Report an evaluation of a trial to Optuna, and return whether to prune the trial.
-
-        Args:
-            trial: Optuna's trial.
-            total: env-steps of the whole run.
-            env_steps: env-steps of the run so far.
-            success: value of the maximised metric.
-        """
+        """Report an evaluation of a trial to Optuna, and return whether to prune the trial."""
         with self._convert_storage_errors():
             # The pruner compares trials at equal steps, but batches of other sizes end at other env-steps.
             trial.report(success, total if env_steps >= total else env_steps - env_steps % self.config.eval_freq)
@@ -278,18 +249,7 @@ class Search:
         return trial.number in self._pruned
 
     def _end_trial(self, trial: Any, values: dict[str, Any], status: int, error: str, diverged: bool) -> None:
-        """Record the end of a trial, and print a line on its result.
-
-        Args:
-            trial: Optuna's trial.
-            values: settings of the trial, by key.
-            status: exit status of the run.
-            error: error of the run; empty if it did not fail.
-            diverged: whether the run diverged.
-
-        Raises:
-            ConfigError: when too many trials in a row were refused or failed, or nothing can be written.
-        """
+        """Record the end of a trial, and print a line on its result."""
         states, error = self._trial_states, error.removeprefix("marinenav: error: ")
         reports = self.study.get_trials(deepcopy=False)[trial.number].intermediate_values
         success = reports[max(reports)] if reports else 0.0
@@ -315,11 +275,7 @@ class Search:
             self.write_best()
 
     def write_best(self) -> Any:
-        """Write the configuration of the best trial to a file for ``train -C``.
-
-        Returns:
-            Optuna's best trial; None if no trial was completed.
-        """
+        """Write the configuration of the best trial for ``train -C``, and return Optuna's trial; None without any."""
         if not self._count(self._trial_states.COMPLETE):
             return None
         best = self.study.best_trial

@@ -29,17 +29,7 @@ from train_RL_agents.utils.progress import relative_to_cwd
 
 
 def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto", at_once: int = 1) -> SizedConfig:
-    """Return a configuration with sizes, such as of batches, for its device, and a plan of the memory it needs.
-
-    Args:
-        path: configuration file, or name of a shipped one; None for the defaults.
-        overrides: settings that override those of the file; see load_config.
-        profile: name of a profile of sizes; see sizing.profiles.apply_profile.
-        at_once: number of runs that share the machine.
-
-    Raises:
-        ConfigError: when a setting cannot be used, the device is missing or the run does not fit into memory.
-    """
+    """Return a configuration with sizes, such as of batches, for its device, and a plan of the memory it needs."""
     config, stated, ranks = load_config(path, overrides), stated_keys(path, overrides), Ranks()
     # Resolved now, because once the run has a folder, it is the newest run itself.
     newest: dict[str, Any] = {
@@ -60,15 +50,7 @@ def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto",
 
 
 def _banner(folder: Path, agent: str, device: str, more: str, root: Path) -> list[str]:
-    """Return the two lines that a run prints first: what runs on which device, and the command for TensorBoard.
-
-    Args:
-        folder: run folder or training folder.
-        agent: name of the agent.
-        device: name of the device.
-        more: end of the first line, such as "resumed".
-        root: folder that TensorBoard should show.
-    """
+    """Return the two lines that a run prints first: what runs on which device, and the command for TensorBoard."""
     watch = shlex.join(["tensorboard", "--logdir", str(relative_to_cwd(root))])
     return [f"{relative_to_cwd(folder)}: {agent} on {device}, {more}", f"curves: {watch}"]
 
@@ -82,20 +64,7 @@ def new_runs(
     verbose: bool = False,
     **options: Any,
 ) -> list[Run]:
-    """Return a run of every seed in one new training folder; if one is refused, no folder is left behind.
-
-    Args:
-        path: configuration file, or name of a shipped one; None for the defaults.
-        overrides: settings that override those of the file; see load_config.
-        profile: name of a profile of sizes; see sizing.profiles.apply_profile.
-        argv: command-line arguments, which are saved in the run folders.
-        at_once: number of runs that share the machine.
-        verbose: whether the memory table is printed even if the run takes little of the free memory.
-        options: options of TorchRLTrainer.
-
-    Raises:
-        ConfigError: when a setting cannot be used, the device is missing or a run does not fit into memory.
-    """
+    """Return a run of every seed in one new training folder; if one is refused, no folder is left behind."""
     ranks = Ranks()
     with ranks.barrier():
         sized = sized_config(path, overrides, profile, at_once)
@@ -124,16 +93,7 @@ def new_runs(
 
 
 def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
-    """Return a run, or every run of a training folder, in order to resume it.
-
-    Args:
-        path: run folder or training folder.
-        overrides: settings that change; see load_config.
-        options: options of TorchRLTrainer.
-
-    Raises:
-        ConfigError: when there is no run, or a setting must not change.
-    """
+    """Return a run, or every run of a training folder, in order to resume it."""
     ranks, settings = Ranks(), flatten_overrides(overrides)
     with ranks.barrier():
         folders = [RunFolder.open(run) for run in seed_folders(path)]

@@ -20,15 +20,7 @@ _MAX_CHOICES = 100
 
 
 def read_space(path: Path, config: TrainConfig[Any]) -> SearchSpace:
-    """Read a search space: ``{"key": {"low": 1, "high": 2, "log": true}, "other": [1, 2, 3]}``.
-
-    Args:
-        path: JSON file.
-        config: configuration that the settings belong to.
-
-    Raises:
-        ConfigError: when a setting is not known, or a bound or a choice cannot be its value.
-    """
+    """Read a search space: ``{"key": {"low": 1, "high": 2, "log": true}, "other": [1, 2, 3]}``."""
     content = read_json(path)
     require(len(content) > 0, str(path), content, "an object with one or more settings")
     types = {key: strip_annotated(setting.annotation) for key, setting in known_settings(config).items()}
@@ -43,16 +35,7 @@ def read_space(path: Path, config: TrainConfig[Any]) -> SearchSpace:
 
 
 def _distribution(key: str, value: Any, annotation: Any) -> Any:
-    """Return Optuna's distribution of a setting.
-
-    Args:
-        key: key of the setting.
-        value: list of choices, or a range as an object with ``low``, ``high`` and perhaps ``log``.
-        annotation: type of the setting.
-
-    Raises:
-        ConfigError: when the value does not describe a distribution of the setting.
-    """
+    """Return Optuna's distribution of a setting."""
     distributions = import_optional("optuna.distributions", "tune")
     require(key != "agent_type", key, value, "left out: a study is of one agent")
     if isinstance(value, list):

@@ -84,11 +84,7 @@ class Study:
 
 
 def read_study(path: Path) -> Study:
-    """Read a study's JSON file.
-
-    Raises:
-        ConfigError: when a key is not known, or a value cannot be used.
-    """
+    """Read a study's JSON file."""
     content = read_json(path)
     for key in content:
         allowed = f"one of {', '.join(sorted(_STUDY_KEYS))}{did_you_mean(key, _STUDY_KEYS)}"
@@ -186,11 +182,7 @@ def _slug(name: str) -> str:
 
 
 def check_suites(study: Study) -> None:
-    """Generate the scenarios of all suites once, so that a suite that fails is refused before anything is trained.
-
-    Raises:
-        ConfigError: for the first suite that cannot be generated in the world of the first group.
-    """
+    """Generate the scenarios of all suites once, so that a suite that fails is refused before anything is trained."""
     world = next(iter(study.groups.values())).world
     for suite in study.suites if study.is_built_in else ():
         make_scenario_set(suite.name, world, suite.episodes, suite.seed)
@@ -205,18 +197,7 @@ def run_folders(study: Study, out: Path) -> dict[tuple[str, int], Path]:
 
 
 def unfinished_runs(study: Study, out: Path, argv: Sequence[str], at_once: int = 1) -> list[Run]:
-    """Return the runs that have not finished, and make the folders of those that have not begun.
-
-    Args:
-        study: groups, seeds and settings.
-        out: folder of the study.
-        argv: command-line arguments, which are saved in the run folders.
-        at_once: number of runs that share the machine.
-
-    Raises:
-        ConfigError: when an existing run has other settings or has made more env-steps, a run does not fit into
-            memory, or a folder cannot be made.
-    """
+    """Return the runs that have not finished, and make the folders of those that have not begun."""
     runs = []
     lacking = {key: path for key, path in run_folders(study, out).items() if not (path / CONFIG_FILE).exists()}
     for name in dict.fromkeys(name for name, _ in lacking):
@@ -248,11 +229,7 @@ def unfinished_runs(study: Study, out: Path, argv: Sequence[str], at_once: int =
 
 
 def last_evaluation(run: Path) -> dict[str, float]:
-    """Return ``env_steps``, ``train_time`` and ``wall_time`` (s) at a run's last evaluation; empty without one.
-
-    Raises:
-        ConfigError: when its table is damaged.
-    """
+    """Return ``env_steps``, ``train_time`` and ``wall_time`` (s) at a run's last evaluation; empty without one."""
     table = run / "evaluations.csv"
     if not table.is_file():
         return {}
@@ -282,9 +259,6 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
         Evaluations by name of the suite, then by group and seed. Each has ``success`` (0 or 1) and ``group`` of every
         episode, or ``returns`` in external environments that do not report success; and ``name``, ``policy``,
         ``env_steps``, ``suite`` and ``sha256``, which identify what was evaluated.
-
-    Raises:
-        ConfigError: when runs have other vessels, sensors or time steps than the first.
     """
     done = {
         key: path

@@ -34,7 +34,7 @@ from train_RL_agents.results import statistics
 from train_RL_agents.results.rows import OVERALL, STORED_NAMES
 from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
 from train_RL_agents.run.finding import EVALUATIONS_PATTERN, resolve_path, similar_paths_hint
-from train_RL_agents.utils.arrays import pickled_and_plain_names, read_arrays
+from train_RL_agents.utils.arrays import read_arrays
 from train_RL_agents.utils.files import read_json
 
 METRIC_LABELS = {"success": "success rate", "return": "return", "time": "travel time (s)", "energy": "energy (N s)"}
@@ -50,8 +50,6 @@ _STORED_NAMES = {
 """Names of the arrays of each metric in evaluations.npz; stable-baselines3 stores returns as ``results``."""
 _EXPECTED_CONTENT = "a file of evaluations"
 """Expected content of files that cannot be read, in messages."""
-MAX_ARRAYS_SIZE = 64 * 2**20
-"""Largest size of the arrays that are read (bytes), also after they are unpacked."""
 _MAX_EPISODES = 10_000_000
 """Largest number of episodes in a file of ``marinenav evaluate --json``."""
 _NUM_THRESHOLDS = 101
@@ -142,12 +140,12 @@ def _read_path(path: Path) -> list[Run]:
 def _read_arrays(path: Path) -> Run:
     """Return the run in an evaluations.npz file, with settings and wall times of its run folder if it has any."""
     readable = {"timesteps", *(name for names in _STORED_NAMES.values() for name in names)}
-    objects, plain = pickled_and_plain_names(path, _EXPECTED_CONTENT)
+    objects: list[str] = []
+    found = read_arrays(path, _EXPECTED_CONTENT, objects)
+    arrays = {name: array for name, array in found.items() if name in readable}
     unread = f"{path}: {', '.join(objects)} hold Python objects, so they are not read"
-    has_some = "timesteps" in plain and len(readable.intersection(plain)) > 1
-    if objects and not has_some:
+    if objects and not ("timesteps" in arrays and len(arrays) > 1):
         raise ConfigError(f"{unread}; save arrays of numbers in their place")
-    arrays = read_arrays(path, _EXPECTED_CONTENT, MAX_ARRAYS_SIZE, readable.intersection(plain))
     for name, array in arrays.items():
         is_column = array.ndim == 1 if name == "timesteps" else array.ndim >= 2
         is_column &= array.dtype.kind in "bif" and array.size > 0

@@ -61,16 +61,7 @@ SHIPPED_POLICY_FILE = "policy.pt"
 
 
 def read_checkpoint(path: Path, kind: str, device: torch.device) -> dict[str, Any]:
-    """Read a checkpoint, and return its content by name after checking its format and version.
-
-    Args:
-        path: file to read.
-        kind: expected type of the file, POLICY_FORMAT or TRAINING_FORMAT.
-        device: device of the tensors; tensors that were saved from host memory stay there.
-
-    Raises:
-        ConfigError: if the file is missing, damaged, of another type or version.
-    """
+    """Read a checkpoint, and return its content by name after checking its format and version."""
 
     def place(storage: Any, location: str) -> Any:
         # Tensors from host memory stay there, as they may be larger than the memory of any device.
@@ -118,15 +109,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def saved_settings(state: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the settings of a training state by dotted key.
-
-    Args:
-        state: content of ``path``.
-        path: file, for messages.
-
-    Raises:
-        ConfigError: if the state has no settings.
-    """
+    """Return the settings of a training state by dotted key."""
     if state.get("config") is None:
         raise ConfigError(f"{path}: does not say which settings it was made with; start a new run")
     source = f"{path}: config"
@@ -134,17 +117,7 @@ def saved_settings(state: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def require_resumable(before: dict[str, Any], now: dict[str, Any], env_steps: Any, run: Path) -> None:
-    """Check that a run can be resumed from a saved state.
-
-    Args:
-        before: settings of the saved state by dotted key.
-        now: settings of the run by dotted key.
-        env_steps: env-steps of the saved state.
-        run: folder of the run.
-
-    Raises:
-        ConfigError: when a setting differs that must not, or the run would have fewer env-steps than it has made.
-    """
+    """Check that a run can be resumed from a saved state."""
     if changed := list_changes(before, now):
         state = run / CHECKPOINTS_FOLDER / STATE_FILE
         raise ConfigError(f"{state}: was made with other settings than {run / CONFIG_FILE} has: {'; '.join(changed)}")
@@ -156,15 +129,7 @@ def require_resumable(before: dict[str, Any], now: dict[str, Any], env_steps: An
 def save_policy(
     path: Path, agent: Agent[Any], config: TrainConfig[Any], env_steps: int, metrics: dict[str, Any]
 ) -> None:
-    """Write a policy file.
-
-    Args:
-        path: file to write.
-        agent: agent whose weights are saved.
-        config: configuration of the run.
-        env_steps: env-steps of the run so far.
-        metrics: metrics of the policy's evaluation.
-    """
+    """Write a policy file."""
     content = {
         "format": POLICY_FORMAT,
         "version": FORMAT_VERSION,
@@ -216,11 +181,7 @@ class LoadedPolicy:
 
 
 def check_shapes(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
-    """Check that weights have the names and shapes of an agent's networks.
-
-    Raises:
-        ConfigError: if a name or shape differs.
-    """
+    """Check that weights have the names and shapes of an agent's networks."""
     expected = {name: list(weight.shape) for name, weight in agent.networks.state_dict().items()}
     actual = {name: list(weight.shape) for name, weight in weights.items()}
     for name in sorted(expected.keys() | actual.keys()):
@@ -230,11 +191,7 @@ def check_shapes(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
 
 
 def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
-    """Load weights into an agent's networks and their target copies.
-
-    Raises:
-        ConfigError: if the weights are of another architecture, not finite, or trained with other observation scales.
-    """
+    """Load weights into an agent's networks and their target copies."""
     check_shapes(agent, weights, path)
     current = agent.networks.state_dict()
     for name, weight in weights.items():
@@ -336,16 +293,7 @@ def find_policy(path: Path, which: str = "best") -> Path:
 
 
 def find_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:
-    """Return the run folder of a path and protect its files from being overwritten; see single_run.
-
-    Args:
-        path: run folder, folder with one run, or ``latest``.
-        key: name of the path in messages.
-        allowed: description of allowed paths in messages.
-
-    Raises:
-        ConfigError: if there is no run, or more than one.
-    """
+    """Return the run folder of a path and protect its files from being overwritten; see single_run."""
     run = single_run(path, key, allowed)
     for file in (match for pattern in _PROTECTED_FILES for match in run.glob(pattern)):
         with contextlib.suppress(OSError):
@@ -358,9 +306,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
     Its key ``policies`` is a list of dicts with ``file``, ``env_steps`` and ``metrics``; ``latest`` and ``best`` are
     names of files. Without a manifest the list is empty, and the other keys are missing.
-
-    Raises:
-        ConfigError: if the manifest is damaged.
     """
     file = folder / MANIFEST_FILE
     if not file.exists():

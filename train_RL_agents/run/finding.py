@@ -32,15 +32,7 @@ _PATTERN_NAMES = {POLICY_PATTERN: "a policy", EVALUATIONS_PATTERN: "an evaluatio
 def resolve_path(path: Path, needed: str = "") -> Path:
     """Return the path that a user's input stands for: an existing path, the newest run, or a shipped policy.
 
-    Args:
-        path: path as the user wrote it.
-        needed: POLICY_PATTERN or EVALUATIONS_PATTERN, of which the newest run must have a file; empty: none.
-
-    Returns:
-        The path, unchanged if nothing has that name.
-
-    Raises:
-        ConfigError: if the path stands for the newest run of a folder that has no such run.
+    The newest run must have a file of the pattern ``needed``, POLICY_PATTERN or EVALUATIONS_PATTERN, if that is given.
     """
     if path.name != LATEST or path.exists():
         return find_shipped("pretrained", path)
@@ -57,22 +49,13 @@ def resolve_path(path: Path, needed: str = "") -> Path:
 
 
 def missing_path_hint(path: Path, names: Iterable[str]) -> str:
-    """Return the end of a message about a missing path, which proposes an existing path or an allowed name.
-
-    Args:
-        path: missing path, whose nearest existing parent folder is searched.
-        names: names that are allowed in place of a path.
-    """
+    """Return the end of a message about a missing path, which proposes an existing path or an allowed name."""
     hint = similar_paths_hint(path)
     return hint if "did you mean" in hint else did_you_mean(path.name, names) or hint
 
 
 def similar_paths_hint(path: Path) -> str:
-    """Return the end of a message about a missing path: similar paths, or what its folder contains.
-
-    Args:
-        path: missing path, whose nearest existing parent folder is searched.
-    """
+    """Return the end of a message about a missing path: similar paths, or what its folder contains."""
     folder, missing = path.parent, [path.name]
     while not folder.is_dir() and folder != folder.parent:
         folder, missing = folder.parent, [folder.name, *missing]
@@ -114,16 +97,7 @@ def _time_of(run: Path) -> float:
 
 
 def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:
-    """Return the run folder (seed_N) of a path: the path itself, or the only run inside.
-
-    Args:
-        path: run folder, folder with one run, or LATEST.
-        key: name of the path in messages.
-        allowed: description of allowed paths in messages.
-
-    Raises:
-        ConfigError: if there is no run, or more than one.
-    """
+    """Return the run folder (seed_N) of a path: the path itself, or the only run inside."""
     argument, path = path, resolve_path(path)
     # A run folder may have the name of a shipped policy.
     if not (path / CONFIG_FILE).is_file() and path in shipped_paths("pretrained").values():

@@ -7,22 +7,14 @@ from pathlib import Path
 from filelock import BaseFileLock, FileLock, Timeout
 
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.utils.files import modifiable_path
 
 
 def acquire_lock(folder: Path, name: str) -> BaseFileLock:
     """Acquire the lock of a folder; it ends with this process or when it is released.
 
     The operating system keeps the lock. On file systems without such locks, the existence of the file is the lock.
-
-    Args:
-        folder: folder to lock; its content is not trusted.
-        name: name of the lock's file in it.
-
-    Raises:
-        ConfigError: if another process holds the lock, or the file cannot be written.
     """
-    path = modifiable_path(folder, name)
+    path = folder / name
     # One lock for all objects of this process, so that a run can be opened again where it was not closed.
     lock = FileLock(path, timeout=0, is_singleton=True, thread_local=False)
     try:

@@ -42,11 +42,6 @@ class TorchRLLogger(RunLogger):
     """Logger that passes scalars and settings of a run to a logger of torchrl.
 
     If the logger fails, which logging services may do at any time, it is dropped with a warning and training continues.
-
-    Args:
-        name: name of the logger, for the warning.
-        make: function without arguments that returns the logger of torchrl.
-        settings: settings of the run by dotted key.
     """
 
     def __init__(self, name: str, make: Callable[[], Any], settings: dict[str, Any]) -> None:
@@ -80,12 +75,7 @@ class TorchRLLogger(RunLogger):
 
 
 def _make_csv(path: Path, resumed_at: int) -> Any:
-    """Return a logger that writes a file for every scalar, with lines ``env_steps,value``.
-
-    Args:
-        path: run folder, in whose folder ``csv`` the files are.
-        resumed_at: env-steps after which existing lines are deleted, as a resumed run repeats them; -1 for a new run.
-    """
+    """Return a logger that writes a file for every scalar, with lines ``env_steps,value``."""
     for file in (path / "csv" / "scalars").rglob("*.csv"):
         lines = read_text(file, "a table of scalars").splitlines(keepends=True)
         # A resumed run repeats the steps after its checkpoint; the last line of a killed run may be incomplete.
@@ -95,12 +85,7 @@ def _make_csv(path: Path, resumed_at: int) -> Any:
 
 
 def _make_wandb(path: Path, resumed_at: int) -> Any:
-    """Return a run of Weights & Biases, offline unless WANDB_MODE says otherwise.
-
-    Args:
-        path: run folder, in which the files and the id of the run are; a resumed run continues the run of that id.
-        resumed_at: env-steps at which the run is resumed, -1 for a new run; not used.
-    """
+    """Return a run of Weights & Biases, offline unless WANDB_MODE says otherwise."""
     wandb = import_optional("wandb", "wandb")
     offline = os.environ.get("WANDB_MODE", "offline") in ("offline", "dryrun")
 
@@ -127,10 +112,6 @@ class _MLflow:
     """Run of MLflow with the methods that TorchRLLogger calls.
 
     MLFlowLogger of torchrl cannot continue a run, and needs another package to log settings.
-
-    Args:
-        mlflow: the package; it writes to its active run.
-        logged: names of the settings that the run has already logged, which MLflow does not allow to change.
     """
 
     def __init__(self, mlflow: Any, logged: Container[str]) -> None:
@@ -149,12 +130,7 @@ class _MLflow:
 
 
 def _make_mlflow(path: Path, resumed_at: int) -> _MLflow:
-    """Return a run of MLflow, in a file of the run folder unless MLFLOW_TRACKING_URI says otherwise.
-
-    Args:
-        path: run folder, in which the id of the run is; a resumed run continues the run of that id.
-        resumed_at: env-steps at which the run is resumed, -1 for a new run; not used.
-    """
+    """Return a run of MLflow, in a file of the run folder unless MLFLOW_TRACKING_URI says otherwise."""
     mlflow, file = import_optional("mlflow", "mlflow"), path / "mlflow_run_id"
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -178,11 +154,7 @@ _OPTIONAL_LOGGERS = ("wandb", "mlflow")
 
 
 def _find_factory(name: str) -> LoggerFactory:
-    """Return the function that makes the logger of a name: a shipped one, or a user's class ``package.module:Class``.
-
-    Raises:
-        ConfigError: if the user's class cannot be imported, or does not derive from torchrl's Logger.
-    """
+    """Return the function that makes the logger of a name: a shipped one, or a class ``package.module:Class``."""
     if name in _FACTORIES:
         return _FACTORIES[name]
     logger_class = plugins.resolve(plugins.LOGGERS, name)
@@ -192,11 +164,7 @@ def _find_factory(name: str) -> LoggerFactory:
 
 
 def check_loggers(names: Sequence[str]) -> None:
-    """Check that loggers can be created.
-
-    Raises:
-        ConfigError: if a package is missing, or a user's logger cannot be used.
-    """
+    """Check that loggers can be created."""
     for name in names:
         if name in _OPTIONAL_LOGGERS:
             import_optional(name, name)

@@ -29,10 +29,7 @@ def host_probes() -> dict[str, Probe]:
     """
     process = psutil.Process()
     psutil.cpu_percent()  # the next call returns the mean since this one
-    return {
-        "system/cpu_percent": psutil.cpu_percent,
-        "system/memory_gb": lambda: process.memory_info().rss / 1e9,
-    }
+    return {"system/cpu_percent": psutil.cpu_percent, "system/memory_gb": lambda: process.memory_info().rss / 1e9}
 
 
 def gpu_probes(device: torch.device) -> dict[str, Probe]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +25,6 @@ from train_RL_agents.config.reading import restore_config
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 from train_RL_agents.run.checkpoint import LoadedPolicy
-from train_RL_agents.utils.arrays import MAX_FILE_SIZE
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import read_json, sha256_of
 
@@ -38,12 +38,7 @@ _MAX_SIZE_RATIO = 64
 
 
 class OnnxAgent(nn.Module):
-    """Agent whose outputs and actions an ONNX file computes, on the CPU.
-
-    Args:
-        agent: agent of the same type, whose weights are not used.
-        network: network in the file, from inputs to outputs by name.
-    """
+    """Agent whose outputs and actions an ONNX file computes, on the CPU; the weights of ``agent`` are not used."""
 
     def __init__(self, agent: Agent[Any], network: Callable[[Outputs], Outputs]) -> None:
         super().__init__()
@@ -53,11 +48,7 @@ class OnnxAgent(nn.Module):
         self.supports_risk = self.acts_at_random = False
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Return all outputs of the file, the action included, [..., n] by name, for observations by entry.
-
-        Raises:
-            ConfigError: when a risk level is given, because the file has its own.
-        """
+        """Return all outputs of the file, the action included, [..., n] by name, for observations by entry."""
         require(risk is None, "--risk", "...", "left out for an ONNX file, which has its own")
         entries = self.spec.exclude(self.template.config.excluded).entries
         name, entry = next(iter(entries.items()))
@@ -87,7 +78,7 @@ def load_onnx_policy(path: Path) -> LoadedPolicy:
     Raises:
         ConfigError: when there is no contract, when the file or the contract is damaged, or when they do not fit.
     """
-    open_regular(path, "an ONNX policy", MAX_FILE_SIZE).close()
+    open_regular(path, "an ONNX policy", math.inf).close()
     contract = path.parent / CONTRACT_FILE
     require(contract.is_file(), "policy", str(path), f"beside the {CONTRACT_FILE} that was exported with it")
     content = read_json(contract)

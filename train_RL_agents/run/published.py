@@ -8,6 +8,7 @@ same raw observations. docs/agents.md explains the settings.
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 import zipfile
@@ -26,13 +27,11 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.utils.arrays import may_call_builtins, read_arrays, require_archive, stores_all_elements
+from train_RL_agents.utils.arrays import read_arrays, stores_all_elements
 from train_RL_agents.utils.closest import did_you_mean, normalized_name
 
 IMPORT_NOTE = "acting network only; all others are untrained"
 """Note on an imported policy."""
-MAX_WEIGHTS_SIZE = 32 * 2**20
-"""Largest size (bytes) of a file of weights, both packed and unpacked."""
 _FILE_DESCRIPTION = "a file of weights"
 _NUM_ACTIONS = 25
 """Number of discrete actions of the published networks: five thrust rates for each of two sides."""
@@ -88,31 +87,19 @@ PUBLISHED_SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def published_config(agent_type: str) -> TrainConfig[Any]:
-    """Return the default configuration of an agent with its published networks.
-
-    Raises:
-        ConfigError: if the agent has no published network that can be imported.
-    """
+    """Return the default configuration of an agent with its published networks."""
     allowed = f"one of {', '.join(PUBLISHED_SETTINGS)}{did_you_mean(agent_type, PUBLISHED_SETTINGS)}"
     require(agent_type in PUBLISHED_SETTINGS, "agent", agent_type, allowed)
     return from_dict({"agent_type": agent_type, "agent": PUBLISHED_SETTINGS[agent_type]})
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the weights in a file as floating-point tensors by layer name.
-
-    Args:
-        path: .npz file of arrays, or .pt or .pth file with a PyTorch state dict or a TorchScript program, whose code is
-            not run.
-
-    Raises:
-        ConfigError: if the file cannot be read, or contains anything but finite real numbers.
-    """
+    """Return the weights in a file (.npz, state dict or TorchScript, whose code is not run) by layer name."""
     suffixes = (".npz", ".pt", ".pth")
     require(path.suffix in suffixes, "weights", str(path), f"a file in {', '.join(suffixes)}")
     weights: dict[str, Any]
     if path.suffix == ".npz":
-        arrays = read_arrays(path, _FILE_DESCRIPTION, MAX_WEIGHTS_SIZE)
+        arrays = read_arrays(path, _FILE_DESCRIPTION)
         is_real = {name: array.dtype in _REAL_DTYPES for name, array in arrays.items()}
         weights = {name: torch.from_numpy(array) if is_real[name] else array for name, array in arrays.items()}
     else:
@@ -126,24 +113,14 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 def _read_torch(path: Path) -> dict[str, Any]:
     """Return the content of a PyTorch file by name, or the weights if the file is a TorchScript program."""
-    with open_regular(path, _FILE_DESCRIPTION, MAX_WEIGHTS_SIZE) as file:
-        content = file.read()
-    try:
-        if zipfile.is_zipfile(path):
-            require_archive(path, _FILE_DESCRIPTION, MAX_WEIGHTS_SIZE)
-        program = is_torchscript(path)
-        content = _strip_code(path) if program else content
-        if may_call_builtins(content):
-            raise ValueError
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about tensors that are rejected afterwards
-            if program:
-                return _read_program(io.BytesIO(content))
-            return dict(torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
-    except ConfigError:
-        raise
-    except Exception as error:  # damaged bytes may raise any error
-        raise ConfigError(f"{path}: damaged, or not {_FILE_DESCRIPTION}") from error
+    with open_regular(path, _FILE_DESCRIPTION, math.inf) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about tensors that are rejected afterwards
+        try:
+            if is_torchscript(path):
+                return _read_program(_strip_code(path))
+            return dict(torch.load(file, map_location="cpu", weights_only=True))
+        except Exception as error:  # damaged bytes may raise any error
+            raise ConfigError(f"{path}: damaged, or not {_FILE_DESCRIPTION}") from error
 
 
 class _ScriptedModule:
@@ -153,13 +130,13 @@ class _ScriptedModule:
 def is_torchscript(path: Path) -> bool:
     """Return whether a file is a TorchScript program; false for a damaged file."""
     try:
-        with open_regular(path, _FILE_DESCRIPTION, MAX_WEIGHTS_SIZE) as file, zipfile.ZipFile(file) as archive:
+        with open_regular(path, _FILE_DESCRIPTION, math.inf) as file, zipfile.ZipFile(file) as archive:
             return any(name.endswith("/constants.pkl") for name in archive.namelist())
     except Exception:  # damaged bytes may raise any error
         return False
 
 
-def _strip_code(path: Path) -> bytes:
+def _strip_code(path: Path) -> io.BytesIO:
     """Return a TorchScript program as a checkpoint of its modules, without executable code."""
     copy = io.BytesIO()
     with zipfile.ZipFile(path) as program, zipfile.ZipFile(copy, "w") as stripped:
@@ -167,7 +144,8 @@ def _strip_code(path: Path) -> bytes:
             name = entry.filename.partition("/")[2]
             if re.fullmatch(r"data\.pkl|data/\w+|byteorder|version", name):
                 stripped.writestr(f"archive/{name}", program.read(entry))
-    return copy.getvalue()
+    copy.seek(0)
+    return copy
 
 
 def _read_program(checkpoint: io.BytesIO) -> dict[str, Any]:
@@ -197,14 +175,9 @@ def _tensors(module: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Te
 
 
 def import_policy(path: Path, agent_type: str = "") -> tuple[Agent[Any], TrainConfig[Any], str]:
-    """Return the policy of a file of published weights.
+    """Return the policy of a file of published weights, its configuration, and a note on its origin.
 
-    Args:
-        path: file of weights; see read_weights.
-        agent_type: agent of the weights; empty: detected from the layers, the file name and the names in the file.
-
-    Returns:
-        The agent on the CPU, its configuration, and a note on its origin.
+    Without ``agent_type``, the layers, the file name and the names in the file tell the agent.
 
     Raises:
         ConfigError: if the file cannot be read or does not contain a published network.
@@ -216,11 +189,7 @@ def import_policy(path: Path, agent_type: str = "") -> tuple[Agent[Any], TrainCo
 
 
 def _detect_agent(path: Path, weights: dict[str, Tensor]) -> str:
-    """Return the agent whose acting network has the layers of the weights.
-
-    Raises:
-        ConfigError: if no agent has these layers, or several have and no name in or of the file says which.
-    """
+    """Return the agent whose acting network has the layers of the weights."""
     candidates, names = _matching_agents(weights), [path.name]
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
@@ -242,19 +211,7 @@ def _detect_agent(path: Path, weights: dict[str, Tensor]) -> str:
 
 
 def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> Agent[Any]:
-    """Return an agent that acts with published weights; its other networks are untrained.
-
-    Args:
-        agent_type: agent of the weights.
-        weights: weights of the acting network by layer name; converted to float32.
-        source: origin of the weights, for messages.
-
-    Returns:
-        The agent of ``published_config`` on the CPU, equal in every call.
-
-    Raises:
-        ConfigError: if the weights do not have the names and shapes of the agent's published network.
-    """
+    """Return an agent that acts with published weights, in float32 on the CPU; its other networks are untrained."""
     agent = _make_untrained(agent_type)
     mismatches = _mismatches(agent, weights)
     if mismatches:

@@ -72,11 +72,7 @@ class Ranks:
     # Division of settings ------------------------------------------------------------------------
 
     def rank_config(self, config: TrainConfig[Any]) -> TrainConfig[Any]:
-        """Return the configuration of this rank, which has its shares of the totals.
-
-        Raises:
-            ConfigError: if a total cannot be divided by the number of ranks.
-        """
+        """Return the configuration of this rank, which has its shares of the totals."""
         if self.size == 1:
             return config
         settings = config.trainer
@@ -98,11 +94,7 @@ class Ranks:
         return seed + _SEED_STRIDE * self.rank
 
     def rank_device(self, name: str) -> torch.device:
-        """Return the device of this rank: on a machine with GPUs, one for every rank.
-
-        Raises:
-            ConfigError: if the machine has no such device, or ``name`` has an index although there are several ranks.
-        """
+        """Return the device of this rank: on a machine with GPUs, one for every rank."""
         if self.size > 1:
             require(
                 name in ("auto", "cpu", "cuda"),
@@ -245,11 +237,7 @@ class Ranks:
                     other.unlink(missing_ok=True)
 
     def read_state(self, folder: Path, device: torch.device) -> dict[str, Any]:
-        """Return the training state of this rank that write_state saved last.
-
-        Raises:
-            ConfigError: if the state is missing, damaged, or saved by another number of ranks.
-        """
+        """Return the training state of this rank that write_state saved last."""
         state: dict[str, Any] = {}
         with self.barrier():
             if self.is_main:

@@ -31,13 +31,7 @@ _SETTINGS_WITHOUT_EFFECT = ("save_dir", "load_model")
 
 
 def list_changes(before: dict[str, Any], now: dict[str, Any], ignored: Sequence[str] = RESUMABLE_SETTINGS) -> list[str]:
-    """Return the changes of a configuration except for ignored keys, each as a text ``key=now (was before)``.
-
-    Args:
-        before: previous settings by dotted key.
-        now: current settings by dotted key.
-        ignored: keys whose changes are left out.
-    """
+    """Return the changes of a configuration except for ignored keys, each as a text ``key=now (was before)``."""
     return [
         line
         for key in sorted((before.keys() | now.keys()) - {*ignored, *_SETTINGS_WITHOUT_EFFECT})

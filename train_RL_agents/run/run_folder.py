@@ -69,13 +69,7 @@ def _make_folder(path: Path) -> None:
 
 
 class RunFolder:
-    """The folder of one run, SAVE_DIR/AGENT_TIME/seed_N.
-
-    Args:
-        path: existing folder of the run.
-        config: configuration of the run.
-        seed: seed of the run.
-    """
+    """The folder of one run, SAVE_DIR/AGENT_TIME/seed_N."""
 
     def __init__(self, path: Path, config: TrainConfig[Any], seed: int) -> None:
         self.path, self.config, self.seed = path, config, seed
@@ -91,11 +85,7 @@ class RunFolder:
 
     @staticmethod
     def make_parent(config: TrainConfig[Any]) -> Path:
-        """Make a new training folder, named after agent and time, for the runs of one command.
-
-        Raises:
-            ConfigError: when the folder cannot be made.
-        """
+        """Make a new training folder, named after agent and time, for the runs of one command."""
         agent = re.sub(r"[^\w.-]", "_", config.agent_type.rpartition(":")[2])
         name = f"{agent}_{time.strftime('%Y-%m-%d-%H-%M-%S')}"
         named = path = Path(config.save_dir) / name
@@ -109,11 +99,7 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls,
-        config: TrainConfig[Any],
-        seed: int,
-        argv: Sequence[str] = (),
-        parent: Path | None = None,
+        cls, config: TrainConfig[Any], seed: int, argv: Sequence[str] = (), parent: Path | None = None
     ) -> RunFolder:
         """Make the folder of a new run.
 
@@ -227,19 +213,11 @@ class RunFolder:
             self._written_config = config
 
     def write_scenarios(self, text: str) -> None:
-        """Write the scenarios of the run's evaluations, as the text of a scenario file.
-
-        Raises:
-            ConfigError: when they cannot be written.
-        """
+        """Write the scenarios of the run's evaluations, as the text of a scenario file."""
         self._write("eval_configs.json", text)
 
     def _call_loggers(self, call: Callable[[RunLogger], None]) -> None:
-        """Call a function with each logger, after opening the loggers if they are closed.
-
-        Raises:
-            ConfigError: when events cannot be written.
-        """
+        """Call a function with each logger, after opening the loggers if they are closed."""
         try:
             if self._loggers is None:
                 threading.excepthook = _report_thread_error
@@ -282,12 +260,7 @@ class RunFolder:
                 self._loggers = None
 
     def write_evaluations(self, rows: list[dict[str, Any]], arrays: dict[str, Any]) -> None:
-        """Write the results of all evaluations so far to evaluations.csv and evaluations.npz.
-
-        Args:
-            rows: metrics of each evaluation, for evaluations.csv.
-            arrays: arrays with one entry per evaluation along the first axis, for evaluations.npz.
-        """
+        """Write the results of all evaluations so far to evaluations.csv and evaluations.npz."""
         # Rows of a resumed run may lack metrics that a later version added.
         self._write("evaluations.csv", Table.from_rows(rows).csv())
         file = io.BytesIO()
@@ -295,11 +268,7 @@ class RunFolder:
         self._write("evaluations.npz", file.getvalue())
 
     def add_policy(self, name: str, env_steps: int, metrics: dict[str, Any]) -> bool:
-        """Add a policy to the manifest, as the latest and perhaps the best.
-
-        Returns:
-            Whether the policy is the best so far; see ``best_policy``.
-        """
+        """Add a policy to the manifest as the latest, and return whether it is the best so far."""
         manifest = read_manifest(self.checkpoints)
         entry = {"file": name, "env_steps": env_steps, "metrics": metrics}
         # A resumed run repeats what came after its checkpoint.
@@ -314,12 +283,7 @@ class RunFolder:
         return best is entry
 
     def save_stopped_policy(self, agent: Agent[Any], env_steps: int) -> None:
-        """Save the policy of a run that stops, unless a policy of the same env-steps is already saved.
-
-        Args:
-            agent: agent with the policy's weights.
-            env_steps: env-steps of the run.
-        """
+        """Save the policy of a run that stops, unless a policy of the same env-steps is already saved."""
         saved = [entry["env_steps"] for entry in read_manifest(self.checkpoints)["policies"]]
         if env_steps not in saved:
             metrics = {"note": NOT_EVALUATED_NOTE}
@@ -373,19 +337,7 @@ def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def record_policy(
     run: RunFolder, agent: Agent[Any], env_steps: int, metrics: dict[str, Any], scalars: dict[str, Any], last: bool
 ) -> bool:
-    """Log an evaluation, and save its policy.
-
-    Args:
-        run: run folder.
-        agent: agent that was evaluated.
-        env_steps: env-steps of the run so far.
-        metrics: metrics over all episodes.
-        scalars: metrics to log under ``eval/``, which include those in ``metrics``.
-        last: whether the run ends with this evaluation.
-
-    Returns:
-        Whether the policy is the best so far.
-    """
+    """Log an evaluation, save its policy, and return whether it is the best so far."""
     run.log({f"eval/{name}": value for name, value in scalars.items()} | result_scalars(metrics), env_steps)
     name = f"policy_{env_steps:012d}.pt"
     save_policy(run.checkpoints / name, agent, run.config, env_steps, metrics)

@@ -15,14 +15,7 @@ from train_RL_agents.utils.errors import first_line
 
 
 class RunLog(logging.Handler):
-    """Handler of ``logging`` that writes lines of this program and of libraries to a file.
-
-    Args:
-        path: file to append to; created if it is missing.
-
-    Raises:
-        ConfigError: if the file cannot be opened.
-    """
+    """Handler of ``logging`` that writes lines of this program and of libraries to a file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(logging.WARNING)

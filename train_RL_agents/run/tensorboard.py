@@ -35,26 +35,17 @@ def custom_scalar_layout(levels: int) -> dict[str, dict[str, list[Any]]]:
 
     A chart has one colour per run, so every level has a chart. TensorBoard puts charts with margins last in their
     group, so the most important chart is alone in its group.
-
-    Args:
-        levels: number of levels of the evaluations.
     """
     return {
         "does it learn": {
-            "success, 95% interval": [
-                "Margin",
-                ["eval/success_rate", "eval/success_low", "eval/success_high"],
-            ],
+            "success, 95% interval": ["Margin", ["eval/success_rate", "eval/success_low", "eval/success_high"]]
         },
         "success by level": {
             f"level {level}": ["Multiline", [f"eval/success_rate_level_{level}$"]] for level in range(1, levels + 1)
         },
         "training episodes": {
             "return": ["Multiline", ["train/episode_return$"]],
-            "success and collisions": [
-                "Multiline",
-                ["train/success_rate$|train/collision_rate$"],
-            ],
+            "success and collisions": ["Multiline", ["train/success_rate$|train/collision_rate$"]],
             "terms of the reward": ["Multiline", ["train/reward/.*"]],
         },
         "what it does": {
@@ -68,10 +59,7 @@ def custom_scalar_layout(levels: int) -> dict[str, dict[str, list[Any]]]:
             "value and its target": ["Multiline", ["losses/value$", "losses/target"]],
             "env-steps per second": ["Multiline", ["charts/SPS"]],
             "where the time goes": ["Multiline", ["time/.*"]],
-            "processors and GPU in use (%)": [
-                "Multiline",
-                ["system/cpu_percent|gpu/utilization"],
-            ],
+            "processors and GPU in use (%)": ["Multiline", ["system/cpu_percent|gpu/utilization"]],
             "memory (GB)": ["Multiline", ["(system|gpu)/memory_gb"]],
         },
     }
@@ -100,15 +88,7 @@ class RunLogger:
 
 
 class TensorBoard(RunLogger):
-    """Logger of a run and its settings for TensorBoard.
-
-    Args:
-        path: run folder.
-        config: configuration of the run.
-        resumed_at: env-steps of the checkpoint from which the run is resumed, -1 for a new run. Later events are
-            hidden.
-        heading: description of the run for the text page.
-    """
+    """Logger of a run and its settings for TensorBoard, which hides events after ``resumed_at`` env-steps."""
 
     def __init__(self, path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]) -> None:
         _rename_future_files(path, int(time.time()))
@@ -172,10 +152,6 @@ def _rename_future_files(path: Path, now: int) -> None:
     """Rename event files from the future, as TensorBoard reads files in the order of their names.
 
     Such files were written while the clock was ahead.
-
-    Args:
-        path: run folder.
-        now: seconds since 1970, which the name of the next file contains.
     """
     for file in path.glob(f"{_EVENT_FILE_PREFIX}*"):
         stamp, _, suffix = file.name.removeprefix(_EVENT_FILE_PREFIX).partition(".")

@@ -19,11 +19,6 @@ class Trace:
 
     The trace starts after some updates and ends after the requested number of iterations, or later, once it contains an
     update.
-
-    Args:
-        folder: folder of the trace.
-        iterations: number of iterations in the trace.
-        device: device of the run.
     """
 
     def __init__(self, folder: Path, iterations: int, device: torch.device) -> None:

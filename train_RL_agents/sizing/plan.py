@@ -59,11 +59,7 @@ class MemoryPlan:
 
 
 def plan_memory(config: TrainConfig[Any], device: torch.device) -> MemoryPlan:
-    """Return the predicted memory of a run, without advancing random generators or using the memory of the device.
-
-    Raises:
-        ConfigError: when the networks or the scenarios alone do not fit into memory.
-    """
+    """Return the predicted memory of a run, without advancing random generators or using the memory of the device."""
     settings, environment = config.trainer, make_environment(config)
     _check_network_size(environment)
     with torch.random.fork_rng(devices=[]):

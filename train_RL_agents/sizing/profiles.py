@@ -60,9 +60,6 @@ def apply_profile(
             affect learning (``num_envs``, ``batch_size``, ``train_freq``) unchanged if any of them is stated.
         stated: dotted keys of the stated settings, which take precedence.
         device: device of the run.
-
-    Raises:
-        ConfigError: when there is no such profile, or its sizes contradict stated settings.
     """
     allowed = f"one of {', '.join(PROFILE_NAMES)}{did_you_mean(profile, PROFILE_NAMES)}"
     require(profile in PROFILE_NAMES, "profile", profile, allowed)

@@ -34,11 +34,7 @@ def num_cpu_cores() -> int:
 
 
 def num_idle_cores() -> int:
-    """Return the number of idle CPU cores among those of this process, measured for a fifth of a second.
-
-    Returns:
-        The rounded number, at least 1; all cores if the load is unknown.
-    """
+    """Return the number of idle CPU cores among those of this process, measured for a fifth of a second."""
     try:
         # Not cpu_times_percent, whose shares are wrong for less than a second.
         busy = psutil.cpu_percent(interval=_LOAD_INTERVAL, percpu=True)
@@ -53,10 +49,7 @@ def num_cpu_threads(wanted: int = 0) -> int:
     """Return the number of CPU threads that this process should use.
 
     Threads wait for one another by spinning, so with another program on one of two cores, two threads are four to five
-    times slower than one.
-
-    Args:
-        wanted: requested number, at most one per core; 0: OMP_NUM_THREADS, else the number of idle cores.
+    times slower than one. With ``wanted`` 0, OMP_NUM_THREADS counts, else the number of idle cores.
     """
     if wanted:
         return min(wanted, num_cpu_cores())
@@ -105,17 +98,7 @@ def keep_freed_memory() -> None:
 
 
 def set_up_process(device: torch.device, threads: int, precision: str, tf32: bool) -> None:
-    """Set threads, memory allocation and precision of this process; TF32 applies to the whole process.
-
-    Args:
-        device: device of the computation.
-        threads: number of CPU threads.
-        precision: auto, fp32, bf16 or fp16; only whether the device supports bf16 is checked here.
-        tf32: whether float32 matrix products may use TF32 on a GPU.
-
-    Raises:
-        ConfigError: if the device does not support the precision.
-    """
+    """Set threads, memory allocation and precision of this process; TF32 applies to the whole process."""
     torch.set_num_threads(threads)
     keep_freed_memory()
     if device.type != "cuda":
@@ -149,12 +132,6 @@ def resolve_device(name: str, key: str = "device") -> torch.device:
         name: auto, cpu, cuda or cuda:N. ``auto`` is the first CUDA device if there is one, else the CPU. Other devices,
             such as mps, are not supported, as scenarios are drawn in float64.
         key: option or setting that the error names.
-
-    Returns:
-        The device, with its index (except for the CPU), as tensors on it report it.
-
-    Raises:
-        ConfigError: when the machine has no such device.
     """
     devices = available_devices()
     if name == "auto":

@@ -1,4 +1,4 @@
-"""Reading of untrusted JSON files, paths that cannot leave a folder, and atomic writing of files."""
+"""Reading of JSON files, and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import secrets
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -23,74 +22,16 @@ _JSON_SETTINGS = "JSON settings"
 """Expected content of files that cannot be read, in messages."""
 
 
-def path_inside(folder: Path, name: str) -> Path:
-    """Return the path of a file in a folder, after checking that it does not lead out of the folder.
-
-    Args:
-        folder: folder whose content is not trusted, such as a run folder; it may be a link itself.
-        name: name of the file, relative to the folder.
-
-    Raises:
-        ConfigError: when a link, or the name, leads out of the folder.
-    """
-    path = folder / name
-    try:
-        is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
-    except ValueError:  # a null character
-        is_inside = False
-    if not is_inside:
-        raise ConfigError(f"{path}: leads out of {folder}, so it is neither read nor written")
-    return path
-
-
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file whose top level is an object.
-
-    Raises:
-        ConfigError: when the file cannot be read, is not JSON or has another top level.
-    """
+    """Return the content of a JSON file whose top level is an object."""
     return parse_json(files.read_text(path, _JSON_SETTINGS), str(path))
 
 
 def parse_json(text: Any, name: str) -> dict[str, Any]:
-    """Return the object that a JSON text describes.
-
-    Raises:
-        ConfigError: when the text is not a string, not JSON or not a JSON object.
-    """
+    """Return the object that a JSON text describes."""
     content = files.parse_json(text, name, _JSON_SETTINGS)
     require(isinstance(content, dict), name, content, "a JSON object with settings")
     return dict(content)
-
-
-def open_without_links(path: Path, flags: int) -> int:
-    """Open a file for writing without following a link, and return its descriptor.
-
-    Raises:
-        ConfigError: when the file cannot be opened, or has several names (hard links).
-    """
-    try:
-        descriptor = os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
-    try:
-        _require_one_name(path, os.fstat(descriptor))
-    except ConfigError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def modifiable_path(folder: Path, name: str) -> Path:
-    """Return the path of a file that will be modified in place, such as a database, after checking that this is safe.
-
-    Raises:
-        ConfigError: when the path leads out of the folder, or the file has several names (hard links).
-    """
-    path = path_inside(folder, name)
-    if path.is_file():
-        _require_one_name(path, path.stat())
-    return path
 
 
 def sqlite_url(path: Path) -> str:
@@ -102,25 +43,13 @@ def sqlite_url(path: Path) -> str:
     return url.render_as_string()
 
 
-def _require_one_name(path: Path, status: os.stat_result) -> None:
-    """Reject a hard link, because writing to it would also change a file elsewhere."""
-    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-        raise ConfigError(
-            f"{path}: is a hard link, and writing to it would change another file; copy the folder, or delete this file"
-        )
-
-
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder with its parents, if missing.
-
-    Raises:
-        ConfigError: when the folder cannot be created.
-    """
+    """Create a folder with its parents, if missing."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

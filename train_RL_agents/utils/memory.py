@@ -43,11 +43,7 @@ def size_text(size: int) -> str:
 
 
 def require_memory(what: str, needed: int) -> None:
-    """Check that an amount of memory is at most USABLE_SHARE of the free memory of the host.
-
-    Raises:
-        ConfigError: when the memory does not suffice.
-    """
+    """Check that an amount of memory is at most USABLE_SHARE of the free memory of the host."""
     free = free_host_memory()
     if needed > USABLE_SHARE * free:
         raise ConfigError(

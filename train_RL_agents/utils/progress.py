@@ -274,12 +274,7 @@ class ProgressDisplay:
             episode_return: mean return of the training episodes that ended since the last log entry; None if none did.
             train_success: success rate of these episodes.
         """
-        metrics = {
-            "episode_return": episode_return,
-            "train_success": train_success,
-            "success": success,
-            "rate": rate,
-        }
+        metrics = {"episode_return": episode_return, "train_success": train_success, "success": success, "rate": rate}
         self._update_bar(env_steps, **metrics)
         # If no episode has ended since the last entry, the line shows the latest numbers.
         self._latest |= {name: value for name, value in metrics.items() if value is not None}
@@ -306,13 +301,7 @@ class ProgressDisplay:
         move = {"total": self._total, "env_steps": env_steps, **dict.fromkeys(BAR_FORMATS)}
         self._print(move | metrics)
 
-    def show_evaluation(
-        self,
-        env_steps: int,
-        seconds: float,
-        metrics: dict[str, Any],
-        is_best: bool,
-    ) -> None:
+    def show_evaluation(self, env_steps: int, seconds: float, metrics: dict[str, Any], is_best: bool) -> None:
         """Print the line of an evaluation, and show its success rate in the bar."""
         # Where collisions are counted, the mean return is left out, because it says less.
         names = _EVALUATION_FORMATS.keys() & metrics.keys() - ({"avg_return"} if "collision_rate" in metrics else set())
@@ -334,15 +323,9 @@ class ProgressDisplay:
         program: Sequence[str] = ("marinenav",),
         kept: int | None = None,
     ) -> None:
-        """Print where the results of the run are, how to resume it, and commands that show the results.
+        """Print where the results are, how to resume, and commands that show the results.
 
-        Args:
-            path: folder of the run.
-            best: path of the best policy of the run, if there is one.
-            finished: whether the run made all its env-steps.
-            resumable: whether the run can be resumed.
-            program: program, with its leading arguments, that resumes the run.
-            kept: env-steps of the last saved state if the run was stopped without saving; None if it was saved.
+        ``kept`` are the env-steps of the last saved state if the run was stopped without saving.
         """
         run, lines, allowed = str(relative_to_cwd(path)), [], plugins.option_words()
         if best is not None:

@@ -30,9 +30,6 @@ def find_shipped(kind: ShippedKind, path: Path) -> Path:
         kind: ``configs`` or ``pretrained``.
         path: path, or name such as ``iqn``, ``AC-IQN`` or ``pretrained/iqn``; also a file in a policy's folder, such as
             ``pretrained/iqn/policy.pt``.
-
-    Returns:
-        The shipped path; the path unchanged if there is nothing of that name.
     """
     if path.exists():
         return path

@@ -53,7 +53,6 @@ def test_an_on_policy_agent_is_measured_but_for_replay(tmp_path, capsys):
         (["--parts", "replay", "--agent", "PPO"], "parts=('replay',): must be one that there is: PPO learns on-policy"),
         (["--envs", "0"], "bench.envs=[0]: must be at least 1"),
         (["--seconds", "0"], "bench.seconds=0.0: must be above 0"),
-        (["--steps", "0"], "argument --steps: a run has a length in seconds, --seconds S, and no number of steps"),
         (["--json", "absent/bench.json"], "absent/bench.json: cannot be written"),
         (["--agent", "X"], "agent_type='X': must be one of"),
         (["trainer.tow=1"], "trainer.tow='1': there is no such setting"),

@@ -12,7 +12,6 @@ from marinenav_env.config import ActuatorConfig, ColregsConfig, ScenarioConfig, 
 from marinenav_env.levels import Level
 from tests.train_RL_agents.evaluation.test_episodes import EPISODES, WORLD, to_the_goal
 from train_RL_agents.evaluation import episodes as episodes_module
-from train_RL_agents.evaluation import recording as recording_module
 from train_RL_agents.evaluation.episodes import draw_scenarios, run_episodes
 from train_RL_agents.evaluation.recording import (
     TENSORS,
@@ -303,23 +302,6 @@ def test_what_does_not_fit_together_is_refused(whole, tmp_path, changes):
         load(path)
     assert str(path) in str(caught.value)
     assert len(str(caught.value)) < 400
-
-
-def test_a_recording_that_could_not_be_read_is_not_written(whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(recording_module, "MAX_FILE_SIZE", 1000)
-    with pytest.raises(ConfigError, match="below 1,000 bytes"):
-        save(whole[1], tmp_path / "a.npz")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_recording_is_below_the_largest_size(whole, tmp_path, monkeypatch):
-    path, tensors = tmp_path / "a.npz", [getattr(whole[1], name) for name in TENSORS]
-    size = sum(each.numel() * each.element_size() for each in tensors if each is not None)
-    monkeypatch.setattr(recording_module, "MAX_FILE_SIZE", size)
-    with pytest.raises(ConfigError, match=f"--record={size}: must be below"):
-        save(whole[1], path)
-    monkeypatch.setattr(recording_module, "MAX_FILE_SIZE", size + 1)
-    save(whole[1], path)
 
 
 def test_other_files_are_refused(whole, tmp_path):

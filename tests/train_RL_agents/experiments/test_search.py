@@ -258,15 +258,6 @@ def test_two_processes_make_a_study_at_one_moment(tmp_path, space, monkeypatch, 
     assert study.num_finished == 0
 
 
-def test_a_database_elsewhere_is_not_opened(tmp_path, space):
-    other = tmp_path / "other.db"
-    (tmp_path / "study").mkdir()
-    (tmp_path / "study" / STORAGE_NAME).symlink_to(other)
-    with pytest.raises(ConfigError, match="leads out of"):
-        Search(tmp_path / "study", CONFIG, space)
-    assert not other.exists()
-
-
 def test_every_evaluation_is_reported_and_the_last_one_is_the_value(tmp_path, space):
     study = Search(tmp_path, CONFIG, space)
     value = make_trial(study).trainer.batch_size / 10

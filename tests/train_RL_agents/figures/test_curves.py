@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
-from train_RL_agents.figures import curves
 from train_RL_agents.figures.curves import (
     Run,
     curve_table,
@@ -230,15 +229,6 @@ def test_files_of_python_objects_alone_are_refused_and_not_run(tmp_path, plain):
     with pytest.raises(ConfigError, match="hold Python objects, so they are not read; save"):
         read_runs([path])
     assert not evil.exists()
-
-
-def test_arrays_that_are_not_drawn_may_be_of_any_size(tmp_path, monkeypatch):
-    monkeypatch.setattr(curves, "MAX_ARRAYS_SIZE", 10_000)
-    path = make_folder(tmp_path / "a", trajectories=np.zeros((2, 5000)))
-    assert read_runs([path])[0].unread_message == ""
-    path = make_folder(tmp_path / "b", energies=np.zeros((2, 5000)))
-    with pytest.raises(ConfigError, match="must be at most 10,000, also unpacked"):
-        read_runs([path])
 
 
 @pytest.mark.parametrize(

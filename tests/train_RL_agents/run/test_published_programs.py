@@ -165,7 +165,7 @@ def test_nothing_in_a_file_is_run(tmp_path, entry):
     assert load_policy(path).config.agent_type == "DQN"
 
 
-@pytest.mark.parametrize("value", [Act(bytearray, 2**40), Act(exec, "1"), {"a": 1}, 5, [torch.nn.Linear]])
+@pytest.mark.parametrize("value", [Act(exec, "1"), {"a": 1}, 5, [torch.nn.Linear]])
 def test_other_content_is_refused(tmp_path, value):
     path = rewritten(tmp_path / "model.pt", **{"data.pkl": pickle.dumps(value, protocol=2)})
     with pytest.raises(ConfigError, match="damaged, or not a file of weights"):

@@ -9,7 +9,7 @@ import torch
 
 from tests.train_RL_agents.helpers import fail, refusal
 from tests.train_RL_agents.tiny_runs import differences, files
-from train_RL_agents.utils.files import modifiable_path, open_without_links, path_inside, write_atomically
+from train_RL_agents.utils.files import write_atomically
 
 FULL = OSError(28, "No space left on device")
 CONTENT = {
@@ -89,34 +89,6 @@ def test_a_link_is_replaced_and_not_followed(tmp_path):
     path.symlink_to(victim)
     write_atomically(path, "new")
     assert (victim.read_text(), path.read_text(), path.is_symlink()) == ("old", "new", False)
-
-
-def test_hard_links_are_not_written_to(tmp_path):
-    victim, folder = tmp_path / "victim", tmp_path / "folder"
-    folder.mkdir()
-    victim.write_text("old")
-    (folder / "run.log").hardlink_to(victim)
-    own = refusal(open_without_links, folder / "run.log", os.O_WRONLY | os.O_APPEND)
-    assert own == refusal(modifiable_path, folder, "run.log")
-    assert "is a hard link, and writing to it would change another file" in own
-    assert victim.read_text() == "old"
-    for name in ("new", "new"):
-        os.close(open_without_links(folder / name, os.O_WRONLY))
-        assert modifiable_path(folder, name) == folder / name
-    assert modifiable_path(folder, "gone") == folder / "gone"
-
-
-def test_files_inside_a_folder(tmp_path):
-    folder, victim = tmp_path / "folder", tmp_path / "victim"
-    folder.mkdir()
-    victim.touch()
-    (tmp_path / "link").symlink_to(folder)
-    (folder / "out").symlink_to(victim)
-    (folder / "within").symlink_to(folder / "file")
-    for name in ("file", "within", "a/b"):
-        assert path_inside(tmp_path / "link", name) == tmp_path / "link" / name
-    for name in ("out", "../victim", str(victim), "a\0b"):
-        assert "leads out of" in refusal(path_inside, folder, name)
 
 
 def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path, monkeypatch):
