@@ -86,7 +86,7 @@ class TorchRLTrainer:
             # The configuration with this process's share of the totals; a single process has all of them.
             self.device, self._rank_config = ranks.rank_device(config.execution.device), ranks.rank_config(config)
             if ranks.is_main:
-                run.begin()
+                run.writer.begin()
         threads = ranks.num_threads(config.execution.threads)
         set_up_process(self.device, threads, config.trainer.precision, config.trainer.tf32)
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
@@ -97,9 +97,9 @@ class TorchRLTrainer:
         self.clock = PhaseTimer(self._on_first_pass)
         quiet = quiet or not ranks.is_main
         json_lines = json_lines and ranks.is_main
-        self.display = ProgressDisplay(config.total_timesteps, quiet, bar, run.write_log_line, json_lines)
+        self.display = ProgressDisplay(config.total_timesteps, quiet, bar, run.writer.write_log_line, json_lines)
         self.monitor = Monitor.for_device(self.device) if config.monitor else Monitor({})
-        with run.writing(ends=False):
+        with run.writer.writing(ends=False):
             self._set_up()
             if config.on_divergence == "rewind" and self._saved_at is None:
                 self.save()
@@ -186,7 +186,7 @@ class TorchRLTrainer:
 
     def train(self) -> None:
         """Train to the end, or until a signal asks to stop; then save and return."""
-        with self.run.writing(ends=True):
+        with self.run.writer.writing(ends=True):
             with self._running():
                 while not (self.finished or self.ranks.any_rank(self.stopped)):
                     try:
@@ -271,7 +271,7 @@ class TorchRLTrainer:
         self._rewinds += 1
         self.collector.close()
         self.history.close()
-        self.run.close()  # later entries of the log replace those after the restored state
+        self.run.writer.close()  # later entries of the log replace those after the restored state
         # Deleted first, because memory was planned for one of each of these.
         del self.collector, self.algorithm, self.history
         release_memory()
@@ -336,7 +336,7 @@ class TorchRLTrainer:
             scalars["gpu/memory_gb"] = torch.cuda.max_memory_allocated(self.device) / 1e9
         with self.ranks.barrier():
             if self.ranks.is_main:
-                self.run.log(scalars | training_scalars(scalars), self.env_steps)
+                self.run.writer.log(scalars | training_scalars(scalars), self.env_steps)
         # Before the first updates a run is much faster.
         if self._learned_before and (slower := self._slowdown.add_rate(rate)):
             self.display.log(slower)
@@ -354,7 +354,7 @@ class TorchRLTrainer:
         self.check()
         with self.clock.phase("save"):
             # First, so that no earlier event is missing after a resume.
-            self.run.flush()
+            self.run.writer.flush()
             self.ranks.write_state(self.run.checkpoints, self._state())
         self._saved_at = self.env_steps
 
@@ -381,7 +381,7 @@ class TorchRLTrainer:
         if missing := self.algorithm.resume_problem(state):
             raise ConfigError(f"{self.run.path}: {missing}")
         try:
-            self.env_steps = self._logged_at = self.run.resumed_at = state["env_steps"]
+            self.env_steps = self._logged_at = self.run.writer.resumed_at = state["env_steps"]
             self.collector.load_state_dict(state, self.env_steps // self.ranks.size)
             self.algorithm.load_state_dict(state)
             # The time of a rewound run goes on.
@@ -448,7 +448,7 @@ class TorchRLTrainer:
     def _close(self) -> None:
         """Close the run and print where its results are."""
         self.stopped = self.ranks.any_rank(self.stopped)
-        self.run.close()
+        self.run.writer.close()
         best = find_policy(self.run.path) if self.ranks.is_main else None
         resumable, program = self.config.is_resumable, self.ranks.launch_command()
         kept = self._saved_at or 0 if self._unsaved else None

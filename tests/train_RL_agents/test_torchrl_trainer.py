@@ -285,7 +285,7 @@ def test_rewards_that_an_agent_cannot_represent_are_told(tmp_path, word, warning
     words = ("agent_type=Rainbow", "training.reward.collision_penalty=-100", word)
     told = pytest.warns(UserWarning, match=warning) if warning else nullcontext()
     with told:
-        TorchRLTrainer(new_run(tmp_path, *words), quiet=True).run.close()
+        TorchRLTrainer(new_run(tmp_path, *words), quiet=True).run.writer.close()
 
 
 @pytest.mark.parametrize(

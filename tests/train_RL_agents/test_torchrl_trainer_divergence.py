@@ -227,7 +227,7 @@ def test_a_run_that_ends_before_its_first_step_ends_with_the_same_bits(tmp_path)
     run = new_run(tmp_path / "ended", REWIND)
     begin(run)
     assert saved(run)["env_steps"] == 0
-    run.close()
+    run.writer.close()
     train(RunFolder.open(run.path))
     assert differences(results(expected), results(run)) == []
 

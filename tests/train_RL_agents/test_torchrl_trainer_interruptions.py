@@ -167,8 +167,8 @@ def test_tensorboards_thread_reports_in_one_sentence_too(tmp_path):
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
         "try:\n"
         "    for step in range(10_000):\n"
-        "        run.log({'a': 1.0}, step)\n"
-        "        run.flush()\n"
+        "        run.writer.log({'a': 1.0}, step)\n"
+        "        run.writer.flush()\n"
         "except ConfigError as error:\n"
         "    sys.exit(str(error))\n"
     )

@@ -151,7 +151,7 @@ def prioritised(tmp_path_factory):
     with small_pool():
         train(run, stop_at=96)
         trainer = begin(run)
-    run.release()
+    run.writer.release()
     return trainer, read_checkpoint(run.checkpoints / STATE_FILE, TRAINING_FORMAT, CPU)
 
 

@@ -26,7 +26,8 @@ from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.learning import learner
 from train_RL_agents.run.checkpoint import POLICY_FORMAT, STATE_FILE, TRAINING_FORMAT, read_checkpoint, read_manifest
-from train_RL_agents.run.run_folder import LOCK_FILE, LOG_FILE, RunFolder
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.run.run_writer import LOCK_FILE, LOG_FILE
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
 CPU = torch.device("cpu")

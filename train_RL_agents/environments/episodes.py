@@ -136,7 +136,7 @@ class ExternalEvaluations(Evaluations[EpisodeTable]):
         self._env = self._env or make_env(self._config.env, min(count, MAX_EVAL_ENVS), self._device, 0)
         table = run_episodes(PolicyWrapper(agent), self._env, count, self._config.eval_schedule.seed, progress)
         self.episodes.append(table)
-        self._run.log_histogram("eval/returns", table["returns"], env_steps)
+        self._run.writer.log_histogram("eval/returns", table["returns"], env_steps)
 
     def _latest_metrics(self) -> tuple[Metrics, Metrics]:
         return compute_metrics(self.episodes[-1]), {}

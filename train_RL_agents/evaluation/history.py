@@ -210,20 +210,20 @@ class WorldEvaluations(Evaluations[Episodes]):
 
     def _log_plots(self, episodes: Episodes, probe: Probe, env_steps: int) -> None:
         """Log returns, return quantiles of the first actions, tracks, and success by level."""
-        self._run.log_histogram("eval/returns", episodes.returns, env_steps)
+        self._run.writer.log_histogram("eval/returns", episodes.returns, env_steps)
         if probe.first_quantiles is not None:
             quantiles = probe.first_quantiles / self._config.trainer.reward_scale
-            self._run.log_histogram("eval/return_quantiles", quantiles, env_steps)
+            self._run.writer.log_histogram("eval/return_quantiles", quantiles, env_steps)
         area = self._config.world.scenario
         title = f"{self._config.agent_type} after {env_steps:,} env-steps"
         picture = probe.picture(title, (area.width, area.height))
         if picture is not None:
-            self._run.log_image("eval/trajectories", picture, env_steps)
+            self._run.writer.log_image("eval/trajectories", picture, env_steps)
         tables = [evaluation.table() for evaluation in self.episodes]
         rates = {name: [table[name]["success_rate"] for table in tables] for name in tables[0]}
         curves = probe.success_by_level([*(row["env_steps"] for row in self.rows), env_steps], rates)
         if curves is not None:
-            self._run.log_image("eval/success_by_level", curves, env_steps)
+            self._run.writer.log_image("eval/success_by_level", curves, env_steps)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the rows and the episodes of all evaluations so far, for a checkpoint."""

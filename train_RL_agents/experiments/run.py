@@ -81,8 +81,8 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
         return _train(trainer, trace, quiet)
 
     def log(line: str) -> None:
-        folder.close()
-        folder.heading = [line]
+        folder.writer.close()
+        folder.writer.heading = [line]
         if not quiet:
             print(line, flush=True)
 
@@ -92,7 +92,7 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
         able = not ranks.any_rank(bool(problem))
         if not able:
             line = not_compiled_message(problem or "another process has no compiler")
-            folder.heading.append(line)
+            folder.writer.heading.append(line)
             if ranks.is_main and not quiet:
                 print(line, flush=True)
     if ranks.size == 1:

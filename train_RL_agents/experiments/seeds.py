@@ -87,7 +87,7 @@ def new_runs(
     if verbose or is_memory_short(sized.memory_plan):
         console.print(memory_table(sized.memory_plan))
     for folder in folders:
-        folder.heading = banner
+        folder.writer.heading = banner
     first, *others = [Run(folder.path.name, folder, options) for folder in folders]
     return [replace(first, new_parent=parent), *others]
 
@@ -109,8 +109,8 @@ def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
             device = str(ranks.rank_device(folder.config.execution.device))
             begins = "resumed" if (folder.checkpoints / STATE_FILE).exists() else "from the beginning"
             root = folder.path.parent.parent
-            folder.heading = _banner(folder.path, folder.config.agent_type, device, begins, root)
+            folder.writer.heading = _banner(folder.path, folder.config.agent_type, device, begins, root)
             if ranks.is_main and not (options.get("quiet") or options.get("json_lines")):
-                print(*folder.heading, sep="\n", flush=True)
+                print(*folder.writer.heading, sep="\n", flush=True)
     arguments = () if isinstance(overrides, Mapping) else overrides
     return [Run(folder.path.name, folder, options, arguments) for folder in folders]

@@ -1,4 +1,4 @@
-"""The folder of a run: configuration, versions, evaluations, checkpoints, logs."""
+"""The folder of a run: configuration, versions, evaluations, checkpoints."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ import math
 import re
 import shlex
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import BaseFileLock
-from numpy.typing import NDArray
-from torch import Tensor
 
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
@@ -28,7 +24,6 @@ from train_RL_agents.config.building import require_compatible_teacher
 from train_RL_agents.config.reading import restore_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Table
-from train_RL_agents.run import lock
 from train_RL_agents.run.checkpoint import (
     CHECKPOINTS_FOLDER,
     NOT_EVALUATED_NOTE,
@@ -40,17 +35,10 @@ from train_RL_agents.run.checkpoint import (
     save_policy,
 )
 from train_RL_agents.run.finding import CONFIG_FILE, MANIFEST_FILE, VERSIONS_FILE
-from train_RL_agents.run.loggers import check_loggers, open_loggers
-from train_RL_agents.run.run_log import RunLog
+from train_RL_agents.run.run_writer import RunWriter
 from train_RL_agents.run.tags import result_scalars
-from train_RL_agents.run.tensorboard import RunLogger
-from train_RL_agents.utils.files import TEMPORARY_SUFFIX, read_json, write_atomically
+from train_RL_agents.utils.files import read_json, write_atomically
 from train_RL_agents.utils.provenance import git_revision, software_versions
-
-LOCK_FILE = "run.lock"
-"""Name of the file that is locked while a process writes to the run folder."""
-LOG_FILE = "run.log"
-"""Name of the file with the output of the terminal, warnings and errors."""
 
 
 def _make_folder(path: Path) -> None:
@@ -74,14 +62,8 @@ class RunFolder:
     def __init__(self, path: Path, config: TrainConfig[Any], seed: int) -> None:
         self.path, self.config, self.seed = path, config, seed
         self.checkpoints = path / CHECKPOINTS_FOLDER
-        self.resumed_at = -1
-        """Env-steps of the checkpoint that the run is resumed from; -1 for a new run."""
-        self.heading: list[str] = []
-        """Lines that the terminal showed before the run began, which its logs repeat."""
+        self.writer = RunWriter(path, lambda: self.config)
         self._written_config: dict[str, Any] | None = None
-        self._loggers: list[RunLogger] | None = None
-        self._lock: BaseFileLock | None = None
-        self._log: RunLog | None = None
 
     @staticmethod
     def make_parent(config: TrainConfig[Any]) -> Path:
@@ -147,58 +129,6 @@ class RunFolder:
         config = restore_config(read_json(path), str(path))
         return cls(folder, config, config.seed[0])
 
-    # The writer -------------------------------------------------------------------------------
-
-    def begin(self) -> None:
-        """Lock the folder for this process, remove incomplete files of a killed process, and open run.log.
-
-        Raises:
-            ConfigError: when another process trains this run, or the package of a logger is missing.
-        """
-        check_loggers(self.config.loggers)
-        read_manifest(self.checkpoints)  # fails now if it is damaged, not at the first policy
-        self._lock = lock.acquire_lock(self.path, LOCK_FILE)
-        for folder in (self.path, self.checkpoints):
-            for file in folder.glob(f".*{TEMPORARY_SUFFIX}"):
-                with suppress(OSError):
-                    file.unlink()
-        self._log = RunLog(self.path / LOG_FILE)
-        for line in self.heading:
-            self.write_log_line(line)
-
-    def write_log_line(self, line: str) -> None:
-        """Add a line to run.log, if this process writes the run."""
-        if self._log is not None:
-            self._log.add(line)
-
-    @contextmanager
-    def writing(self, ends: bool) -> Iterator[None]:
-        """Log warnings and errors of this context to run.log, and release the folder on an error.
-
-        Args:
-            ends: whether the folder is also released at the end of the context without an error.
-        """
-        try:
-            with self._log.watching() if self._log is not None else nullcontext():
-                yield
-        except BaseException:
-            self.release()
-            raise
-        if ends:
-            self.release()
-
-    def release(self) -> None:
-        """Unlock the folder, and close its log."""
-        with suppress(ConfigError):  # an error of the run itself is reported instead
-            self.close()
-        if self._log is not None:
-            self._log.close()
-        if self._lock is not None:
-            self._lock.release()
-        self._log = self._lock = None
-
-    # Files --------------------------------------------------------------------------------------
-
     def _write(self, name: str, content: str | bytes) -> None:
         write_atomically(self.path / name, content, replace_input=True)
 
@@ -215,49 +145,6 @@ class RunFolder:
     def write_scenarios(self, text: str) -> None:
         """Write the scenarios of the run's evaluations, as the text of a scenario file."""
         self._write("eval_configs.json", text)
-
-    def _call_loggers(self, call: Callable[[RunLogger], None]) -> None:
-        """Call a function with each logger, after opening the loggers if they are closed."""
-        try:
-            if self._loggers is None:
-                threading.excepthook = _report_thread_error
-                self._loggers = open_loggers(self.path, self.config, self.resumed_at, self.heading)
-            for logger in self._loggers:
-                call(logger)
-        except OSError as error:
-            raise ConfigError(f"{self.path}: events for TensorBoard cannot be written ({error})") from error
-
-    def log(self, scalars: dict[str, float | None], env_steps: int) -> None:
-        """Log the scalars that are finite, with env-steps as the x axis."""
-        finite = {name: value for name, value in scalars.items() if value is not None and math.isfinite(value)}
-        self._call_loggers(lambda logger: logger.log(finite, env_steps))
-
-    def log_histogram(self, name: str, values: Tensor, env_steps: int) -> None:
-        """Log a histogram of the values that are finite, if there are any."""
-        values = values[values.isfinite()]
-        if len(values):
-            self._call_loggers(lambda logger: logger.log_histogram(name, values, env_steps))
-
-    def log_image(self, name: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
-        """Log an image [height, width, 3]."""
-        self._call_loggers(lambda logger: logger.log_image(name, pixels, env_steps))
-
-    def log_end(self, env_steps: int) -> None:
-        """Log that the run has completed all its env-steps."""
-        self._call_loggers(lambda logger: logger.log_end(env_steps))
-
-    def flush(self) -> None:
-        """Write all log entries to the disk."""
-        if self._loggers is not None:
-            self._call_loggers(lambda logger: logger.flush())
-
-    def close(self) -> None:
-        """Close the loggers; the next entry opens them again."""
-        if self._loggers is not None:
-            try:
-                self._call_loggers(lambda logger: logger.close())
-            finally:
-                self._loggers = None
 
     def write_evaluations(self, rows: list[dict[str, Any]], arrays: dict[str, Any]) -> None:
         """Write the results of all evaluations so far to evaluations.csv and evaluations.npz."""
@@ -289,13 +176,6 @@ class RunFolder:
             metrics = {"note": NOT_EVALUATED_NOTE}
             save_policy(self.checkpoints / STOPPED_POLICY_FILE, agent, self.config, env_steps, metrics)
             self.add_policy(STOPPED_POLICY_FILE, env_steps, metrics)
-
-
-def _report_thread_error(error: threading.ExceptHookArgs) -> None:
-    """Report an error of a thread, except for TensorBoard's writer, whose error the next entry reports."""
-    writer = type(error.thread).__module__.startswith("tensorboard.")
-    if not (writer and issubclass(error.exc_type, OSError)):
-        threading.__excepthook__(error)
 
 
 def seed_folders(path: Path) -> list[Path]:
@@ -338,10 +218,10 @@ def record_policy(
     run: RunFolder, agent: Agent[Any], env_steps: int, metrics: dict[str, Any], scalars: dict[str, Any], last: bool
 ) -> bool:
     """Log an evaluation, save its policy, and return whether it is the best so far."""
-    run.log({f"eval/{name}": value for name, value in scalars.items()} | result_scalars(metrics), env_steps)
+    run.writer.log({f"eval/{name}": value for name, value in scalars.items()} | result_scalars(metrics), env_steps)
     name = f"policy_{env_steps:012d}.pt"
     save_policy(run.checkpoints / name, agent, run.config, env_steps, metrics)
     best = run.add_policy(name, env_steps, metrics)
     if last:
-        run.log_end(env_steps)
+        run.writer.log_end(env_steps)
     return best

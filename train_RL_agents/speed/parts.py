@@ -148,8 +148,8 @@ class TrainerBenchmarks:
     def close(self) -> None:
         """End the worker processes of the trainer, and delete its files."""
         self.collector.close()
-        self.trainer.run.close()
-        self.trainer.run.release()
+        self.trainer.run.writer.close()
+        self.trainer.run.writer.release()
         self._folder.cleanup()
 
     def world(self) -> Benchmark:

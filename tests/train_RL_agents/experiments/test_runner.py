@@ -319,5 +319,5 @@ def test_ctrl_c_saves_all_and_all_go_on(tmp_path, command):
         state = read_checkpoint(parent / f"seed_{seed}" / "checkpoints" / STATE_FILE, TRAINING_FORMAT, CPU)
         assert state["env_steps"] > 0
         run = RunFolder.open(parent / f"seed_{seed}")
-        run.begin()  # nobody writes it any more
-        run.release()
+        run.writer.begin()  # nobody writes it any more
+        run.writer.release()

@@ -57,5 +57,5 @@ def test_a_second_resume_is_refused_and_the_first_goes_on(tmp_path, command):
         assert first.poll() is None
         first.kill()
         first.wait()
-    run.begin()
-    run.release()
+    run.writer.begin()
+    run.writer.release()

@@ -14,7 +14,8 @@ from marinenav_env.support.validation import ConfigError
 from tests.own_parts import allow_only
 from tests.train_RL_agents.tiny_runs import new_run, scalars, train
 from train_RL_agents.run.loggers import TorchRLLogger, open_loggers
-from train_RL_agents.run.run_folder import LOG_FILE, RunFolder
+from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.run.run_writer import LOG_FILE
 from train_RL_agents.run.tensorboard import RunLogger, TensorBoard
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.files import sqlite_url
@@ -43,7 +44,7 @@ def table(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 def resumed(run: RunFolder, at: int) -> RunFolder:
     again = RunFolder.open(run.path)
-    again.resumed_at = at
+    again.writer.resumed_at = at
     return again
 
 
@@ -73,13 +74,13 @@ def test_a_pipe_in_place_of_a_table_is_not_waited_for(tmp_path: Path, caplog: py
 def test_what_came_after_the_checkpoint_is_replaced(tmp_path: Path) -> None:
     run = new_run(tmp_path, "loggers=csv")
     for step in (8, 16, 24):
-        run.log({"losses/loss": step / 2}, step)
-    run.close()
+        run.writer.log({"losses/loss": step / 2}, step)
+    run.writer.close()
     file = run.path / "csv" / "scalars" / "losses" / "loss.csv"
     file.write_text(file.read_text()[:-3])  # killed while it wrote
     again = resumed(run, 8)
-    again.log({"losses/loss": 3.0}, 16)
-    again.close()
+    again.writer.log({"losses/loss": 3.0}, 16)
+    again.writer.close()
     assert table(run.path / "csv") == {"losses/loss": [(8, 4.0), (16, 3.0)]}
     assert not list(run.path.glob("events*"))
 
@@ -100,11 +101,11 @@ def test_a_logger_of_the_users_own_may_fail(
 ) -> None:
     allow_only(monkeypatch, OWN)
     run = new_run(tmp_path, f"loggers={OWN},csv")
-    run.begin()
+    run.writer.begin()
     with caplog.at_level(logging.WARNING):
         for step in (8, 16, 24):
-            run.log({"a": 1.0}, step)
-    run.release()
+            run.writer.log({"a": 1.0}, step)
+    run.writer.release()
     assert [record.getMessage() for record in caplog.records] == [
         f"the logger {OWN} failed and is left out from now on (the server)"
     ]
@@ -115,7 +116,7 @@ def test_a_logger_of_the_users_own_may_fail(
 def test_only_loggers_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     allow_only(monkeypatch, "pathlib:Path")
     with pytest.raises(ConfigError, match=r"derived from torchrl\.record\.loggers\.Logger$"):
-        new_run(tmp_path, "loggers=pathlib:Path").begin()
+        new_run(tmp_path, "loggers=pathlib:Path").writer.begin()
 
 
 # With the real packages, offline ----------------------------------------------------------------

@@ -261,17 +261,17 @@ def test_tensorboard_has_every_kind_of_scalar_over_env_steps(finished):
 
 def test_what_is_missing_or_not_finite_is_not_logged(tmp_path):
     run = new_run(tmp_path)
-    run.log({"a": 1.0, "b": None, "c": math.nan, "d": math.inf, "e": 0.0}, 8)
-    run.close()
+    run.writer.log({"a": 1.0, "b": None, "c": math.nan, "d": math.inf, "e": 0.0}, 8)
+    run.writer.close()
     assert scalars(run) == {"a": [(8, 1.0)], "e": [(8, 0.0)]}
 
 
 def test_histograms_are_of_what_is_finite(tmp_path):
     run = new_run(tmp_path)
-    run.log_histogram("a", torch.tensor([1.0, math.nan, 3.0, math.inf]), 8)
-    run.log_histogram("b", torch.tensor([math.nan]), 8)
-    run.log_histogram("c", torch.ones(5), 8)
-    run.close()
+    run.writer.log_histogram("a", torch.tensor([1.0, math.nan, 3.0, math.inf]), 8)
+    run.writer.log_histogram("b", torch.tensor([math.nan]), 8)
+    run.writer.log_histogram("c", torch.ones(5), 8)
+    run.writer.close()
     events = EventAccumulator(str(run.path)).Reload()
     assert {tag: events.Histograms(tag)[0].histogram_value.num for tag in events.Tags()["histograms"]} == {
         "a": 2,
@@ -285,8 +285,8 @@ def test_histograms_of_values_of_any_size(tmp_path, size, kind):
     run, end = new_run(tmp_path), torch.tensor(size, dtype=kind).clamp_max(torch.finfo(kind).max)
     close = torch.stack((end, end.nextafter(torch.zeros_like(end))))
     for tag, values in {"a": close, "b": -close, "c": torch.stack((end, -end))}.items():
-        run.log_histogram(tag, values, 8)
-    run.close()
+        run.writer.log_histogram(tag, values, 8)
+    run.writer.close()
     events = EventAccumulator(str(run.path)).Reload()
     assert {events.Histograms(tag)[0].histogram_value.num for tag in "abc"} == {2}
 
@@ -297,17 +297,17 @@ def test_entries_after_the_checkpoint_are_hidden(tmp_path, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: next(seconds))
     run = new_run(tmp_path)
     for step in (10, 20, 30):
-        run.log({"a": 1.0}, step)
-    run.close()
+        run.writer.log({"a": 1.0}, step)
+    run.writer.close()
     again = RunFolder.open(run.path)
-    again.resumed_at = 20
-    again.log({"a": 2.0}, 30)
-    again.close()
+    again.writer.resumed_at = 20
+    again.writer.log({"a": 2.0}, 30)
+    again.writer.close()
     assert scalars(run) == {"a": [(10, 1.0), (20, 1.0), (30, 2.0)]}
     # Started again in the same folder.
     again = RunFolder.open(run.path)
-    again.log({"a": 3.0}, 10)
-    again.close()
+    again.writer.log({"a": 3.0}, 10)
+    again.writer.close()
     assert scalars(run) == {"a": [(10, 3.0)]}
 
 
@@ -320,7 +320,7 @@ def test_events_that_cannot_be_written_are_reported(tmp_path, monkeypatch):
 
     monkeypatch.setattr(loggers, "TensorBoard", Full)
     with pytest.raises(ConfigError) as caught:
-        run.log({"a": 1.0}, 8)
+        run.writer.log({"a": 1.0}, 8)
     assert str(caught.value) == (
         f"{run.path}: events for TensorBoard cannot be written ([Errno 28] No space left on device)"
     )
@@ -328,13 +328,13 @@ def test_events_that_cannot_be_written_are_reported(tmp_path, monkeypatch):
 
 def test_events_are_on_the_disk_after_a_flush(tmp_path):
     run = new_run(tmp_path)
-    run.flush()  # nothing yet
+    run.writer.flush()  # nothing yet
     assert not list(run.path.glob("events*"))
-    run.log({"a": 1.0}, 8)
-    run.flush()
+    run.writer.log({"a": 1.0}, 8)
+    run.writer.flush()
     assert scalars(run) == {"a": [(8, 1.0)]}
-    run.close()
-    run.close()
+    run.writer.close()
+    run.writer.close()
 
 
 # Manifest and other files -----------------------------------------------------------------------

@@ -8,8 +8,9 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import at, begin, new_run
-from train_RL_agents.run.run_folder import LOG_FILE, RunFolder
+from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.run_log import RunLog
+from train_RL_agents.run.run_writer import LOG_FILE
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -23,7 +24,7 @@ def lines(run):
 
 def test_it_has_what_the_terminal_showed(tmp_path, capsys):
     run = new_run(tmp_path)
-    run.heading = ["first"]
+    run.writer.heading = ["first"]
     from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
     TorchRLTrainer(run).train()

@@ -34,9 +34,9 @@ def test_the_custom_page_charts_tags_that_runs_write(finished):
 
 def test_charts_say_what_they_show(tmp_path):
     run = new_run(tmp_path)
-    run.log({"charts/SPS": 1.0, "mine": 2.0}, 8)
-    run.log({"charts/SPS": 3.0}, 16)
-    run.close()
+    run.writer.log({"charts/SPS": 1.0, "mine": 2.0}, 8)
+    run.writer.log({"charts/SPS": 3.0}, 16)
+    run.writer.close()
     events = EventAccumulator(str(run.path)).Reload()
     told = {tag: events.SummaryMetadata(tag).summary_description for tag in ("charts/SPS", "mine")}
     assert told == {"charts/SPS": TAG_DESCRIPTIONS["charts/SPS"], "mine": ""}
@@ -45,8 +45,8 @@ def test_charts_say_what_they_show(tmp_path):
 def test_metrics_of_training_come_first(tmp_path):
     run = new_run(tmp_path)
     metrics = {"charts/SPS": 1.0, "train/episode_return": 2.0, "train/episodes": 3.0}
-    run.log(metrics | training_scalars(metrics), 8)
-    run.close()
+    run.writer.log(metrics | training_scalars(metrics), 8)
+    run.writer.close()
     events = EventAccumulator(str(run.path)).Reload()
     first = min(events.Tags()["scalars"])
     assert (first, events.Scalars(first)[0].value) == ("Training/1_episode_return", 2.0)
@@ -58,19 +58,19 @@ def test_a_clock_that_was_set_back_hides_nothing(tmp_path, monkeypatch):
     days = ((0.0, -1, (8, 16, 24)), (-1.0, 16, (24, 32)), (-2.0, 24, (32, 40)), (1.0, 40, (48,)))
     for day, resumed_at, steps in days:
         monkeypatch.setattr(time, "time", lambda day=day: now + 86_400 * day)
-        run.resumed_at = resumed_at
+        run.writer.resumed_at = resumed_at
         for step in steps:
-            run.log({"a": day}, step)
-        run.close()
+            run.writer.log({"a": day}, step)
+        run.writer.close()
     found = [(each.step, each.value) for each in EventAccumulator(str(run.path)).Reload().Scalars("a")]
     assert found == [(8, 0.0), (16, 0.0), (24, -1.0), (32, -2.0), (40, -2.0), (48, 1.0)]
 
 
 def test_the_settings_are_among_the_texts(tmp_path):
     run = new_run(tmp_path, "trainer.gamma=0.9", seed=3)
-    run.heading = ["DQN on cpu"]
-    run.log({"a": 1.0}, 8)
-    run.close()
+    run.writer.heading = ["DQN on cpu"]
+    run.writer.log({"a": 1.0}, 8)
+    run.writer.close()
     events = EventAccumulator(str(run.path)).Reload()
     texts = {
         tag: events.Tensors(tag)[-1].tensor_proto.string_val[0].decode()
@@ -94,10 +94,10 @@ def hparams_page(tmp_path_factory):
     for seed, batch in enumerate((8, 16)):
         run = new_run(folder, f"trainer.batch_size={batch}", seed=seed)
         results = {f"Result/{number}_{name}": 0.5 + seed for number, name in enumerate(RESULT_METRICS, 1)}
-        run.log({"charts/SPS": 1.0, **results}, 8)
+        run.writer.log({"charts/SPS": 1.0, **results}, 8)
         if seed:
-            run.log_end(8)
-        run.close()
+            run.writer.log_end(8)
+        run.writer.close()
     runs = plugin_event_multiplexer.EventMultiplexer().AddRunsFromDirectory(str(folder)).Reload()
     provider = data_provider.MultiplexerDataProvider(runs, str(folder))
     context = Context(SimpleNamespace(data_provider=provider))

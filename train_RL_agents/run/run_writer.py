@@ -1,0 +1,146 @@
+"""The writer of a run: the lock of its folder, run.log and the loggers."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import BaseFileLock
+from numpy.typing import NDArray
+from torch import Tensor
+
+from marinenav_env.support.validation import ConfigError
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.run.checkpoint import CHECKPOINTS_FOLDER, read_manifest
+from train_RL_agents.run.lock import acquire_lock
+from train_RL_agents.run.loggers import check_loggers, open_loggers
+from train_RL_agents.run.run_log import RunLog
+from train_RL_agents.run.tensorboard import RunLogger
+from train_RL_agents.utils.files import TEMPORARY_SUFFIX
+
+LOCK_FILE = "run.lock"
+"""Name of the file that is locked while a process writes to the run folder."""
+LOG_FILE = "run.log"
+"""Name of the file with the output of the terminal, warnings and errors."""
+
+
+class RunWriter:
+    """Writer of the run in a folder, which has one at a time.
+
+    Args:
+        path: folder of the run.
+        config: function that returns the configuration of the run, which may change until the loggers are opened.
+    """
+
+    def __init__(self, path: Path, config: Callable[[], TrainConfig[Any]]) -> None:
+        self._path, self._config = path, config
+        self.resumed_at = -1
+        """Env-steps of the checkpoint that the run is resumed from; -1 for a new run."""
+        self.heading: list[str] = []
+        """Lines that the terminal showed before the run began, which its logs repeat."""
+        self._loggers: list[RunLogger] | None = None
+        self._lock: BaseFileLock | None = None
+        self._log: RunLog | None = None
+
+    def begin(self) -> None:
+        """Lock the folder for this process, remove incomplete files of a killed process, and open run.log.
+
+        Raises:
+            ConfigError: when another process trains this run, or the package of a logger is missing.
+        """
+        check_loggers(self._config().loggers)
+        read_manifest(self._path / CHECKPOINTS_FOLDER)  # fails now if it is damaged, not at the first policy
+        self._lock = acquire_lock(self._path, LOCK_FILE)
+        for folder in (self._path, self._path / CHECKPOINTS_FOLDER):
+            for file in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+                with suppress(OSError):
+                    file.unlink()
+        self._log = RunLog(self._path / LOG_FILE)
+        for line in self.heading:
+            self.write_log_line(line)
+
+    def write_log_line(self, line: str) -> None:
+        """Add a line to run.log, if this process writes the run."""
+        if self._log is not None:
+            self._log.add(line)
+
+    @contextmanager
+    def writing(self, ends: bool) -> Iterator[None]:
+        """Log warnings and errors of this context to run.log, and release the folder on an error.
+
+        Args:
+            ends: whether the folder is also released at the end of the context without an error.
+        """
+        try:
+            with self._log.watching() if self._log is not None else nullcontext():
+                yield
+        except BaseException:
+            self.release()
+            raise
+        if ends:
+            self.release()
+
+    def release(self) -> None:
+        """Unlock the folder, and close its log."""
+        with suppress(ConfigError):  # an error of the run itself is reported instead
+            self.close()
+        if self._log is not None:
+            self._log.close()
+        if self._lock is not None:
+            self._lock.release()
+        self._log = self._lock = None
+
+    def _call_loggers(self, call: Callable[[RunLogger], None]) -> None:
+        """Call a function with each logger, after opening the loggers if they are closed."""
+        try:
+            if self._loggers is None:
+                threading.excepthook = _report_thread_error
+                self._loggers = open_loggers(self._path, self._config(), self.resumed_at, self.heading)
+            for logger in self._loggers:
+                call(logger)
+        except OSError as error:
+            raise ConfigError(f"{self._path}: events for TensorBoard cannot be written ({error})") from error
+
+    def log(self, scalars: dict[str, float | None], env_steps: int) -> None:
+        """Log the scalars that are finite, with env-steps as the x axis."""
+        finite = {name: value for name, value in scalars.items() if value is not None and math.isfinite(value)}
+        self._call_loggers(lambda logger: logger.log(finite, env_steps))
+
+    def log_histogram(self, name: str, values: Tensor, env_steps: int) -> None:
+        """Log a histogram of the values that are finite, if there are any."""
+        values = values[values.isfinite()]
+        if len(values):
+            self._call_loggers(lambda logger: logger.log_histogram(name, values, env_steps))
+
+    def log_image(self, name: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
+        """Log an image [height, width, 3]."""
+        self._call_loggers(lambda logger: logger.log_image(name, pixels, env_steps))
+
+    def log_end(self, env_steps: int) -> None:
+        """Log that the run has completed all its env-steps."""
+        self._call_loggers(lambda logger: logger.log_end(env_steps))
+
+    def flush(self) -> None:
+        """Write all log entries to the disk."""
+        if self._loggers is not None:
+            self._call_loggers(lambda logger: logger.flush())
+
+    def close(self) -> None:
+        """Close the loggers; the next entry opens them again."""
+        if self._loggers is not None:
+            try:
+                self._call_loggers(lambda logger: logger.close())
+            finally:
+                self._loggers = None
+
+
+def _report_thread_error(error: threading.ExceptHookArgs) -> None:
+    """Report an error of a thread, except for TensorBoard's writer, whose error the next entry reports."""
+    writer = type(error.thread).__module__.startswith("tensorboard.")
+    if not (writer and issubclass(error.exc_type, OSError)):
+        threading.__excepthook__(error)
