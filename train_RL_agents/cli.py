@@ -24,7 +24,6 @@ from train_RL_agents.utils.toolchain import ensure_cache
 BAD_INPUT_STATUS, PIPE_CLOSED_STATUS = 2, 141
 """Exit statuses for unusable input, and for an output that its reader has closed."""
 _MAX_MESSAGE_LENGTH = 300
-"""Largest number of characters of an error message."""
 _MAX_THREADS = 1024
 _PACKAGE_FOLDERS = [Path(__file__).parents[1] / name for name in ("marinenav_env", "train_RL_agents")]
 _SHOWN_PACKAGES = ("marinenav", "torch", "torchrl")

@@ -14,7 +14,6 @@ IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _BENCHMARK_OPTIONS = ("parts", "envs", "batch", "seconds", "repeats")
 """Options of the command that are also fields of BenchmarkOptions."""
 _SETTING_KEYS = {"agent": "agent_type", "device": "execution.device", "threads": "execution.threads"}
-"""Key of the setting that an option sets, by the name of the option."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

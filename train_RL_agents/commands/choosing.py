@@ -7,7 +7,6 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 
 _MAX_EPISODES = 100_000
-"""Largest number of episodes of a level or group."""
 
 
 def add_scenario_options(parser: argparse.ArgumentParser) -> None:

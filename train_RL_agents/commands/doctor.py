@@ -27,9 +27,7 @@ class CheckResult(NamedTuple):
     """Result of one check of the machine."""
 
     name: str
-    """Name of the check."""
     state: str
-    """Description of what was found, such as a version or the free space."""
     advice: str = ""
     """What the user should do; empty if nothing."""
 

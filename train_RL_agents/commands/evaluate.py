@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from train_RL_agents.evaluation.tables import Evaluation
 
 ALL_SUITES = "all"
-"""Value of ``--suite`` for all frozen suites."""
 _OUTPUT_OPTIONS = ("report", "json", "csv", "markdown", "record")
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from train_RL_agents.commands.choosing import parse_episode_count
 
 DEFAULT_EPISODES = 4000
-"""Default number of episodes of each search."""
 DEFAULT_SEED = 0
 BOTH_METHODS = "both"
 

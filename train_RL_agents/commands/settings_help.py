@@ -29,7 +29,6 @@ class SettingsSection(NamedTuple):
     """Section of the help: the settings that one dataclass declares."""
 
     title: str
-    """Heading of the settings."""
     rows: list[list[str]]
     """[key, default, meaning] of each setting."""
 

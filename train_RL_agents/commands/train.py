@@ -32,9 +32,7 @@ _SETTING_KEYS = {
     "compile": "execution.compile",
     "strict": "training_schedule.strict",
 }
-"""Key of the setting that an option sets, by the name of the option."""
 _QUICK_SETTINGS = ("total_timesteps=100000", "eval_freq=100000", "log_freq=5000", "execution.compile=false")
-"""Settings that ``--quick`` sets, as ``key=value``."""
 _TRACED_BATCHES = 20
 """Default number of the collector's batches in a trace of ``--profile-trace``."""
 

@@ -9,7 +9,6 @@ from marinenav_env.support import plugins
 from marinenav_env.support.validation import NonNegativeInt, PositiveInt, check_fields, require
 
 BUILT_IN = "marinenav"
-"""Name of the built-in environment."""
 LIBRARY_NAMES = ("gymnasium", "pettingzoo", "vmas")
 """Libraries whose environments are named LIBRARY:NAME, such as vmas:navigation."""
 

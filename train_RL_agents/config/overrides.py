@@ -15,7 +15,6 @@ from train_RL_agents.utils.closest import closest_names
 Overrides = Mapping[str, Any] | Sequence[str]
 """Settings by name (dotted or nested), or ``key=value`` command-line arguments."""
 _MAX_DEPTH = 20
-"""Largest depth of nested objects in settings."""
 _PYTHON_BOOLEANS = {"True": True, "False": False}
 """Booleans by their names in Python, which are accepted in addition to those of JSON."""
 _SUFFIX_FACTORS = {"k": 1_000, "m": 1_000_000}

@@ -20,7 +20,6 @@ from train_RL_agents.config.levels import EvalLevel, TrainingLevel, convert_leve
 
 AgentConfigType = TypeVar("AgentConfigType", bound=AgentConfig)
 LOGGER_NAMES = ("tensorboard", "csv", "wandb", "mlflow")
-"""Names of the built-in loggers."""
 MAX_SEED = 2**32 - 1
 """Largest seed of a run, an evaluation set or a search."""
 TRAINING_REWARD_NAMES = tuple(

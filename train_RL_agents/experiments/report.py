@@ -26,21 +26,15 @@ Evaluations = dict[tuple[str, int], dict[str, Any]]
 """Evaluation of each run (``success`` and ``group`` of each episode, or ``returns``), by names of agents and seeds."""
 
 PAGE_NAME = "study.html"
-"""Name of the page in the folder of a study."""
 TABLE_NAME = "study.csv"
-"""Name of the table of all results in the folder of a study."""
 _SUITE_FIGURES = ("iqm", "levels", "improvement", "differences", "profiles")
-"""Names of the figures that are drawn for each suite."""
 _ESTIMATE_COLUMNS = {"iqm": "iqm", "improvement": "probability", "differences": "difference"}
 """Column of the estimate in the tables that the page shows below figures, by name of the figure."""
 _TIME_COLUMNS = {"train_minutes": "training", "wall_minutes": "wall time"}
-"""Titles of the columns with the times of a run (min), by name."""
 _TASK_SETTINGS = ("world.", "env", "training", "eval_schedule", "total_timesteps", "teacher")
 """Beginnings of the names of settings that change what is learnt, not how."""
 MAX_VALUE_LENGTH = 100
-"""Number of characters of a setting's value that are shown."""
 _INTERVAL_COLUMN = Column("ends", "95% interval", lambda ends: f"{ends[0]:.3f} to {ends[1]:.3f}")
-"""Column of 95% intervals, given by their two ends."""
 
 
 def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[str, Evaluations]) -> list[Path]:

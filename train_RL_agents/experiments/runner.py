@@ -27,7 +27,6 @@ from train_RL_agents.utils.progress import BAR_UPDATE_KEYS, ProgressBars
 from train_RL_agents.utils.signals import INTERRUPTED_STATUS, USER_SIGNALS, call_on_first_signal
 
 TRAINING_PROGRAM = (sys.executable, "-m", "train_RL_agents")
-"""Beginning of the command line of a training process."""
 _POLL_INTERVAL = 1.0
 """Longest time to wait for a line of any process (s); after it, processes are checked for their end, and the iterator
 of runs is asked again if it had none."""

@@ -30,11 +30,8 @@ from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import make_folder, sqlite_url, write_atomically
 
 STORAGE_NAME = "study.db"
-"""Name of Optuna's database in the folder of a study."""
 BEST_CONFIG_NAME = "best.json"
-"""Name of the file with the best configuration in the folder of a study."""
 _STUDY_NAME = "marinenav"
-"""Name of the study in Optuna's database."""
 _NUM_STARTUP_TRIALS = 4
 """Number of trials before the search learns from results and prunes trials."""
 _MAX_CONSECUTIVE_FAILURES = 10

@@ -36,20 +36,16 @@ from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.files import make_folder, read_json, sha256_of, write_atomically
 
 _STUDY_KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
-"""Keys of a study's file."""
 _REPLACED_SETTINGS = {"seed": "a study has seeds", "save_dir": "the folder of a study is --out"}
 """Settings that a study's file must not state, with what takes their place."""
 _TIME_COLUMNS = ("env_steps", "train_time", "wall_time")
-"""Columns of evaluations.csv that last_evaluation reads."""
 _VARIABLE_SETTINGS = [key for key in RESUMABLE_SETTINGS if not key.startswith("trainer.")]
 """Settings in which existing runs may differ from the study's file, with which unfinished runs continue: those that may
 change on resuming, without those of the trainer."""
 SEEDED_EPISODES = "episodes"
 """Name, in place of a suite's, of the seeded episodes on which policies are evaluated in external environments."""
 Evaluator = Callable[[LoadedPolicy], dict[str, Any]]
-"""Function that evaluates a policy and returns the results to save, by key."""
 CompletenessCheck = Callable[[dict[str, Any]], bool]
-"""Function that returns whether the content of a file is a complete evaluation."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +67,7 @@ class Study:
     groups: dict[str, TrainConfig[Any]]
     """Configuration of each combination of an agent and a variant of settings, by the name of the combination."""
     seeds: tuple[int, ...]
-    """Seeds of the runs of every group."""
     suites: tuple[Suite, ...]
-    """Suites on which policies are evaluated."""
     evaluated_policy: str
     """Policy of a run that is evaluated: ``latest`` or ``best``."""
 

@@ -37,15 +37,11 @@ from train_RL_agents.utils.files import parse_json, read_json, write_atomically
 from train_RL_agents.utils.shipped import shipped_paths
 
 POLICY_FORMAT = "marinenav policy"
-"""Value of the key ``format`` in a policy file."""
 TRAINING_FORMAT = "marinenav training state"
-"""Value of the key ``format`` in a training state."""
 FORMAT_VERSION = 2
 """Version of the format of both types of file; files of marinenav before 0.2 have version 1."""
 _MAX_LISTED_POLICIES = 4
-"""Largest number of policies that an error message names."""
 CHECKPOINTS_FOLDER = "checkpoints"
-"""Name of the folder of checkpoints in a run folder."""
 STATE_FILE = "training_state.pt"
 """Name of the file in the folder of checkpoints with the training state of the first rank."""
 TEACHER_FILE = "teacher.pt"
@@ -57,7 +53,6 @@ STOPPED_POLICY_FILE = "policy_stopped.pt"
 NOT_EVALUATED_NOTE = "saved when training stopped, and not evaluated since"
 """Note in place of the metrics of such a policy."""
 SHIPPED_POLICY_FILE = "policy.pt"
-"""Name of the policy file in each folder of ``pretrained/``."""
 
 
 def read_checkpoint(path: Path, kind: str, device: torch.device) -> dict[str, Any]:

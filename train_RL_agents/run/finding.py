@@ -14,19 +14,14 @@ from train_RL_agents.utils.files import read_json
 from train_RL_agents.utils.shipped import find_shipped, shipped_paths
 
 CONFIG_FILE = "trial_config.json"
-"""Name of the configuration file, which every run folder has."""
 MANIFEST_FILE, VERSIONS_FILE = "manifest.json", "versions.json"
 """Names of the list of policies in a run's checkpoints, and of the file with versions; both have a ``time``."""
 LATEST = "latest"
 """Name that stands for the newest run of a folder, as in ``runs/latest``; without a folder, of ``save_dir``."""
 _MAX_LISTED = 4
-"""Largest number of runs or files that an error message names."""
 POLICY_PATTERN = "checkpoints/policy_*.pt"
-"""Pattern of the policy files of a run, relative to its folder."""
 EVALUATIONS_PATTERN = "evaluations.npz"
-"""Name of the file with the evaluations of a run, relative to its folder."""
 _PATTERN_NAMES = {POLICY_PATTERN: "a policy", EVALUATIONS_PATTERN: "an evaluation"}
-"""Descriptions of the contents of files, by file name pattern, for messages."""
 
 
 def resolve_path(path: Path, needed: str = "") -> Path:

@@ -33,7 +33,6 @@ from train_RL_agents.utils.files import sqlite_url, write_atomically
 LoggerFactory = Callable[[Path, int], Any]
 """Function of the run folder and the env-steps at which the run is resumed (or -1) that returns a logger of torchrl."""
 PROJECT_NAME = "marinenav"
-"""Default name of the project of Weights & Biases, and of the experiment of MLflow."""
 _MAX_PARAMETERS_PER_CALL = 100
 """Largest number of parameters that MLflow accepts in one call."""
 
@@ -148,9 +147,7 @@ def _make_mlflow(path: Path, resumed_at: int) -> _MLflow:
 
 
 _FACTORIES: dict[str, LoggerFactory] = {"csv": _make_csv, "wandb": _make_wandb, "mlflow": _make_mlflow}
-"""Functions that make the loggers, by their name in ``config.loggers``."""
 _OPTIONAL_LOGGERS = ("wandb", "mlflow")
-"""Loggers that need a package and an extra of the same name."""
 
 
 def _find_factory(name: str) -> LoggerFactory:

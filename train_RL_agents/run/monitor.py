@@ -15,11 +15,9 @@ import torch
 from marinenav_env.support.extras import import_optional
 
 Probe = Callable[[], float]
-"""Function that returns the current value of one quantity to log."""
 MIN_SAMPLE_INTERVAL = 2.0
 """Shortest time between samples (s), however frequent log entries are."""
 NO_GPU_PROBES_MESSAGE = "no utilisation, temperature and power of the GPU in the log: %s"
-"""Warning without a package that reads the driver, with the reason."""
 
 
 def host_probes() -> dict[str, Probe]:

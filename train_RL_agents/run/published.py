@@ -31,7 +31,6 @@ from train_RL_agents.utils.arrays import read_arrays, stores_all_elements
 from train_RL_agents.utils.closest import did_you_mean, normalized_name
 
 IMPORT_NOTE = "acting network only; all others are untrained"
-"""Note on an imported policy."""
 _FILE_DESCRIPTION = "a file of weights"
 _NUM_ACTIONS = 25
 """Number of discrete actions of the published networks: five thrust rates for each of two sides."""

@@ -33,7 +33,6 @@ _CPU = torch.device("cpu")
 _SEED_STRIDE = 1_000_000_007
 """Difference of the seeds of ranks; odd, as CPU generators use only the lower 32 bits of a seed."""
 _BAD_INPUT_STATUS = 2
-"""Exit status of the command after a ConfigError."""
 
 
 @contextmanager

@@ -24,9 +24,7 @@ from train_RL_agents.run.tensorboard import RunLogger
 from train_RL_agents.utils.files import TEMPORARY_SUFFIX
 
 LOCK_FILE = "run.lock"
-"""Name of the file that is locked while a process writes to the run folder."""
 LOG_FILE = "run.log"
-"""Name of the file with the output of the terminal, warnings and errors."""
 
 
 class RunWriter:

@@ -21,13 +21,10 @@ from train_RL_agents.results.table import Column, Table
 from train_RL_agents.run.tags import describe_tag
 
 HISTOGRAM_BINS = 30
-"""Number of bins of a histogram."""
 _MAX_HISTOGRAM_VALUE = 1e150
-"""Bound that numbers in a histogram are limited to."""
 _MIN_HISTOGRAM_RANGE = 1e-12
 """Smallest range of a histogram relative to its largest number."""
 _EVENT_FILE_PREFIX = "events.out.tfevents."
-"""Beginning of the names of TensorBoard's files, which the time of their creation follows."""
 
 
 def custom_scalar_layout(levels: int) -> dict[str, dict[str, list[Any]]]:

@@ -40,7 +40,6 @@ class MemoryPlan:
     """Memory that a run takes on the host and on the device, and the free memory of both."""
 
     device: torch.device
-    """Device of the run."""
     entries: tuple[MemoryPlanEntry, ...]
     """Uses of memory with their sizes, in the order of the printed table."""
     free_bytes: dict[bool, int]

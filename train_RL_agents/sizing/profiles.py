@@ -32,9 +32,7 @@ class SizedConfig(NamedTuple):
     """Configuration sized by a profile, with its memory plan."""
 
     config: TrainConfig[Any]
-    """Configuration with the sizes of the profile."""
     memory_plan: MemoryPlan
-    """Memory that the run will take."""
     description: str
     """Line of text for the terminal with the profile and the settings that it changed."""
 

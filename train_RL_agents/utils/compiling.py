@@ -20,15 +20,11 @@ from train_RL_agents.utils.toolchain import cache_folder, cache_problem, compile
 Result = TypeVar("Result")
 
 _COMPILER_PACKAGES = ("torch._dynamo", "torch._inductor")
-"""Packages of torch.compile, in which the classes of its errors are defined."""
 _RUNTIME_FILES = ("output_code.py", "utils.py")
 """Files of Inductor that call generated code; errors raised by that code are not errors of compilation."""
 _TRITON_COMPILER_MODULES = ("build", "compiler")
-"""Names of the modules of Triton that raise errors of compilation."""
 _DAMAGED_CODE_ERRORS = (ImportError, SyntaxError, NameError, AttributeError, EOFError)
-"""Errors that are raised when damaged generated code is read."""
 _DISK_FULL_MESSAGE = os.strerror(errno.ENOSPC)
-"""Message of the system when no space is left on a disk."""
 _MAX_LINE_LENGTH = 200
 """Largest number of characters shown of a line of compiler output, from its end; the start only names files."""
 

@@ -15,7 +15,6 @@ import torch
 from marinenav_env.support.validation import require
 
 THREADS_VARIABLE = "OMP_NUM_THREADS"
-"""Name of the environment variable with the number of threads, which child processes inherit."""
 _LOAD_INTERVAL = 0.2
 """Time over which the load of the CPU cores is measured (s)."""
 

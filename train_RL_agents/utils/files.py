@@ -19,7 +19,6 @@ from train_RL_agents.utils.errors import first_line
 TEMPORARY_SUFFIX = ".tmp"
 """Suffix of the names of incomplete files, which begin with a dot."""
 _JSON_SETTINGS = "JSON settings"
-"""Expected content of files that cannot be read, in messages."""
 
 
 def read_json(path: Path) -> dict[str, Any]:

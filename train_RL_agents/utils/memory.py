@@ -12,7 +12,6 @@ from marinenav_env.support.validation import ConfigError
 USABLE_SHARE = 0.9
 """Share of the free memory that plans may use; the rest is a reserve."""
 _CGROUP = Path("/sys/fs/cgroup")
-"""Folder in which Linux describes the control group of a process, as of a container."""
 _CGROUP_FILES = (
     ("", "memory.max", "memory.current", "inactive_file"),
     ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),

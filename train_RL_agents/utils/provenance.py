@@ -8,7 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 RECORDED_PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
-"""Distributions whose versions are recorded with a run."""
 
 
 def software_versions() -> dict[str, str]:

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 ShippedKind = Literal["configs", "pretrained"]
-"""Kind of shipped content: configurations, or trained policies."""
 
 PACKAGE_FOLDER = Path(__file__).parents[1]
-"""Folder of the package train_RL_agents."""
 
 
 def shipped_paths(kind: ShippedKind) -> dict[str, Path]:

@@ -15,17 +15,14 @@ from types import FrameType
 from typing import Any
 
 Handler = Callable[[int, FrameType | None], None]
-"""Function that handles a signal, given its number and the interrupted stack frame."""
 _SIGHUP = getattr(signal, "SIGHUP", None)
 """Signal of a closed terminal; None on Windows."""
 STOP_SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _SIGHUP)))
-"""Signals that ask a process to end."""
 USER_SIGNALS = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
 """SIGUSR1 and SIGUSR2, which a scheduler sends before the end of a job's time; empty on Windows."""
 DEBOUNCE_TIME = 0.5
 """Time (s) after a signal within which repetitions are ignored, as ``timeout`` signals a process and its group."""
 INTERRUPTED_STATUS = 130
-"""Exit status of a command that was interrupted."""
 _interrupted = threading.Event()
 """Event that is set when a signal raised KeyboardInterrupt in the current command."""
 
