@@ -26,9 +26,7 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import make_environment
-from train_RL_agents.evaluation.episodes import EpisodeRunner, draw_scenarios, make_evaluation_env
-from train_RL_agents.learning import ALGORITHMS, AlgorithmContext, OffPolicy
-from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 
@@ -61,7 +59,7 @@ class _FakeGpu(FakeTensorMode):
         operators = self.operators
         starts = func.namespace == "aten" and not func.is_view and "empty" not in func.__name__
         if operators is not None and starts:
-            operators += [func.__name__] * _launches(func, args)
+            operators.append(func.__name__)
         with self.counting(None):  # what it consists of is not counted
             return super().__torch_dispatch__(func, types, args, kwargs)
 
@@ -71,19 +69,6 @@ class _FakeGpu(FakeTensorMode):
         before, self.operators = self.operators, operators
         yield
         self.operators = before
-
-
-_PER_LAUNCH = (110, 64, 48, 36, 30)
-"""Tensors of each list that a kernel over one to five lists of tensors takes."""
-
-
-def _launches(func: Any, args: Any) -> int:
-    """Kernels that an operator starts: those over lists take so many tensors at a time."""
-    lists = [each for each in args if isinstance(each, list | tuple) and "_foreach" in str(func)]
-    if not lists:
-        return 1
-    depth = len(lists) + (not func._schema.is_mutable)
-    return -(-len(lists[0]) // _PER_LAUNCH[depth - 1])
 
 
 class _Generator(torch.Generator):
@@ -172,13 +157,12 @@ class Loop:
     Args:
         mode: that fakes it.
         name: of the agent.
-        words: settings.
-        base: settings that these change; those of a tiny run by default.
+        words: settings that differ from those of a tiny run.
     """
 
-    def __init__(self, mode: Any, name: str, *words: str, base: dict[str, Any] | None = None) -> None:
+    def __init__(self, mode: Any, name: str, *words: str) -> None:
         # The one-kernel optimiser is not known to the fake.
-        config = from_dict(base or tiny_settings(name), ["trainer.fused_optimizer=false", *words])
+        config = from_dict(tiny_settings(name), ["trainer.fused_optimizer=false", *words])
         generators = {each: torch.Generator(GPU) for each in ("policy", "learner", "replay")}
         self.mode, display = mode, ProgressDisplay(1, quiet=True, bar=False)
         self.told: list[str] = []
@@ -203,28 +187,6 @@ class Loop:
         meanwhile()
         with only(self.mode):
             self.algorithm.add_steps(self.collector.collect())
-
-    @property
-    def rollouts(self) -> bool:
-        """Whether it learns from rollouts, so that an update needs steps."""
-        return not isinstance(self.algorithm, OffPolicy)
-
-    def one_update(self) -> Callable[[], object]:
-        """What makes one update from replay, or from a minibatch of the latest rollout."""
-        if not self.rollouts:
-            return self.algorithm._update
-        batch = next(self.algorithm._batches(self.algorithm._rollout))
-        return lambda: self.algorithm.meter.add(self.algorithm.learner.update(batch)[0])
-
-    def evaluation(self) -> EpisodeRunner:
-        """An evaluation of the learner's agent on the fixed set."""
-        config, agent = self.algorithm._config, self.algorithm.learner.ema
-        schedule = config.eval_schedule
-        with unset_fake_temporarily():  # their number is read
-            scenarios = draw_scenarios(config.world, schedule.levels, schedule.num_episodes, 0)
-        with patch("marinenav_env.env.require_robots"):  # reads, and finds 1 in all there is
-            env = make_evaluation_env(scenarios, config.world, continuous=agent.continuous, device=GPU, seed=0)
-            return EpisodeRunner(PolicyWrapper(agent), env, 0, execution=config.execution)
 
     def learn(self) -> None:
         """Updates; the first one makes the optimiser's state."""

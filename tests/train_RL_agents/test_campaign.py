@@ -163,18 +163,3 @@ def test_a_signal_at_a_random_moment_saves_or_gives_a_sentence(tmp_path, command
             assert list(tmp_path.glob(f"runs/*/seed_0/checkpoints/{STATE_FILE}"))
         else:
             assert "interrupted" in text or "nothing had begun" in text or status == -number
-
-
-@pytest.mark.parametrize("limit", [0, 300, 5_000, 40_000])
-def test_a_limit_of_files_gives_one_sentence(tmp_path, trained, command, limit):
-    scenarios = str(trained.path / "eval_configs.json")
-    for words in (
-        command,
-        ("evaluate", str(trained.path), "--scenarios", scenarios, "--record", f"{tmp_path}/a.npz"),
-        ("play", str(trained.path), "--scenarios", scenarios, "--html", f"{tmp_path}/a.html"),
-        ("export", str(trained.path), "--out", f"{tmp_path}/export"),
-    ):
-        status, text = end(*start(*words, limit=limit))
-        refused = [line for line in text.splitlines() if line.startswith("marinenav: error: ")]
-        assert (status, len(refused)) in ((0, 0), (2, 1)), text
-        assert not list(tmp_path.rglob(".*.tmp"))

@@ -27,7 +27,6 @@ from tests.train_RL_agents.tiny_runs import (
     saved,
     scalars,
     train,
-    usual_signals,
     without_times,
 )
 from train_RL_agents.agents import AGENTS
@@ -178,26 +177,7 @@ def test_tensorboards_thread_reports_in_one_sentence_too(tmp_path):
     assert done.stderr.splitlines() == [said]
 
 
-@pytest.mark.slow
-def test_a_disk_that_is_full(tmp_path, capsys, command):
-    disk = tmp_path / "runs"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
-    done = subprocess.run(mount, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {done.stderr.strip()}")
-    try:
-        status = main(command)
-        output = capsys.readouterr().err
-        assert status == 2
-        assert len(output.splitlines()) == 1
-        assert "No space left on device" in output
-        assert no_temporaries(only_run(tmp_path))
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
-
-
-@pytest.mark.parametrize("number", STOP_SIGNALS + USER_SIGNALS)
+@pytest.mark.parametrize("number", [STOP_SIGNALS[-1], USER_SIGNALS[0]])
 def test_a_signal_saves_and_says_how_to_go_on(tmp_path, capsys, number):
     run = new_run(tmp_path / "a folder")
     before = [signal.getsignal(each) for each in STOP_SIGNALS + USER_SIGNALS]
@@ -212,7 +192,7 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path, capsys, number):
     assert differences(without_times(trainer._state()), saved(run)) == []
 
 
-@pytest.mark.parametrize("number", USER_SIGNALS)
+@pytest.mark.parametrize("number", USER_SIGNALS[:1])
 def test_a_users_signal_saves_and_the_run_goes_on_if_asked_for(tmp_path, capsys, number):
     whole = new_run(tmp_path / "whole", "on_user_signal=save")
     train(whole)
@@ -227,26 +207,6 @@ def test_a_users_signal_saves_and_the_run_goes_on_if_asked_for(tmp_path, capsys,
     assert differences(results(whole), results(run)) == []
     # What a scheduler kills later goes on from there.
     train(RunFolder.open(run.path))
-
-
-@pytest.mark.parametrize("number", USER_SIGNALS)
-def test_what_a_scheduler_sends_later_does_not_end_the_saving(tmp_path, monkeypatch, number):
-    run, fsync = new_run(tmp_path), os.fsync
-    trainer = TorchRLTrainer(run, quiet=True)
-
-    def terminated(descriptor):
-        signal.raise_signal(signal.SIGTERM)
-        monkeypatch.setattr(os, "fsync", fsync)
-        fsync(descriptor)
-
-    def ask():
-        signal.raise_signal(number)
-        monkeypatch.setattr(os, "fsync", terminated)
-
-    at(trainer, 64, ask)
-    with usual_signals():
-        trainer.train()
-    assert saved(run)["env_steps"] == 64
 
 
 @pytest.mark.parametrize("words", [(), ("agent_type=PPO",)], ids=str)
@@ -284,8 +244,7 @@ def test_a_signal_while_a_run_is_set_up_leaves_a_policy(tmp_path, command, capsy
     assert train(RunFolder.open(run.path)).env_steps == 160
 
 
-@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", ["step", "save"])
+@pytest.mark.parametrize(("first", "moment"), [(signal.SIGINT, "step"), (signal.SIGTERM, "save")])
 def test_a_second_signal_acts_at_once(tmp_path, monkeypatch, first, moment):
     run = new_run(tmp_path)
     trainer = TorchRLTrainer(run, quiet=True)
@@ -348,71 +307,3 @@ def test_a_signalled_command_can_be_resumed(tmp_path, command, start, number):
     assert (again.returncode, errors) == (0, "")
     assert f"resuming at {steps:,} env-steps" in output.splitlines()
     assert saved(run)["env_steps"] == steps + 40
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", USER_SIGNALS)
-def test_a_signalled_command_goes_on_if_asked_for(tmp_path, command, start, number):
-    process = start(*command, "on_user_signal=save", "total_timesteps=1000000000", "eval_freq=800")
-    wait_for(process, tmp_path, f"checkpoints/{STATE_FILE}")
-    for each in (number, signal.SIGTERM):
-        process.send_signal(each)
-        time.sleep(2.0)
-    output, errors = process.communicate(timeout=30)
-    assert (process.returncode, errors) == (130, "")
-    said = output.splitlines()
-    assert sum("env-steps, as a signal asked" in line for line in said) == 1
-    assert said[-1].startswith("stopped and saved; go on with: marinenav train --resume")
-
-
-@pytest.mark.slow
-def test_a_run_whose_terminal_is_gone_is_saved(tmp_path, command):
-    terminal, theirs = os.openpty()
-    code = (
-        "import fcntl, runpy, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-        "runpy.run_module('train_RL_agents', run_name='__main__')"
-    )
-    words = [*command, "total_timesteps=1000000000", "eval_freq=800"]
-    with subprocess.Popen(
-        [sys.executable, "-c", code, *words],
-        cwd=ROOT,
-        start_new_session=True,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    ) as process:
-        os.close(theirs)
-        wait_for(process, tmp_path, f"checkpoints/{STATE_FILE}")
-        os.close(terminal)
-        assert process.wait(timeout=30) == 130
-    run = only_run(tmp_path)
-    assert saved(run)["env_steps"] >= 800
-    assert "stopped and saved" in (run.path / "run.log").read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lines", [[], ["--json-lines"]], ids=["text", "json"])
-def test_a_run_whose_reader_is_gone_is_saved(tmp_path, command, start, lines):
-    """So are jobs whose parent was killed."""
-    process = start(*command, *lines, "total_timesteps=1000000000", "eval_freq=800")
-    wait_for(process, tmp_path, f"checkpoints/{STATE_FILE}")
-    process.stdout.close()
-    assert process.wait(timeout=30) == 130
-    run = only_run(tmp_path)
-    assert saved(run)["env_steps"] >= 800
-    assert "stopped and saved" in (run.path / "run.log").read_text()
-
-
-@pytest.mark.slow
-def test_a_second_ctrl_c_ends_a_command_at_once(tmp_path, command, start):
-    # The first evaluation comes with the first batch and takes minutes.
-    process = start(*command, "eval_freq=1", "world.max_steps=100000", "eval_schedule.num_episodes=20,20")
-    wait_for(process, tmp_path, "eval_configs.json")
-    time.sleep(2.0)
-    process.send_signal(signal.SIGINT)
-    time.sleep(1.0)
-    assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
-    assert (process.returncode, errors) == (130, "marinenav: interrupted\n")
-    assert not (only_run(tmp_path).checkpoints / STATE_FILE).exists()

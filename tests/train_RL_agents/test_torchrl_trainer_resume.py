@@ -4,7 +4,6 @@ import json
 import multiprocessing
 import os
 import signal
-import time
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 import torch
 
 from tests.train_RL_agents.tiny_runs import (
-    CPU,
     HARD,
     SOFT,
     TINY,
@@ -26,7 +24,6 @@ from tests.train_RL_agents.tiny_runs import (
     no_temporaries,
     results,
     saved,
-    scalars,
     train,
     train_and_die,
     train_apart,
@@ -35,10 +32,9 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation import history
 from train_RL_agents.learning import learner
-from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
+from train_RL_agents.run.checkpoint import STATE_FILE
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
-from train_RL_agents.utils.progress import PhaseTimer
 
 KINDS = [
     ("agent_type=AC-IQN", "trainer.n_steps=3", *SOFT),
@@ -119,27 +115,38 @@ def test_a_compiled_run_that_is_interrupted_ends_as_one_that_was_not(tmp_path, m
     assert differences(results(whole), results(parts)) == []
 
 
-@pytest.mark.parametrize("moment", ["step", "update", "evaluate", "policy", "state", "in place"])
-def test_a_run_that_dies_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch, uninterrupted, moment):
-    run = new_run(tmp_path, "agent_type=DQN", "trainer.n_steps=3", *HARD)
+WINDOWS = ("agent_type=DQN", "trainer.n_steps=3", *HARD)
+EPOCHS = ("agent_type=PPO", "trainer.epochs=3", "agent.normalize_observations=true")
+
+
+@pytest.mark.parametrize(
+    ("words", "owner", "name", "calls"),
+    [
+        (WINDOWS, learner, "step_optimizer", 0),
+        (WINDOWS, history, "stored_arrays", 0),
+        (WINDOWS, torch, "save", 0),
+        (WINDOWS, Path, "replace", 0),
+        (EPOCHS, learner, "step_optimizer", 5),
+        (EPOCHS, os, "fsync", 0),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_run_that_dies_goes_on_from_its_last_checkpoint(
+    tmp_path, monkeypatch, uninterrupted, words, owner, name, calls
+):
+    """It dies in a function that it had called so often in that batch."""
+    run = new_run(tmp_path, *words)
     trainer = TorchRLTrainer(run, quiet=True)
-    places = {
-        "step": (trainer.collector.env, "step_and_maybe_reset"),
-        "update": (learner, "step_optimizer"),
-        "evaluate": (history, "stored_arrays"),
-        "policy": (torch, "save"),
-        "state": (os, "fsync"),
-        "in place": (Path, "replace"),
-    }
-    at(trainer, 136, lambda: monkeypatch.setattr(*places[moment], crash))
+    function, left = getattr(owner, name), iter(range(calls))
+    die = lambda *given: crash() if next(left, None) is None else function(*given)  # noqa: E731
+    at(trainer, 112 if words is EPOCHS else 136, lambda: monkeypatch.setattr(owner, name, die))
     with pytest.raises(CrashError):
         trainer.train()
     monkeypatch.undo()
     assert saved(run)["env_steps"] == 80
     assert no_temporaries(run)
     train(RunFolder.open(run.path))
-    expected = uninterrupted("agent_type=DQN", "trainer.n_steps=3", *HARD)
-    assert differences(expected, results(run)) == []
+    assert differences(uninterrupted(*words), results(run)) == []
 
 
 def train_in_a_child(run, moment, count=1, seconds=None):
@@ -202,34 +209,6 @@ def test_kill_9_in_the_middle_of_an_epoch_changes_nothing(tmp_path, uninterrupte
     assert differences(uninterrupted(*words), results(run)) == []
 
 
-@pytest.mark.parametrize("moment", ["update", "state"])
-def test_an_on_policy_run_that_dies_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch, uninterrupted, moment):
-    """In the middle of an epoch, and while it saves."""
-    words = ("agent_type=PPO", "trainer.epochs=3", "agent.normalize_observations=true")
-    run = new_run(tmp_path, *words)
-    trainer = TorchRLTrainer(run, quiet=True)
-    places = {"update": (learner, "step_optimizer"), "state": (os, "fsync")}
-    owner, name = places[moment]
-    function, calls = getattr(owner, name), iter(range(5))
-
-    def later(*arguments):
-        if next(calls, None) is None:
-            crash()
-        return function(*arguments)
-
-    at(
-        trainer,
-        112,
-        lambda: monkeypatch.setattr(owner, name, later if moment == "update" else crash),
-    )
-    with pytest.raises(CrashError):
-        trainer.train()
-    monkeypatch.undo()
-    assert saved(run)["env_steps"] == 80
-    train(RunFolder.open(run.path))
-    assert differences(uninterrupted(*words), results(run)) == []
-
-
 def test_a_run_may_be_made_longer(tmp_path):
     run = new_run(tmp_path)
     train(run)
@@ -247,28 +226,6 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
     before = files(run.path)
     train(RunFolder.open(run.path))
     assert files(run.path) == before
-
-
-def test_speed_is_that_since_the_resume(tmp_path, monkeypatch):
-    monkeypatch.setattr(PhaseTimer, "lap", lambda self: ({}, 1.0))
-    run = new_run(tmp_path)
-    train(run, stop_at=104)
-    train(RunFolder.open(run.path))
-    assert scalars(run)["charts/SPS"] == [(40, 40.0), (80, 40.0), (120, 16.0), (160, 40.0)]
-
-
-def test_times_leave_the_interruption_out(tmp_path):
-    run = new_run(tmp_path)
-    train(run, stop_at=104)
-    clock = read_checkpoint(run.checkpoints / STATE_FILE, TRAINING_FORMAT, CPU)["clock"]
-    began = time.perf_counter()
-    time.sleep(0.5)
-    train(RunFolder.open(run.path))
-    since = time.perf_counter() - began
-    stopped, last = clock["total"], float(evaluations(run)[1]["wall_time"])
-    assert stopped < last < stopped + since - 0.5
-    for row in evaluations(run):
-        assert 0.0 < float(row["train_time"]) < float(row["wall_time"])
 
 
 def test_a_run_without_checkpoint_starts_anew(tmp_path, uninterrupted):

@@ -45,15 +45,6 @@ def test_a_run_without_replay_buffer_is_not_resumed(tmp_path, capsys):
     refused(run, "saved without its replay buffer (save_replay=false)")
 
 
-def test_a_run_that_learns_from_no_replay_is_resumed_without_one(tmp_path, capsys):
-    run = new_run(tmp_path, "agent_type=PPO", "save_replay=false")
-    trainer = TorchRLTrainer(run, bar=False)
-    trainer.stop()
-    trainer.train()
-    assert "stopped and saved; go on with: marinenav train --resume" in capsys.readouterr().out
-    assert train(RunFolder.open(run.path)).finished
-
-
 def test_damaged_states_are_refused(tmp_path):
     run = new_run(tmp_path)
     train(run, stop_at=24)
@@ -111,18 +102,6 @@ def test_a_state_of_another_configuration_is_refused(tmp_path, trained, words):
         key = key.replace("_schedule.num_robots", "_schedule.levels: level 2: num_robots")
         assert f"{key}=" in message
     assert message.count("(was ") == len(words) or words[0].startswith("agent_type")
-
-
-def test_a_configuration_changed_by_hand_is_refused(tmp_path):
-    run = new_run(tmp_path)
-    train(run, stop_at=24)
-    file = run.path / "trial_config.json"
-    whole = file.read_text()
-    file.write_text(whole.replace('"gamma": 0.99', '"gamma": 0.95'))
-    message = refused(run, str(file))
-    assert message.endswith("has: trainer.gamma=0.95 (was 0.99)")
-    file.write_text(whole)
-    resume(RunFolder.open(run.path), quiet=True)
 
 
 @pytest.mark.parametrize(

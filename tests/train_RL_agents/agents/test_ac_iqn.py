@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.train_RL_agents.helpers import explored, make_inputs, make_transitions, seeded
+from tests.train_RL_agents.helpers import make_inputs, make_transitions, seeded
 from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig
 from train_RL_agents.networks.layers import squash
 
@@ -55,27 +55,6 @@ def agent_with(actor, *formulas, target=None, **settings):
         agent.networks[f"critic_{index}"] = Formula(formula)
         agent.targets[f"critic_{index}"] = Formula(target[index] if target else formula)
     return agent
-
-
-def test_published_architecture_by_name():
-    config = ACIQNConfig(embedding="published", critics=1, layer_norm=False, features="raw")
-    shapes = {name: tuple(value.shape) for name, value in ACIQN(config).networks["critic_0"].named_parameters()}
-    assert shapes == {
-        "self_encoder.0.weight": (56, 7),
-        "self_encoder.0.bias": (56,),
-        "object_encoder.0.weight": (40, 5),
-        "object_encoder.0.bias": (40,),
-        "action_encoder.0.weight": (128, 2),
-        "action_encoder.0.bias": (128,),
-        "cos_embedding.weight": (256, 64),
-        "cos_embedding.bias": (256,),
-        "hidden_layer.weight": (128, 256),
-        "hidden_layer.bias": (128,),
-        "hidden_layer_2.weight": (128, 128),
-        "hidden_layer_2.bias": (128,),
-        "output_layer.weight": (1, 128),
-        "output_layer.bias": (1,),
-    }
 
 
 # Random numbers, targets, losses -----------------------------------------------------------------
@@ -135,24 +114,6 @@ def test_targets_pool_the_quantiles_but_the_highest(dropped):
     assert losses["value"].item() == close(3.5)
 
 
-def test_noise_on_target_actions_is_scaled_and_clipped():
-    targets = [lambda left, right, taus: left + 10.0 * right + 0.0 * taus]
-    agent = agent_with((0.2, -0.9), *targets, target_noise=0.2)
-    taus = torch.full((2, 16), 0.5)
-
-    def target(*noise):
-        losses = agent.loss(batch_of(0.0, 1.0), (taus, torch.tensor([noise]), torch.zeros(1, 2)))
-        return losses["target"].item()
-
-    assert target(0.0, 0.0) == close(0.2 - 9.0)
-    assert target(1.0, 2.0) == close(0.4 - 5.0)
-    assert target(-1.0, -1.0) == close(0.0 - 10.0)  # the action ends at -1
-    assert target(100.0, 100.0) == close(0.7 - 4.0)  # the noise at 0.5
-    assert target(-100.0, 0.0) == close(-0.3 - 9.0)
-    agent.targets["actor"] = Constant(0.9, 0.0)
-    assert target(1.0, 0.0) == close(1.0)  # the action at 1
-
-
 def test_actor_climbs_the_critic_that_says_less():
     peak = [
         lambda left, right, taus: 2.0 * taus - (left - 0.5) ** 2 - (right + 0.25) ** 2,
@@ -168,16 +129,6 @@ def test_actor_climbs_the_critic_that_says_less():
     gradient = agent.networks["actor"].before.grad.tolist()
     assert gradient == close([-1.0 * slope, 0.5 * slope])  # the loss falls towards (0.5, -0.25)
     assert all(agent.networks[name].factor.grad is None for name in agent.critics)
-
-
-def test_actor_climbs_the_lower_mean_of_every_row_and_not_the_lower_quantiles():
-    formulas = [
-        lambda left, right, taus: 4.0 * taus + 0.0 * left,
-        lambda left, right, taus: 2.5 + 0.0 * taus + 0.0 * left,
-    ]
-    agent = agent_with((0.0, 0.0), *formulas, quantiles=4)
-    losses = agent.loss(batch_of(0.0, 0.0), (torch.full((2, 4), 0.5), *NO_NOISE))
-    assert losses["loss_actor"].item() == close(-2.0)
 
 
 def test_actor_climbs_for_its_share_of_the_rows():
@@ -271,22 +222,3 @@ def test_quantiles_of_the_return_are_the_critics_mean_in_order():
     # At 1/4 and 3/4 the first says left - 1 and left - 3.
     expected = torch.tensor([[[0.5, 1.5], [-1.25, -0.25]], [[-2.0, -1.0], [-1.0, 0.0]]])
     torch.testing.assert_close(found, expected)
-
-
-def test_collection_follows_the_actor_alone():
-    agent = agent_with((0.2, 0.0), lambda left, right, taus: left + 0.0 * taus)
-    given = make_inputs(4, generator=seeded())
-    torch.testing.assert_close(explored(agent, given), torch.tensor([0.2, 0.0]).expand(4, 2))
-
-
-# Settings ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("embedding", ["late", "published"])
-def test_both_layer_orders_send_gradients_everywhere(embedding):
-    agent = ACIQN(ACIQNConfig(embedding=embedding))
-    batch = make_transitions(agent, 64, seeded())
-    losses = agent.loss(batch, agent.loss_noise(64, seeded()))
-    (losses["loss_critic"] + losses["loss_actor"]).backward()
-    for name, parameter in agent.networks.named_parameters():
-        assert parameter.grad is not None and parameter.grad.any(), name

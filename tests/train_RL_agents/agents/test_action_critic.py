@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from tests.train_RL_agents.agents.test_ddpg import agent_with, always
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
 from train_RL_agents.agents.action_critic import ActionCritic, ActionCriticConfig
 from train_RL_agents.agents.implicit_critic import ImplicitQuantileCritic
@@ -49,9 +48,6 @@ def test_critic_by_hand(critic, layer_norm, action_input):
     torch.testing.assert_close(found, expected.unflatten(0, (2, 2)))
 
 
-# The critic at any fractions ---------------------------------------------------------------------
-
-
 def implicit(embedding):
     return ImplicitQuantileCritic(QuantileConfig(embedding=embedding, hidden_sizes=(12, 9, 7)), SPEC)
 
@@ -93,14 +89,3 @@ def test_means_of_many_actions_are_those_of_their_quantiles(embedding, lead):
     for k in range(9):
         each = critic(given, actions[..., k, :], taus).mean(-1)
         torch.testing.assert_close(means[..., k], each)
-
-
-# Agents with several critics ---------------------------------------------------------------------
-
-
-def test_targets_leave_out_the_highest_quantiles():
-    agent = agent_with((0.0, 0.0), [always(0.0, 0.0, 0.0)] * 2,
-                       [always(9.0, 1.0, 5.0), always(2.0, 8.0, 7.0)],
-                       quantiles=3, dropped=1)  # fmt: skip
-    found = agent.target_values(make_inputs(1, generator=seeded()), torch.zeros(1, 2))
-    assert found.sort(-1).values.tolist() == [[1.0, 2.0, 5.0, 7.0]]

@@ -1,7 +1,6 @@
 """What PPO and A2C share: sampling, densities, values of a fleet, weights of rows."""
 
 import math
-from itertools import product
 
 import pytest
 import torch
@@ -36,9 +35,6 @@ def gradients(agent, loss):
 
 def minimised(losses):
     return sum(value for key, value in losses.items() if key.startswith("loss"))
-
-
-# Sampling and densities --------------------------------------------------------------------------
 
 
 @pytest.mark.heavy
@@ -116,42 +112,6 @@ def test_the_best_action_is_the_most_probable():
     assert torch.equal(clipped.act(given), mean.clamp(-1.0, 1.0))
 
 
-@pytest.mark.parametrize(
-    ("actions", "rule"),
-    [
-        ("categorical", "the index of the highest logit"),
-        ("gaussian", "(2 / pi) atan(mu)"),
-        ("clipped_gaussian", "mu, clipped"),
-    ],
-)
-def test_what_outputs_mean_is_told(actions, rule):
-    agent = agent_of(NAMES[0], actions=actions)
-    assert agent.selection_rule == rule
-    outputs = agent.outputs(make_inputs(2, generator=seeded()))
-    assert agent.output_meanings.keys() == outputs.keys()
-    assert not agent.scores_are_returns and not agent.adds_exploration
-
-
-@pytest.mark.parametrize("actions", NORMAL)
-def test_normal_numbers_of_a_fleet_are_those_of_its_robots(actions):
-    agent = spread_out(agent_of(NAMES[0], actions=actions))
-    flat = make_rollout(agent, 12, generator=seeded())
-    fleets = flat._replace(
-        observation=each_entry(flat.observation, lambda each: each.unflatten(0, (4, 3))),
-        action=flat.action.view(4, 3, 2),
-        weight=flat.weight.view(4, 3),
-        extras={name: each.unflatten(0, (4, 3)) for name, each in flat.extras.items()},
-    )
-    for ours, theirs in zip(agent.evaluate(fleets), agent.evaluate(flat), strict=True):
-        torch.testing.assert_close(ours, theirs.view(4, 3))
-    torch.testing.assert_close(
-        agent.imitating_action(fleets.observation).flatten(0, 1),
-        agent.imitating_action(flat.observation),
-    )
-
-
-# Weights, entropy, parts -------------------------------------------------------------------------
-
 STYLES = [{}, {"actions": "gaussian"}, {"critic": "fleet"}]
 
 
@@ -190,50 +150,6 @@ def test_rows_of_inactive_robots_have_no_influence(name, settings):
 
 
 @every_agent
-def test_without_active_robots_losses_are_zero(name):
-    agent = agent_of(name)
-    batch = rollout(agent)
-    batch = batch._replace(weight=torch.zeros_like(batch.weight))
-    losses = agent.loss(batch, None)
-    assert not any(value.any() for value in losses.values())
-    assert not any(each.any() for each in gradients(agent, minimised(losses)))
-
-
-@pytest.mark.parametrize("sizes", [(20, 20, 24), (10, 54)], ids=str)
-@pytest.mark.parametrize("settings", STYLES, ids=str)
-@every_agent
-def test_parts_add_up_to_the_batch(name, settings, sizes):
-    """Also where the parts have different shares of active robots."""
-    agent = agent_of(name, **settings)
-    batch = rollout(agent)
-    assert batch.size == (32 if agent.samples_are_joint else 64)
-    weight = batch.weight.clone()
-    weight[10:13] = 0.0
-    batch = batch._replace(weight=weight)
-    rows, begin = [], 0
-    for size in sizes:
-        rows.append(slice(begin, min(begin + size, batch.size)))
-        begin += size
-    parts = [batch.part(each) for each in rows if each.start < each.stop]
-    shares = [part.size / batch.size for part in parts]
-    assert sum(shares) == close(1.0)
-    whole, split = agent.loss(batch, None), [agent.loss(part, None) for part in parts]
-    for key, value in whole.items():
-        total = sum(share * each[key] for share, each in zip(shares, split, strict=True))
-        torch.testing.assert_close(total, value, rtol=1e-4, atol=1e-5)
-    added = [
-        sum(pieces)
-        for pieces in zip(
-            *(gradients(agent, share * minimised(each)) for share, each in zip(shares, split, strict=True)), strict=True
-        )
-    ]
-    torch.testing.assert_close(added, list(gradients(agent, minimised(whole))), rtol=1e-3, atol=1e-6)
-    halves = parts[-1].part(slice(0, 1)), parts[-1].part(slice(1, None))
-    if parts[-1].size > 1:  # parts of parts are parts of the batch
-        assert torch.equal(halves[0].mean_weight, batch.weight.mean())
-
-
-@every_agent
 def test_the_weight_of_the_entropy_falls_linearly(name):
     agent = agent_of(name, entropy=0.5, entropy_final=0.1)
     for progress, weight in ((0.0, 0.5), (0.25, 0.4), (1.0, 0.1), (1.5, 0.1)):
@@ -244,17 +160,3 @@ def test_the_weight_of_the_entropy_falls_linearly(name):
     torch.testing.assert_close(gap, 0.4 * at[0]["entropy"])
     plain = losses_of(agent_of(name, entropy=0.0), batch)
     torch.testing.assert_close(plain["loss_policy"], -plain["policy_gain"])
-
-
-@every_agent
-def test_gradients_reach_every_parameter_in_every_style(name):
-    actions = [("categorical", False), ("gaussian", False), ("clipped_gaussian", True)]
-    inputs = [("own", "concat"), ("fleet", "max"), ("own", "attention")]
-    for (kind, dependent), (critic, encoder) in product(actions, inputs):
-        settings = {"actions": kind, "state_dependent_std": dependent, "critic": critic, "encoder": encoder}
-        agent = spread_out(agent_of(name, **settings), 10.0)
-        losses = agent.loss(rollout(agent), None)
-        named = zip(agent.networks.named_parameters(), gradients(agent, minimised(losses)), strict=True)
-        for (key, _), gradient in named:
-            assert gradient.any(), (settings, key)
-            assert gradient.isfinite().all(), (settings, key)

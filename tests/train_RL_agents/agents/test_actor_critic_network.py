@@ -15,18 +15,6 @@ NAMES = [name for name, kind in AGENTS.items() if kind.algorithm == "on-policy"]
 NORMAL = ("gaussian", "clipped_gaussian")
 
 
-@pytest.mark.parametrize("state_dependent", [False, True])
-@pytest.mark.parametrize("actions", NORMAL)
-def test_a_new_agent_spreads_its_actions_as_configured(actions, state_dependent):
-    settings = {"actions": actions, "state_dependent_std": state_dependent, "log_std": -1.5}
-    agent, given = agent_of(NAMES[0], **settings), make_inputs(20, generator=seeded())
-    outputs = agent.outputs(given)
-    torch.testing.assert_close(outputs["log_sigma"], torch.full((20, 2), -1.5), atol=0.05, rtol=0.0)
-    assert outputs["mu"].abs().max() < 0.1
-    found = [name for name, _ in agent.networks.named_parameters() if name.endswith(".log_std")]
-    assert len(found) == (not state_dependent)
-
-
 def test_weights_begin_orthogonal_and_those_of_the_policy_small():
     network = agent_of(NAMES[0], critic="fleet").networks["policy"]
     gains = {network.output_layer: 0.01, network.value_layer: 1.0}
@@ -38,17 +26,6 @@ def test_weights_begin_orthogonal_and_those_of_the_policy_small():
             assert not layer.bias.any()
 
 
-def test_log_standard_deviations_of_the_network_are_clipped():
-    agent = agent_of(NAMES[0], actions="gaussian", state_dependent_std=True)
-    layer = agent.networks["policy"].output_layer
-    with torch.no_grad():
-        layer.weight.zero_()
-        layer.bias.copy_(torch.tensor([-30.0, 5.0, -30.0, 5.0]))
-    outputs = agent.outputs(make_inputs(1, generator=seeded()))
-    assert outputs["mu"].tolist() == [[-30.0, 5.0]]
-    assert outputs["log_sigma"].tolist() == [[-20.0, 2.0]]
-
-
 @pytest.mark.parametrize(("actions", "state_dependent"), [("categorical", False), *product(NORMAL, (False, True))])
 def test_outputs_of_fleets_are_those_of_their_robots(actions, state_dependent):
     agent = agent_of(NAMES[0], actions=actions, state_dependent_std=state_dependent)
@@ -58,9 +35,6 @@ def test_outputs_of_fleets_are_those_of_their_robots(actions, state_dependent):
     for ours, theirs in zip(network(fleets), network(given), strict=True):
         torch.testing.assert_close(ours, theirs.unflatten(0, (4, 3)))
     torch.testing.assert_close(network.policy(fleets), network.policy(given).unflatten(0, (4, 3)))
-
-
-# Values of a fleet -------------------------------------------------------------------------------
 
 
 def fleet(name=NAMES[0], robots=6, **settings):
@@ -90,22 +64,6 @@ def test_inactive_robots_are_not_looked_at():
     others = given[ACTIVE_KEY].clone()
     others[:, 0] = False
     assert not torch.isclose(value_of(agent, moved), before)[others].any()
-
-
-def test_any_number_of_robots_even_none_that_is_active():
-    agent, given = fleet()
-    one = each_entry(given, lambda each: each[:, :1])
-    assert value_of(agent, one).shape == (4, 1)
-    given[ACTIVE_KEY] = torch.zeros_like(given[ACTIVE_KEY])
-    assert value_of(agent, given).isfinite().all()
-
-
-def test_each_robot_acts_on_its_own_observation():
-    agent, given = fleet()
-    alone = each_entry(given, lambda each: each[:, :1])
-    torch.testing.assert_close(agent.outputs(given)["logits"][:, :1], agent.outputs(alone)["logits"])
-    assert agent.samples_are_joint
-    assert not agent_of(NAMES[0]).samples_are_joint
 
 
 def test_fleet_features_by_hand():

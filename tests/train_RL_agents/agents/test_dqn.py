@@ -101,23 +101,6 @@ def test_dueling_heads_by_hand():
     assert "value_layer.weight" not in plain.state_dict()
 
 
-def test_published_architecture_by_name():
-    config = DQNConfig(double=False, dueling=False, critics=1, layer_norm=False, features="raw")
-    shapes = {name: tuple(value.shape) for name, value in DQN(config).networks["critic_0"].named_parameters()}
-    assert shapes == {
-        "self_encoder.0.weight": (56, 7),
-        "self_encoder.0.bias": (56,),
-        "object_encoder.0.weight": (40, 5),
-        "object_encoder.0.bias": (40,),
-        "hidden_layer.weight": (128, 256),
-        "hidden_layer.bias": (128,),
-        "hidden_layer_2.weight": (128, 128),
-        "hidden_layer_2.bias": (128,),
-        "output_layer.weight": (25, 128),
-        "output_layer.bias": (25,),
-    }
-
-
 class Flat(nn.Module):
     """A value network with its inputs one by one, as tensordict modules want them."""
 

@@ -47,14 +47,6 @@ def test_adaptive_risk_is_used_near_objects_only():
     assert agent.act(near, torch.ones(3)).tolist() == [1] * 3
 
 
-def test_given_fractions_are_those_that_act_uses():
-    agent, given = IQN(IQNConfig(critics=1)), make_inputs(6, generator=seeded(0))
-    extra = agent.extra_inputs(given)
-    outputs = agent.outputs(given, **extra)
-    assert torch.equal(agent.select(outputs), agent.act(given))
-    assert outputs["quantiles"].shape == (6, 32, 25)
-
-
 class Lines(nn.Module):
     """Quantiles a + b tau, for [state][action] (a, b)."""
 

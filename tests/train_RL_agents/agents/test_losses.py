@@ -7,13 +7,10 @@ import torch
 
 from tests.train_RL_agents.helpers import seeded
 from train_RL_agents.agents.losses import (
-    critic_loss,
-    cross_entropy,
     half_mse_loss,
     project_categorical_targets,
     quantile_huber_loss,
     td_target,
-    truncated_targets,
 )
 
 close = pytest.approx
@@ -40,54 +37,6 @@ def test_bootstrap_of_values():
     assert td_target(reward, discount, value).tolist() == close([10.0, -6.1, -5.0])
 
 
-def test_bootstrap_of_quantiles():
-    value = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-    got = td_target(torch.tensor([1.0, 2.0]), torch.tensor([0.5, 0.0]), value)
-    torch.testing.assert_close(got, torch.tensor([[1.5, 2.0, 2.5], [2.0, 2.0, 2.0]]))
-
-
-@pytest.mark.parametrize(
-    ("reward", "discount", "value", "name"),
-    [
-        ((3, 1), (3,), (3,), "reward"),
-        ((3,), (3, 1), (3,), "discount"),
-        ((3,), (4,), (3,), "discount"),
-        ((3,), (3,), (4, 2), "next_value"),
-    ],
-)
-def test_bootstrap_refuses_shapes(reward, discount, value, name):
-    with pytest.raises(ValueError, match=name):
-        td_target(torch.ones(reward), torch.ones(discount), torch.ones(value))
-
-
-def test_squared_error_by_hand():
-    values, targets = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 4.0, 3.0])
-    assert float(half_mse_loss(values, targets)) == close((0.5 + 2.0 + 0.0) / 3.0)
-
-
-def test_squared_error_refuses_shapes():
-    with pytest.raises(ValueError, match="targets"):
-        half_mse_loss(torch.ones(3), torch.ones(3, 1))
-
-
-@pytest.mark.parametrize(
-    ("target", "tau", "kappa", "expected"),
-    [
-        (0.5, 0.2, 1.0, 0.2 * 0.125),  # above the quantile, quadratic
-        (3.0, 0.2, 1.0, 0.2 * 2.5),  # above, linear
-        (-0.5, 0.2, 1.0, 0.8 * 0.125),  # below, quadratic
-        (-3.0, 0.2, 1.0, 0.8 * 2.5),  # below, linear
-        (1.0, 0.2, 1.0, 0.2 * 0.5),  # where the two meet
-        (3.0, 0.2, 2.0, 0.2 * 2.0 * (3.0 - 1.0) / 2.0),  # divided by kappa
-        (1.0, 0.2, 2.0, 0.2 * 0.5 / 2.0),
-        (0.0, 0.2, 1.0, 0.0),
-    ],
-)
-def test_quantile_huber_of_one_pair(target, tau, kappa, expected):
-    loss = quantile_huber_loss(torch.zeros(1, 1), torch.tensor([[target]]), torch.tensor([tau]), kappa=kappa)
-    assert float(loss) == close(expected)
-
-
 @pytest.mark.parametrize("own_taus", [False, True])
 @pytest.mark.parametrize("kappa", [0.3, 1.0])
 def test_quantile_huber_against_scalar_code(own_taus, kappa):
@@ -104,48 +53,6 @@ def test_gradient_of_the_quantile_loss_reaches_quantiles_only_through_the_error(
     quantiles = torch.tensor([[0.0]], requires_grad=True)
     quantile_huber_loss(quantiles, torch.tensor([[5.0]]), torch.tensor([0.3])).backward()
     assert quantiles.grad.item() == close(-0.3)  # linear part: slope tau, upwards
-
-
-@pytest.mark.parametrize(
-    ("targets", "taus", "name"),
-    [
-        ((3, 5), (2,), "targets"),
-        ((4, 5), (3,), "taus"),
-        ((4, 5), (4, 3), "taus"),
-        ((4, 5), (2, 2), "taus"),
-        ((4,), (2,), "targets"),
-    ],
-)
-def test_quantile_huber_refuses_shapes(targets, taus, name):
-    with pytest.raises(ValueError, match=name):
-        quantile_huber_loss(torch.ones(4, 2), torch.ones(targets), torch.ones(taus))
-
-
-def test_pessimistic_by_hand():
-    scalar = torch.tensor([[[1.0], [5.0]], [[2.0], [4.0]]])  # two critics, two robots
-    assert truncated_targets(scalar, 3).tolist() == [[1.0], [4.0]]
-    quantiles = torch.tensor([[[3.0, 1.0, 2.0], [0.0, 0.0, 9.0]], [[9.0, 8.0, 0.0], [1.0, 2.0, 3.0]]])
-    assert truncated_targets(quantiles, 0).sort(-1).values.tolist() == [
-        [0, 1, 2, 3, 8, 9],
-        [0, 0, 1, 2, 3, 9],
-    ]
-    assert truncated_targets(quantiles, 1).sort(-1).values.tolist() == [[0, 1, 2, 3], [0, 0, 1, 2]]
-    assert truncated_targets(quantiles, 2).sort(-1).values.tolist() == [[0, 1], [0, 0]]
-
-
-def test_critic_error_of_scalars_and_of_quantiles():
-    values, targets = torch.randn(2, 6, 4, generator=seeded()).unbind()
-    fractions = torch.tensor([0.125, 0.375, 0.625, 0.875])
-    for kappa in (1.0, 0.1):
-        torch.testing.assert_close(
-            critic_loss(values, targets, kappa),
-            quantile_huber_loss(values, targets, fractions, kappa),
-        )
-    torch.testing.assert_close(critic_loss(values, targets), critic_loss(values, targets, 1.0))
-    for rows in (slice(None), slice(1)):
-        value, target = values[rows, :1], targets[rows, :1]
-        expected = half_mse_loss(value[:, 0], target[:, 0])
-        torch.testing.assert_close(critic_loss(value, target), expected)
 
 
 def scalar_projection(reward, discount, probabilities, support):
@@ -189,17 +96,20 @@ def test_categorical_targets_of_a_reward_that_is_not_finite_raise_no_error(value
         assert spoilt[-1 if value > 0.0 else 0] == pytest.approx(1.0)
 
 
-def test_categorical_error_is_the_cross_entropy():
-    logits, targets = torch.randn(2, 6, 4, generator=seeded()).unbind()
-    targets = targets.softmax(-1)
-    expected = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
-    torch.testing.assert_close(cross_entropy(logits.log_softmax(-1), targets), expected)
-
-
 @pytest.mark.parametrize(
-    ("reward", "discount", "support", "name"),
-    [((3, 1), (3,), (4,), "reward"), ((3,), (2,), (4,), "discount"), ((3,), (3,), (5,), "support")],
+    ("function", "shapes", "name"),
+    [
+        (td_target, [(3, 1), (3,), (3,)], "reward"),
+        (td_target, [(3,), (4,), (3,)], "discount"),
+        (td_target, [(3,), (3,), (4, 2)], "next_value"),
+        (half_mse_loss, [(3,), (3, 1)], "targets"),
+        (quantile_huber_loss, [(4, 2), (3, 5), (2,)], "targets"),
+        (quantile_huber_loss, [(4, 2), (4, 5), (4, 3)], "taus"),
+        (project_categorical_targets, [(3, 1), (3,), (3, 4), (4,)], "reward"),
+        (project_categorical_targets, [(3,), (2,), (3, 4), (4,)], "discount"),
+        (project_categorical_targets, [(3,), (3,), (3, 4), (5,)], "support"),
+    ],
 )
-def test_categorical_targets_refuse_shapes(reward, discount, support, name):
+def test_shapes_that_do_not_fit_are_refused(function, shapes, name):
     with pytest.raises(ValueError, match=name):
-        project_categorical_targets(torch.ones(reward), torch.ones(discount), torch.ones(3, 4), torch.ones(support))
+        function(*map(torch.ones, shapes))

@@ -6,13 +6,10 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
-from tests.train_RL_agents.learners import agent_of
-from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.quantile import (
     QuantileConfig,
     QuantileNetwork,
     nearness_risk,
-    risk_level,
 )
 
 
@@ -29,51 +26,11 @@ def test_risk_adapts_to_the_closest_object_that_is_there():
     assert torch.equal(nearness_risk({**given, **fleets}, 10.0), risk.view(2, 2))
 
 
-def test_a_level_that_is_asked_for_comes_before_the_configured_one():
-    given, asked = make_inputs(3, generator=seeded()), torch.tensor([1.0, 0.5, 0.1])
-    given["objects_state"][0, 0, :2], given["objects_mask"][0, 0] = torch.tensor([3.0, 4.0]), True
-    for risk in ("neutral", "adaptive"):
-        assert risk_level(QuantileConfig(risk=risk), SPEC, given, asked) is asked
-    assert torch.equal(risk_level(QuantileConfig(risk="neutral"), SPEC, given, None), torch.ones(3))
-    level = risk_level(QuantileConfig(risk="adaptive"), SPEC, given, None)
-    assert torch.equal(level, nearness_risk(given, 10.0)) and level[0] <= 0.5
-    blind = QuantileConfig(risk="adaptive", excluded=("objects_state",))
-    assert torch.equal(risk_level(blind, SPEC, given, None), torch.ones(3))
-
-
 def test_masks_of_exported_networks_are_floating():
     given = make_inputs(50, generator=seeded())
     floating = {**given, "objects_mask": given["objects_mask"].double()}
     assert torch.equal(nearness_risk(floating, 10.0), nearness_risk(given, 10.0))
 
-
-WITH_QUANTILES = ("AC-IQN", "IQN", "DDPG", "SAC", "Rainbow")
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_which_agents_know_quantiles_of_the_return(name):
-    agent, given = agent_of(name), make_inputs(4, generator=seeded())
-    with torch.no_grad():
-        quantiles = agent.return_quantiles(given, agent.act(given))
-    assert (quantiles is not None) == (name in WITH_QUANTILES)
-
-
-@pytest.mark.parametrize("name", ["IQN", "Rainbow"])
-def test_quantiles_have_the_mean_that_the_action_was_chosen_by(name):
-    agent = agent_of(name, **({"risk": "neutral"} if name == "IQN" else {}))
-    given = make_inputs(40, generator=seeded())
-    with torch.no_grad():
-        for parameter in agent.networks.parameters():
-            if parameter.ndim == 2:  # new networks hardly tell actions apart
-                parameter.mul_(2.0)
-        every = [agent.return_quantiles(given, torch.full((40,), action)).mean(-1) for action in range(25)]
-        chosen = agent.return_quantiles(given, agent.act(given)).mean(-1)
-    # Rainbow's quantiles are atoms: their mean is off by less than half the distance of two.
-    slack = 1e-5 if name == "IQN" else 0.5 * float(agent.support[1] - agent.support[0])
-    assert (chosen >= torch.stack(every).amax(0) - slack).all()
-
-
-# Networks ----------------------------------------------------------------------------------------
 
 KINDS = list(product(("late", "published"), (True, False)))
 

@@ -78,13 +78,6 @@ def test_quantile_critics_are_averaged_for_the_actor():
     assert losses["loss_actor"].item() == close(-3.0, abs=1e-6)
 
 
-def test_a_fixed_temperature_does_not_learn():
-    agent = SAC(SACConfig(learn_temperature=False, temperature=0.2))
-    assert not agent.networks["temperature"].logarithm.requires_grad
-    assert agent.networks["temperature"]().exp().item() == close(0.2)
-    assert SAC(SACConfig()).networks["temperature"].logarithm.requires_grad
-
-
 def test_acts_by_the_mean_and_explores_by_samples():
     agent = agent_with([always(0.0)], [always(0.0)])
     given = make_inputs(2, generator=seeded())

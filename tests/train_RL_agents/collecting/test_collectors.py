@@ -46,9 +46,3 @@ def test_active_robots_are_counted(tmp_path):
     found = collector.collect()
     assert not found["next", GROUP, "mask"][..., 1:].any()
     assert float(collector.mean_active_robots) <= 1.0 < float(collector.env.state.active.sum()) / 8
-
-
-def test_exploration_with_uniform_actions_is_a_setting_of_off_policy_agents(tmp_path):
-    assert collector_of(tmp_path / "a", "agent_type=SAC", "trainer.exploration=uniform").policy.uniform
-    assert not collector_of(tmp_path / "b", "agent_type=SAC").policy.uniform
-    assert not collector_of(tmp_path / "c", "agent_type=PPO").policy.uniform

@@ -46,12 +46,6 @@ def work():
         sum(range(10_000))
 
 
-def test_what_comes_is_passed_on(watched):
-    assert watched().call(lambda: 3) == 3
-    with pytest.raises(KeyError):
-        watched().call(lambda: {}["a"])
-
-
 def test_workers_that_do_nothing_are_noticed(watched):
     watch = watched()
     with pytest.raises(WorkersError, match=r"^workers did nothing for 0\.25 s$"):

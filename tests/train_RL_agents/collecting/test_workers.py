@@ -3,12 +3,11 @@
 import multiprocessing
 import os
 import signal
-import sys
 
 import pytest
 import torch
 
-from marinenav_env import ConfigError, write_scenarios
+from marinenav_env import write_scenarios
 from marinenav_env.runtime.philox import RandomSource
 from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.helpers import make_inputs, seeded
@@ -34,23 +33,6 @@ TWO = ("trainer.collector=processes", "trainer.collectors=2")
 
 
 pytestmark = pytest.mark.usefixtures("surroundings")
-
-
-# Settings ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["trainer.collectors=2"], "trainer.collectors=2: must be 1 with trainer.collector=local"),
-        (["trainer.collector=ray", "trainer.collectors=3"], "trainer.collectors=3: must be a divisor of num_envs, 256"),
-        (["trainer.collector=threads"], "trainer.collector='threads': must be "),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(words, message):
-    with pytest.raises(ConfigError) as caught:
-        from_dict({}, words)
-    assert str(caught.value).startswith(message)
 
 
 # What workers get -------------------------------------------------------------------------------
@@ -174,14 +156,6 @@ def test_a_run_that_loses_its_workers_does_not_repeat_its_first_episodes(tmp_pat
     assert not (goals[0] == goals[1]).all((-1, -2)).any()
 
 
-def test_a_missing_ray_is_told(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    TorchRLTrainer(new_run(tmp_path, "trainer.collector=ray"), bar=False).train()
-    output = capsys.readouterr().out
-    assert "ray is not installed, and this needs it: pip install 'marinenav[ray]'" in output
-    assert "finished" in output
-
-
 # Runs -------------------------------------------------------------------------------------------
 
 
@@ -237,30 +211,6 @@ def test_a_run_goes_on_without_its_workers(tmp_path, capsys, number, said):
     assert saved(run)["env_steps"] == 160
     assert saved(run)["learner"]["updates"] == (160 - 16) // 8
     assert (saved(run)["world"] is None) == (not said)
-
-
-@pytest.mark.slow
-def test_workers_act_with_the_latest_weights(tmp_path):
-    """Without exploration, what workers did is what the policy of that moment does."""
-    words = (
-        "agent_type=DQN",
-        "trainer.exploration_initial_eps=0.0",
-        "trainer.exploration_final_eps=0.0",
-        "trainer.learning_rate=0.05",
-    )
-    trainer = TorchRLTrainer(new_run(tmp_path, *TWO, *words), quiet=True)
-    observe, seen = trainer.algorithm.add_steps, []
-
-    def compare(batch):
-        assert batch.batch_size == torch.Size([8, 1])
-        step = batch[:, 0]
-        expected = trainer.collector.policy(step.clone())["robots", "action"]
-        seen.append(torch.equal(step["robots", "action"], expected))
-        observe(batch)
-
-    trainer.algorithm.add_steps = compare
-    trainer.train()
-    assert seen == [True] * 20
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def test_health_sums_up_rewards_losses_and_weights(tmp_path, name):
     assert torch.equal(health["weights"], algorithm.learner.squared_weights())
 
 
-@pytest.mark.parametrize(("name", "taught"), [*((name, False) for name in AGENTS), *((name, True) for name in NAMES)])
+@pytest.mark.parametrize(("name", "taught"), [*((name, taught) for name in NAMES for taught in (False, True))])
 def test_memory_estimate_counts_what_is_kept_and_gives_losses_of_any_size(tmp_path, name, taught):
     trainer = trainer_of(tmp_path, name)
     step = trainer.collector.env.fake_tensordict()[:1]

@@ -21,15 +21,6 @@ def assert_same(first, second):
     torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 
-def test_parameters_keep_values_and_identity():
-    nets = networks()
-    before, objects = values(nets), list(nets.parameters())
-    FlatWeights(nets)
-    assert_same(values(nets), before)
-    assert all(a is b for a, b in zip(nets.parameters(), objects, strict=True))
-    assert all(each.requires_grad and each.is_leaf for each in objects)
-
-
 def test_weights_and_parameters_are_the_same_memory():
     nets = networks()
     flat = FlatWeights(nets)
@@ -50,36 +41,6 @@ def test_parameters_are_aligned_with_zeros_between():
             each.fill_(1.0)
     assert flat.weights.sum() == numbers < len(flat.weights) == 6 * 16  # the least there can be
     assert flat_bytes(nets) == flat.weights.nbytes
-
-
-def test_networks_are_parts_by_name():
-    nets = networks()
-    flat = FlatWeights(nets)
-    flat.network_weights("b").fill_(0.0)
-    assert_same(values(nets["a"]), values(networks()["a"]))
-    assert not any(each.any() for each in values(nets["b"]))
-
-
-def test_no_networks():
-    assert FlatWeights(nn.ModuleDict()).weights.shape == (0,)
-
-
-@pytest.mark.parametrize("frozen", [[], ["a.bias"], ["a.weight", "b.0.weight", "b.1.bias"]])
-def test_gradients_are_joined_with_zeros_for_what_does_not_learn(frozen):
-    nets = networks()
-    for name in frozen:
-        nets.get_parameter(name).requires_grad_(False)
-    flat = FlatWeights(nets)
-    parts = [torch.full(each.shape, 1.0 + index) for index, each in enumerate(flat.learned_parameters)]
-    whole, left = flat.concatenate_gradients(parts), iter(parts)
-    for (name, _), view in zip(nets.named_parameters(), flat.parameter_views(whole), strict=True):
-        wanted = torch.zeros_like(view) if name in frozen else next(left)
-        assert torch.equal(view, wanted)
-    assert whole.shape == flat.weights.shape and whole.sum() == sum(each.sum() for each in parts)
-    assert flat.require_all_gradients(parts) == parts
-
-
-# The optimiser -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("frozen", [[], ["a.bias"]])
@@ -106,9 +67,6 @@ def test_the_state_of_an_optimiser_is_that_of_one_of_single_parameters(frozen):
     assert state["exp_avg"][:15].tolist() == [7.0] * 15
 
 
-# What would go wrong in silence ------------------------------------------------------------------
-
-
 def test_networks_that_were_moved_are_noticed():
     nets = networks()
     flat = FlatWeights(nets)
@@ -116,13 +74,6 @@ def test_networks_that_were_moved_are_noticed():
     FlatWeights(nets)
     with pytest.raises(RuntimeError, match="moved, cast or laid out again"):
         flat.require_in_place()
-
-
-def test_a_missing_gradient_is_named():
-    flat = FlatWeights(networks())
-    parts = [torch.ones(1), torch.ones(1), None, None, torch.ones(1), torch.ones(1)]
-    with pytest.raises(RuntimeError, match=r"no loss sends a gradient to b.0.weight, b.0.bias$"):
-        flat.require_all_gradients(parts)
 
 
 def test_shared_parameters_and_mixed_types_are_refused():

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch.utils._pytree import tree_map_only
 
 from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import CPU, agent_of, assert_close_gradients
@@ -31,19 +30,7 @@ def test_gradients_are_those_of_the_sum_of_what_is_minimised(name):
     assert not any(value.requires_grad for value in losses.values())
 
 
-def test_a_parameter_that_no_loss_reaches_is_named():
-    agent = agent_of("DQN")
-    batch = make_batch(agent, 4, seeded())
-
-    def losses(batch, noise):
-        return {"loss": agent.networks["critic_0"](batch.observation).sum()}
-
-    gradients = make_gradient_function(agent, losses, FlatWeights(agent.networks))
-    with pytest.raises(RuntimeError, match=r"no loss sends a gradient to critic_1\.self_encoder"):
-        gradients(batch, None, ONE)
-
-
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", ["AC-IQN", "Rainbow", "PPO"])
 def test_bfloat16_is_close_and_reduces_in_float32(name):
     """Losses to 0.5%; gradients to 10%, as factors have 8 bits and errors are random."""
     agent = agent_of(name)
@@ -61,20 +48,6 @@ def test_bfloat16_is_close_and_reduces_in_float32(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", AGENTS)
-def test_compiled_bfloat16_agrees_with_the_eager_one(name):
-    agent = agent_of(name)
-    losses, flat = in_half_precision(agent.loss, CPU, torch.bfloat16), FlatWeights(agent.networks)
-    batch, noise = make_batch(agent, 64, seeded()), agent.loss_noise(64, seeded(1))
-    gradients, values = make_gradient_function(agent, losses, flat)(batch, noise, ONE)
-    torch.compiler.reset()
-    fast, ours = make_compiled_gradient_function(agent, losses, flat, CPU)(batch, noise, ONE)
-    torch.compiler.reset()
-    torch.testing.assert_close(ours, values, rtol=5e-3, atol=5e-3)
-    assert_close_gradients(fast, gradients, 0.1)
-
-
-@pytest.mark.slow
 def test_each_learner_has_code_of_its_own():
     """Modules and settings are not checked when compiled gradients are called."""
     torch.compiler.reset()
@@ -89,23 +62,4 @@ def test_each_learner_has_code_of_its_own():
             found.append(fast(batch, noise, ONE))
             torch.testing.assert_close(found[-1], plain, rtol=1e-3, atol=1e-5)
     assert (found[0][0] - found[-1][0]).norm() > 0.1 * found[0][0].norm()
-    torch.compiler.reset()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["DQN", "SAC"])
-def test_batches_and_noise_may_be_of_another_layout_or_type(name):
-    """A captured update learns from copies of what replay gives, and goes on without them."""
-    agent = agent_of(name)
-    batch, noise = make_batch(agent, 8, seeded()), agent.loss_noise(8, seeded(1))
-    flat = FlatWeights(agent.networks)
-    plain = make_gradient_function(agent, agent.loss, flat)(batch, noise, ONE)
-    torch.compiler.reset()
-    fast = make_compiled_gradient_function(agent, agent.loss, flat, CPU)
-    apart = lambda each: torch.stack((each, each), -1)[..., 0]  # noqa: E731
-    strided = [tree_map_only(torch.Tensor, apart, each) for each in (batch, noise)]
-    for given in ((batch, noise), (strided[0], noise), (batch, strided[1]), (batch, noise)):
-        torch.testing.assert_close(fast(*given, ONE), plain, rtol=1e-3, atol=1e-5)
-    double = batch._replace(reward=batch.reward.double())
-    torch.testing.assert_close(fast(double, noise, ONE)[0], plain[0], rtol=1e-3, atol=1e-5)
     torch.compiler.reset()

@@ -74,13 +74,6 @@ def test_actions_of_a_continuous_teacher_become_the_nearest_discrete_ones():
         assert apart[index] == pytest.approx(min(apart))
 
 
-@pytest.mark.parametrize(("teacher", "agent"), [("PPO", "Rainbow"), ("DDPG", "SAC")])
-def test_actions_of_the_same_kind_are_taken_as_they_are(teacher, agent):
-    teacher = teacher_of(teacher)
-    found = make_teacher_targets(teacher, agent_of(agent), PAIRS)(seen())
-    assert found.equal(teacher.agent.act(seen()))
-
-
 def test_errors_of_continuous_actions_are_squared_distances():
     agent = agent_of("DDPG")
     given = torch.rand(256, 2) * 2.0 - 1.0
@@ -138,44 +131,6 @@ def test_normal_numbers_imitate_with_their_mean(actions, like):
     assert errors.tolist() == pytest.approx(expected, rel=1e-4)
     errors.sum().backward()
     assert agent.networks["policy"].output_layer.bias.grad.abs().min() > 1.0
-
-
-def test_robots_that_are_not_active_are_not_imitated_for():
-    agent, teacher = agent_of("PPO"), teacher_of("PPO")
-    batch = make_rollout(agent, 64, generator=torch.Generator().manual_seed(0))
-    errors = imitation_errors(agent, batch.observation, make_teacher_targets(teacher, agent, PAIRS)(batch.observation))
-    found = add_imitation_loss(agent, teacher, PAIRS, 2.0)(batch, None)["loss_imitation"]
-    assert found.item() == pytest.approx(2.0 * errors[batch.active].mean().item())
-
-
-def test_teachers_act_in_full_precision_and_do_not_learn(monkeypatch):
-    agent, teacher, halved = agent_of("PPO"), teacher_of("PPO"), []
-    outputs = teacher.agent.outputs
-
-    def noting(*given):
-        halved.append(torch.is_autocast_enabled("cpu"))
-        return outputs(*given)
-
-    monkeypatch.setattr(teacher.agent, "outputs", noting)
-    losses = add_imitation_loss(agent, teacher, PAIRS, 2.0)
-    with torch.autocast("cpu", torch.bfloat16):
-        losses(make_rollout(agent, 4, generator=torch.Generator()), None)
-    assert halved == [False]
-    assert not any(each.requires_grad for each in teacher.agent.parameters())
-
-
-@pytest.mark.parametrize("critic", ["own", "fleet"])
-def test_parts_of_a_batch_add_up_to_the_whole(critic):
-    """Also with other shares of active robots in each."""
-    agent, teacher = agent_of("PPO", critic=critic), teacher_of("PPO")
-    shape = (16, 4) if critic == "fleet" else (64,)
-    batch = make_rollout(agent, *shape, generator=torch.Generator().manual_seed(0))
-    losses, count = add_imitation_loss(agent, teacher, PAIRS, 2.0), shape[0]
-    whole = losses(batch, None)["loss_imitation"].item()
-    first, last = batch.part(slice(0, count // 4)), batch.part(slice(count // 4, count))
-    assert first.weight.mean() != last.weight.mean()
-    parts = [losses(each, None)["loss_imitation"].item() for each in (first, last)]
-    assert 0.25 * parts[0] + 0.75 * parts[1] == pytest.approx(whole)
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -1,14 +1,10 @@
 """The learner: copies of the weights, schedule, clipping, parts of a batch."""
 
-import copy
 import io
-import math
-from types import SimpleNamespace
 
 import pytest
 import torch
 
-from tests.host_reads import no_host_reads
 from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import (
     all_equal,
@@ -20,14 +16,10 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.learner import (
     Learner,
-    cosine_schedule,
 )
 
 close = pytest.approx
 OFF_POLICY = [name for name, agent in AGENTS.items() if agent.algorithm == "off-policy"]
-
-
-# Copies of the weights ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", OFF_POLICY)
@@ -70,45 +62,6 @@ def test_averaged_weights_by_hand():
     assert learner.updates == 7
 
 
-def test_no_averaging_is_the_latest():
-    learner = learner_of(ema_decay=0.0)
-    for seed in range(2):
-        learner.update(make_batch(learner.agent, 16, seeded(seed)))
-        latest = values_of(learner.agent.networks)
-        assert all_equal(values_of(learner.ema.networks), latest)
-
-
-# Steps -------------------------------------------------------------------------------------------
-
-
-def test_step_size_falls_along_a_cosine():
-    learner = learner_of(learning_rate=1e-3, learning_rate_final=1e-4)
-
-    def rate(progress):
-        learner.set_progress(progress)
-        return learner.learning_rate
-
-    assert rate(0.0) == close(1e-3)
-    assert rate(0.25) == close(1e-4 + 9e-4 * (1 + math.sqrt(0.5)) / 2)
-    assert rate(0.5) == close(5.5e-4)
-    assert rate(1.0) == close(1e-4)
-    assert rate(1.7) == close(1e-4)  # a resumed run may be past its end
-    falling = [cosine_schedule(i / 20, 1.0, 0.0) for i in range(21)]
-    assert falling == sorted(falling, reverse=True)
-
-
-def test_step_size_is_that_of_the_next_update():
-    """Adam's first step is about its step size, whatever the gradient."""
-    for progress, size in ((0.0, 1e-2), (1.0, 1e-4)):
-        learner = learner_of(learning_rate=1e-2, learning_rate_final=1e-4)
-        learner.set_progress(progress)
-        before = values_of(learner.agent.networks)
-        learner.update(make_batch(learner.agent, 16, seeded()))
-        after = values_of(learner.agent.networks)
-        moves = [(b - a).abs().max() for a, b in zip(before, after, strict=True)]
-        assert max(moves).item() == close(size, rel=1e-2)
-
-
 def test_gradients_are_clipped_to_the_norm():
     batch = make_batch(learner_of().agent, 32, seeded())
     free, clipped = learner_of(max_grad_norm=1e6), learner_of(max_grad_norm=0.01)
@@ -121,25 +74,6 @@ def test_gradients_are_clipped_to_the_norm():
     ratios = limited / whole
     finite = ratios[ratios.isfinite()]
     torch.testing.assert_close(finite, torch.full_like(finite, 0.01 / reported[0]), rtol=1e-3, atol=0)
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_update_moves_the_networks_and_reports_scalars(name):
-    learner = learner_of(name)
-    batch = make_batch(learner.agent, 16, seeded())
-    before = {key: values_of(each) for key, each in learner.agent.networks.items()}
-    with no_host_reads():
-        scalars, priority = learner.update(batch)
-    for key, network in learner.agent.networks.items():
-        assert not all_equal(before[key], values_of(network)), key
-    target = "target" if name in OFF_POLICY else "value_error"
-    assert {"value", target, "grad_norm"} < scalars.keys()
-    for key, value in scalars.items():
-        assert value.shape == () and torch.isfinite(value) and not value.requires_grad, key
-    if learner.agent.uses_priorities:
-        assert priority.shape == (16,) and not priority.requires_grad
-    else:
-        assert priority is None
 
 
 @pytest.mark.heavy
@@ -161,21 +95,6 @@ def test_weights_that_were_moved_do_not_stop_learning_in_silence(moved):
         learner.update(batch)
 
 
-def test_a_parameter_that_does_not_learn_is_left_alone():
-    """As SAC's temperature when it is fixed."""
-    learner, other = (learner_of("SAC", agent={"learn_temperature": False}) for _ in range(2))
-    temperature = learner.agent.networks["temperature"]
-    before = values_of(temperature)
-    batch = make_batch(learner.agent, 16, seeded())
-    learner.update(batch)
-    other.load_state_dict(copy.deepcopy(learner.state_dict()))
-    other._generator.set_state(learner._generator.get_state())
-    for each in (learner, other):
-        each.update(batch)
-    assert all_equal(values_of(temperature), before)
-    assert all_equal(values_of(learner.agent), values_of(other.agent))
-
-
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_restored_learner_goes_on_identically(name):
     learner = learner_of(name, ema_decay=0.5)
@@ -195,20 +114,3 @@ def test_a_restored_learner_goes_on_identically(name):
     for part in ("networks", "targets"):
         assert all_equal(values_of(getattr(other.agent, part)), values_of(getattr(learner.agent, part)))
     assert all_equal(values_of(other.ema.networks), values_of(learner.ema.networks))
-
-
-# How updates are computed ------------------------------------------------------------------------
-
-
-def test_only_adam_runs_as_one_fused_kernel():
-    assert learner_of("A2C", optimizer="rmsprop").describe() == "fp32"
-    assert learner_of("A2C", optimizer="adam").describe() == "fp32, fused optimiser"
-
-
-@pytest.mark.parametrize("ranks", [None, SimpleNamespace(size=2)])
-def test_several_processes_on_gpus_say_why_updates_are_not_captured(ranks):
-    learner = learner_of("DQN", acting={"capture": True})
-    assert learner.describe() == "fp32, fused optimiser"
-    learner._generator, learner._ranks = SimpleNamespace(device=torch.device("cuda")), ranks
-    expected = "not captured, since processes exchange gradients"
-    assert (expected in learner.describe()) == (ranks is not None)

@@ -13,8 +13,6 @@ from tests.train_RL_agents.learners import agent_of, learner_of, values_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.learning.meter import Meter
 
-# Capture -----------------------------------------------------------------------------------------
-
 
 class _Numbers(TorchDispatchMode):
     """Lists operators with the numbers that they are given, which a graph would freeze."""

@@ -1,7 +1,5 @@
 """The learner: precision, generated code, optimisers and their states."""
 
-import copy
-import math
 from functools import partial
 
 import pytest
@@ -13,26 +11,12 @@ from tests.train_RL_agents.learners import (
     learner_of,
     values_of,
 )
-from train_RL_agents.agents import AGENTS
 from train_RL_agents.learning.learner import (
     MOMENTS,
     step_optimizer,
 )
 
 close = pytest.approx
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_bfloat16_is_for_updates_only(name):
-    learner, exact = learner_of(name, acting={"precision": "bf16"}), learner_of(name)
-    batch = make_batch(learner.agent, 16, seeded())
-    actions = [each.agent.act(batch.observation) for each in (learner, exact)]
-    torch.testing.assert_close(*actions, rtol=0, atol=0)
-    for each in (learner, exact):
-        each.update(batch)
-    assert not torch.is_autocast_enabled("cpu")
-    assert not all_equal(values_of(learner.agent.networks), values_of(exact.agent.networks))
-    assert all(value.dtype == torch.float32 for value in learner.optimizer_state.values())
 
 
 @pytest.mark.parametrize("name", ["AC-IQN", "A2C"])  # Adam, and RMSprop
@@ -67,23 +51,6 @@ def test_an_update_that_overflows_in_float16_is_undone(name):
     assert other._scale.factor == 256.0
 
 
-@pytest.mark.parametrize("flag", [True, False])
-def test_gradients_and_the_step_are_compiled(monkeypatch, flag):
-    names = []
-
-    def compile(function, **options):
-        assert options["fullgraph"]
-        names.append(function.__name__)
-        return function
-
-    monkeypatch.setattr(torch, "compile", compile)
-    monkeypatch.setattr("train_RL_agents.learning.learner.step_optimizer", lambda *_: None)
-    learner = learner_of("DQN", acting={"compile": flag})
-    batch = make_batch(learner.agent, 4, seeded())
-    learner.update(batch)
-    assert sorted(names) == (["_apply_gradient", "gradients"] if flag else [])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["AC-IQN", "A2C"])  # Adam, and RMSprop
 def test_a_compiled_learner_makes_the_same_steps(name):
@@ -96,22 +63,6 @@ def test_a_compiled_learner_makes_the_same_steps(name):
         torch.testing.assert_close(fast, plain, rtol=1e-3, atol=1e-4)
     ours, theirs = ([*values_of(each.agent), *values_of(each.ema)] for each in learners)
     torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
-    torch.compiler.reset()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_compiled_learner_takes_parts_of_any_size(precision):
-    name = next(iter(AGENTS))
-    acting = {"precision": precision}
-    learners = [learner_of(name, acting=acting | {"compile": flag}) for flag in (True, False)]
-    batch = make_batch(learners[0].agent, 24, seeded())
-    for parts in (24, 12, 7, 1):
-        for learner in learners:
-            learner.micro_batch_size = parts
-        fast, plain = (learner.update(batch)[0] for learner in learners)
-        tolerance = 1e-3 if precision == "fp32" else 2e-2
-        torch.testing.assert_close(fast, plain, rtol=tolerance, atol=tolerance)
     torch.compiler.reset()
 
 
@@ -153,62 +104,3 @@ def test_steps_are_those_of_torchs_optimisers(name, fused, theirs):
         assert torch.equal(weights, expected)
     assert state.keys() == optimizer.state[expected].keys()
     assert all(torch.equal(state[key], value) for key, value in optimizer.state[expected].items())
-
-
-def test_updates_by_a_function_around_a_step_are_counted():
-    learner, drawn = learner_of(), []
-    batch = make_batch(learner.agent, 16, seeded())
-
-    def draw():
-        drawn.append(1)
-        return learner.learn(batch)
-
-    update = learner.make_update(draw, seeded())
-    learner.update(batch)
-    assert not drawn
-    scalars, _ = update()
-    assert drawn and "grad_norm" in scalars and learner.updates == 2
-
-
-def test_a_state_of_before_the_first_update_forgets_the_moments():
-    fresh, used = learner_of(), learner_of()
-    batch, state = make_batch(fresh.agent, 16, seeded()), copy.deepcopy(fresh.state_dict())
-    used.update(batch)
-    used.load_state_dict(state)
-    for each in (fresh, used):
-        each._generator.manual_seed(0)
-        each.update(batch)
-    assert used.updates == 1 and all_equal(values_of(used.agent), values_of(fresh.agent))
-
-
-def test_a_scale_of_losses_is_no_trouble_where_there_is_none():
-    learner, other = learner_of(), learner_of(seed=1)
-    other.load_state_dict(learner.state_dict() | {"scale": {}})
-    assert all_equal(values_of(other.agent), values_of(learner.agent))
-
-
-@pytest.mark.parametrize("change", [{"updates": -1}, {"updates": 1.5}, {"micro_batch": 0}, {"micro_batch": 2.5}])
-def test_counters_that_cannot_be_are_refused(change):
-    learner = learner_of()
-    with pytest.raises(ValueError, match="counters of updates that are none"):
-        learner.load_state_dict(learner.state_dict() | change)
-    state = copy.deepcopy(learner.state_dict())
-    state["optimizer"]["param_groups"][0]["lr"] = math.inf
-    with pytest.raises(ValueError, match="counters of updates that are none"):
-        learner.load_state_dict(state)
-
-
-def test_squared_weights_are_those_learned_and_averaged():
-    learner = learner_of(ema_decay=0.9)
-    learner.update(make_batch(learner.agent, 16, seeded()))
-    both = (*learner.agent.networks.parameters(), *learner.ema.networks.parameters())
-    expected = sum(each.detach().square().sum() for each in both)
-    torch.testing.assert_close(learner.squared_weights(), expected)
-
-
-def test_the_step_size_is_scaled_and_restored():
-    learner, other = (learner_of(learning_rate=1e-3, learning_rate_final=1e-3) for _ in range(2))
-    learner.learning_rate_factor = 0.5
-    learner.set_progress(0.3)
-    other.load_state_dict(learner.state_dict())
-    assert learner.learning_rate == other.learning_rate == close(5e-4)

@@ -40,23 +40,3 @@ def test_the_factor_stays_within_its_bounds():
             left = scale.undo_if_not_finite([], [], torch.tensor(norm))
             assert scale.factor == factor
             torch.testing.assert_close(left, torch.tensor(norm if is_reported else 0.0), equal_nan=True)
-
-
-def test_gradients_that_are_too_large_for_the_smallest_factor_are_undone_and_reported():
-    scale, weight = LossScale(CPU), torch.ones(2)
-    for _ in range(16):
-        assert scale.undo_if_not_finite([weight], [weight.clone()], torch.tensor(torch.inf)) == 0.0
-    assert scale.factor == 1.0
-    norm = scale.undo_if_not_finite([weight], [torch.zeros(2)], torch.tensor(torch.inf))
-    assert norm.isinf() and weight.tolist() == [0.0, 0.0]
-
-
-def test_a_state_restores_factor_and_counter():
-    scale, other = (LossScale(CPU, interval=3) for _ in range(2))
-    for norm in (torch.inf, 1.0, 1.0):
-        scale.undo_if_not_finite([], [], torch.tensor(norm))
-    other.load_state_dict(scale.state_dict())
-    for each in (scale, other):
-        assert each.factor == 32_768.0
-        each.undo_if_not_finite([], [], torch.tensor(1.0))
-        assert each.factor == 65_536.0

@@ -35,48 +35,6 @@ def test_meter_is_not_changed_by_values_that_are_overwritten():
     assert meter.read() == {"loss": 3.0}
 
 
-def test_meter_resumes():
-    meter, other = Meter(), Meter()
-    meter.add(scalars_of(loss=1.0))
-    other.add(scalars_of(loss=100.0))
-    other.load_state_dict(meter.state_dict())
-    for each in (meter, other):
-        each.add(scalars_of(loss=4.0))
-        assert each.read() == close({"loss": 2.5})
-
-
-def test_losses_are_sums_of_what_is_minimised_and_of_the_gradients():
-    meter = Meter()
-    for number in (1.0, 2.0):
-        meter.add(scalars_of(loss_actor=number, value=9.0, grad_norm=3.0 * number, priority=5.0))
-    assert meter.loss_sums == scalars_of(loss_actor=3.0, grad_norm=9.0)
-    assert meter.read(scalars_of(fill=0.5))["fill"] == 0.5
-    assert meter.loss_sums == {}
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        {"sums": {"loss": 1.0}, "counts": {"loss": 1}},
-        {"sums": {"loss": torch.ones(2)}, "counts": {"loss": 1}},
-        {"sums": scalars_of(loss=1.0), "counts": {}},
-        {"sums": scalars_of(loss=1.0), "counts": {"loss": -1}},
-        {"sums": scalars_of(loss=1.0), "counts": {"loss": 0}},
-        {"sums": scalars_of(loss=1.0, value=1.0), "counts": {"loss": 1, "value": 0}},
-        {"sums": {"loss": torch.tensor(1.0), "value": 1.0}, "counts": {"loss": 1, "value": 1}},
-        {"sums": scalars_of(loss=1), "counts": {"loss": 1}},
-    ],
-)
-def test_sums_without_their_counts_are_refused(state):
-    meter = Meter()
-    meter.add(scalars_of(loss=4.0))
-    with pytest.raises(ValueError, match="sums of scalars without their counts"):
-        meter.load_state_dict(state)
-    assert meter.read() == {"loss": 4.0}
-
-
-# Episodes ---------------------------------------------------------------------------------------
-
 NAMES = ("return", "length", "success", "collision", "reward/goal")
 
 
@@ -123,29 +81,3 @@ def test_ranks_count_together():
     # Means over two ranks that had 1 and 4 episodes.
     found = meter.read({"episodes": 2.5, "episode_return": 10.0}, 2)
     assert found == {"episodes": 5.0, "episode_return": 4.0}
-
-
-def test_what_an_open_episode_holds_does_not_count():
-    steps = steps_of(2, 1)
-    steps["next", "done"][:] = torch.tensor([[[True]], [[False]]])
-    steps["next", "episode_statistics"][1] = torch.nan
-    meter = EpisodeMeter(steps[:, 0], NAMES)
-    meter.add(steps)
-    expected = steps["next", "episode_statistics"][0, 0, 0]
-    assert float(meter.sums()["episode_return"]) == close(float(expected))
-
-
-def test_episode_meter_resumes_in_the_same_memory():
-    meter, other = (EpisodeMeter(steps_of(4, 3)[:, 0], NAMES) for _ in range(2))
-    meter.add(steps_of(4, 3))
-    before = other.sums()
-    other.load_state_dict(meter.state_dict())
-    assert before == other.sums() == meter.sums()
-    with pytest.raises(RuntimeError, match="is \\[5\\], here \\[4\\]"):
-        EpisodeMeter(steps_of(4, 3)[:, 0], NAMES[:4]).load_state_dict(meter.state_dict())
-
-
-def test_without_statistics_there_are_none():
-    meter = EpisodeMeter(steps_of(4, 3)[:, 0], ())
-    meter.add(steps_of(4, 3))
-    assert meter.sums() == meter.read({}) == {}

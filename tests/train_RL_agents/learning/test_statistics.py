@@ -5,7 +5,6 @@ import statistics
 import pytest
 import torch
 
-from tests.host_reads import no_host_reads
 from tests.train_RL_agents.helpers import seeded
 from train_RL_agents.learning.statistics import ReturnScale
 
@@ -57,43 +56,8 @@ def test_moments_are_those_of_a_slow_loop():
         torch.testing.assert_close(scaled, part[0] / (statistics.pstdev(expected) + 1e-6))
 
 
-def test_how_steps_are_divided_does_not_matter():
-    whole, single = ReturnScale(GAMMA, CPU), ReturnScale(GAMMA, CPU)
-    for reward, done, active in batches():
-        whole.update(reward, done, active)
-        for t in range(reward.shape[1]):
-            single.update(reward[:, t : t + 1], done[:, t : t + 1], active[:, t : t + 1])
-    torch.testing.assert_close(whole.moments, single.moments)
-
-
-def test_after_a_restart_returns_begin_at_zero():
-    scale, other = ReturnScale(GAMMA, CPU), ReturnScale(GAMMA, CPU)
-    first, second = batches(2)
-    scale.update(*first)
-    scale.reset()
-    other.load_state_dict(scale.state_dict(), torch.zeros_like(first[0][:, 0]))
-    scale.update(*second)
-    assert float(scale.moments[0]) == len(slow_returns([first])) + len(slow_returns([second]))
-    other.update(*second)
-    assert torch.equal(scale.moments[1], other.moments[1])
-
-
-def test_nothing_is_read_on_the_host():
-    scale = ReturnScale(GAMMA, CPU)
-    with no_host_reads():
-        for part in batches():
-            scale.update(*part)
-            scale.scale_rewards(part[0])
-
-
 def test_before_any_active_step_rewards_are_left_alone():
     scale, reward = ReturnScale(GAMMA, CPU), torch.tensor([2.0, -3.0])
     torch.testing.assert_close(scale.scale_rewards(reward), reward)
     scale.update(torch.zeros(2, 3, 1), torch.ones(2, 3, 1).bool(), torch.zeros(2, 3, 1).bool())
     torch.testing.assert_close(scale.scale_rewards(reward), reward)
-
-
-def test_returns_that_do_not_vary_are_no_trouble():
-    scale = ReturnScale(GAMMA, CPU)
-    scale.update(torch.zeros(2, 3, 1), torch.zeros(2, 3, 1).bool(), torch.ones(2, 3, 1).bool())
-    torch.testing.assert_close(scale.scale_rewards(torch.tensor([2.0, 0.0])), torch.tensor([2e6, 0.0]))

@@ -1,8 +1,6 @@
 """Replay on the host against replay on the device, whose batches are drawn as early."""
 
-import time
 from collections import deque
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,8 +10,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import insert_rows, seeded
 from tests.train_RL_agents.memory.test_replay import example, held, rows_of
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
-from train_RL_agents.agents.trainer_configs import OffPolicyConfig
-from train_RL_agents.memory.host import NUM_PREFETCHED, HostReplay, make_replay
+from train_RL_agents.memory.host import NUM_PREFETCHED, HostReplay
 from train_RL_agents.memory.replay import SLOT_KEY, WEIGHTS_KEY, Replay
 
 pytestmark = pytest.mark.usefixtures("either_way")
@@ -75,53 +72,6 @@ def test_rows_are_those_of_replay_on_the_device_drawn_as_early(alpha):
     assert held(host) == held(device)
 
 
-def test_without_priorities_of_a_batch_those_of_its_rows_stay():
-    replay = both(0.5)[0]
-    drawn, before = turn(replay, 0)[1], replay.state_dict()["sampler"]
-    replay.update_priority(drawn, None)
-    assert differences(replay.state_dict()["sampler"], before) == []
-
-
-def test_how_fast_the_background_is_changes_nothing(monkeypatch):
-    quick = HostReplay(example(), 40, 16, seeded(3), CPU, 0.5)
-    inserting(monkeypatch, lambda usual, rows: (time.sleep(0.005), usual(rows)))
-    slow = HostReplay(example(), 40, 16, seeded(3), CPU, 0.5)
-    for number in range(10):
-        for one, other in zip(turn(quick, number), turn(slow, number), strict=True):
-            assert differences(one.to_dict(), other.to_dict()) == []
-
-
-def test_the_loop_does_not_wait_for_insertions(monkeypatch):
-    inserting(monkeypatch, lambda usual, rows: (time.sleep(0.2), usual(rows)))
-    replay = HostReplay(example(), 40, 16, seeded(), CPU)
-    began = time.perf_counter()
-    rows = rows_of([1, 2], [True, False])
-    insert_rows(replay, rows)
-    assert time.perf_counter() - began < 0.1
-    rows["action"].fill_(99)  # what was given is the loop's again
-    assert int(replay.num_stored) == 1
-    assert held(replay) == [1]
-
-
-@pytest.mark.parametrize("alpha", [None, 0.5])
-def test_a_state_holds_what_was_drawn_ahead(alpha):
-    own, others = seeded(3), seeded(3)
-    replay, other = (HostReplay(example(), 40, 16, each, CPU, alpha) for each in (own, others))
-    for number in range(8):
-        turn(replay, number)
-        turn(other, number + 50)
-    state = replay.state_dict()
-    assert len(state["drawn"]) == NUM_PREFETCHED == 2
-    for each in state["drawn"]:
-        assert each[SLOT_KEY].shape == (16,)
-    other.load_state_dict(state)
-    others.set_state(own.get_state())
-    for number in range(8, 16):
-        for one, two in zip(turn(replay, number), turn(other, number), strict=True):
-            assert differences(one.to_dict(), two.to_dict()) == []
-    assert differences(replay.state_dict(), other.state_dict()) == []
-
-
 def test_errors_of_the_background_come_up(monkeypatch):
     def fail(usual, rows):
         raise RuntimeError("out of order")
@@ -131,22 +81,6 @@ def test_errors_of_the_background_come_up(monkeypatch):
     with pytest.raises(RuntimeError, match="out of order"):
         insert_rows(replay, rows_of([1], [True]))
         replay.state_dict()
-
-
-@pytest.mark.parametrize("prioritized", [False, True])
-def test_settings_choose_storage_sizes_and_priorities(prioritized):
-    for storage, kind in (("device", Replay), ("host", HostReplay)):
-        settings = OffPolicyConfig(
-            replay_storage=storage, buffer_size=70, batch_size=6, prioritized=prioritized, priority_exponent=0.5
-        )
-        replay = make_replay(example(), settings, seeded(), CPU)
-        assert isinstance(replay, kind) and replay.capacity == 70
-        insert_rows(replay, rows_of([1, 2], [True, True]))
-        drawn = replay.sample()
-        assert drawn.batch_size == (6,) and (WEIGHTS_KEY in drawn) == prioritized
-        replay.update_priority(drawn, torch.full((6,), 9.0))
-        sampler = replay.state_dict()["sampler"]
-        assert not prioritized or float(sampler["highest"]) == pytest.approx(3.0)  # 9^0.5
 
 
 @pytest.mark.parametrize("slot", [-1, 40])
@@ -159,18 +93,6 @@ def test_drawn_rows_of_slots_that_there_are_not_are_refused(slot):
         replay.load_state_dict(state)
     state["drawn"][1][SLOT_KEY][3] = 39 if slot > 0 else 0
     replay.load_state_dict(state)
-
-
-def test_the_loop_waits_where_too_many_insertions_are_queued(monkeypatch):
-    waited = []
-    task = SimpleNamespace(done=lambda: False, result=lambda: waited.append(1))
-    worker = SimpleNamespace(submit=lambda given: task)
-    executor = "train_RL_agents.memory.host.ThreadPoolExecutor"
-    monkeypatch.setattr(executor, lambda *given, **options: worker)
-    replay = HostReplay(example(), 40, 16, seeded(), CPU)
-    for number in range(12):
-        insert_rows(replay, rows_of([number], [True]))
-        assert len(waited) == max(0, number + 1 - 8)
 
 
 @pytest.mark.heavy

@@ -1,6 +1,5 @@
 """Prioritised sampling against plain Python, and through the replay buffer."""
 
-import io
 import random
 
 import pytest
@@ -43,9 +42,6 @@ def counted(replay, batches=50):
     return dict(zip(*(each.tolist() for each in ids.unique(return_counts=True)), strict=True))
 
 
-# Sums over blocks --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("size", [5, 33, 20_000])
 def test_sums_against_a_list(size):
     chance, sums, numbers = random.Random(size), BlockSums(size, CPU), [0.0] * size
@@ -74,10 +70,6 @@ def test_never_finds_zeros_at_the_upper_end():
     assert sums.find(share).tolist() == [299] * 3
 
 
-def test_finds_the_first_while_all_are_zero():
-    assert BlockSums(1000, CPU).find(torch.tensor([1e-9, 1.0])).tolist() == [0, 0]
-
-
 def test_never_finds_zeros_at_the_borders_of_blocks():
     """Rounding may leave nothing for the next block, or more than the block holds."""
     numbers = torch.rand(5000, dtype=torch.float64, generator=seeded(1))
@@ -92,14 +84,6 @@ def test_never_finds_zeros_at_the_borders_of_blocks():
         assert (numbers[sums.find(share)] > 0).all()
 
 
-def test_bytes_are_those_of_numbers_and_of_two_levels_of_sums():
-    """Of 8 bytes each: whole blocks of 32, their sums, and a running total with a 0 before it."""
-    assert BlockSums(70, CPU).nbytes() == 8 * (3 * 32 + 3 + 4)
-
-
-# Through the replay buffer -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
 def test_transitions_are_drawn_in_proportion(alpha):
     ids, priorities = [10, 11, 12, 13], [1.0, 4.0, 0.25, 9.0]
@@ -110,12 +94,6 @@ def test_transitions_are_drawn_in_proportion(alpha):
     for identity, weight in zip(ids, raised, strict=True):
         # Strata make it less random than independent draws would be.
         assert counts[identity] / draws == close(weight / sum(raised), abs=0.003)
-
-
-def test_a_batch_has_one_transition_of_each_stratum():
-    replay = replay_of(8, [10, 11, 12, 13], batch_size=4)
-    for _ in range(50):
-        assert replay.sample()["action"].tolist() == [10, 11, 12, 13]
 
 
 def test_importance_weights_by_hand():
@@ -143,22 +121,6 @@ def test_new_transitions_come_with_the_highest_priority():
     assert counts[12] / counts[11] == close(2.0, rel=0.02)  # 4, not 2
 
 
-@pytest.mark.parametrize("alpha", [None, 0.7])
-def test_slots_are_those_of_the_rows(alpha):
-    replay = replay_of(5, range(20, 28), alpha=alpha)
-    by_slot = replay.state_dict()["rows"]["action"]
-    drawn = replay.sample()
-    assert torch.equal(by_slot[drawn[SLOT_KEY]], drawn["action"])
-    assert (WEIGHTS_KEY in drawn) == (alpha is not None)
-
-
-def test_uniform_replay_ignores_priorities():
-    replay, other = replay_of(5, range(5), alpha=None), replay_of(5, range(5), alpha=None)
-    set_priorities(replay, [0], [100.0])
-    replay.set_beta(0.1)
-    assert torch.equal(replay.sample()["action"], other.sample()["action"])
-
-
 def test_nothing_stored_gives_blank_rows_with_harmless_weights():
     """As when learning starts before the first n-step window has closed."""
     replay = replay_of(5, alpha=0.5)
@@ -183,28 +145,6 @@ def test_no_host_reads(never_ask):
             replay.update_priority(drawn, drawn["action"].float())
             replay.update_priority(drawn, None)
     assert drawn[WEIGHTS_KEY].isfinite().all()
-
-
-@pytest.mark.parametrize("stored", [3, 12])
-def test_state_dict_round_trip(stored):
-    replay = replay_of(8, range(1, stored + 1), alpha=0.5, seed=3)
-    held = min(stored, 8)
-    set_priorities(replay, list(range(held)), [float(k) for k in range(held)])
-    replay.set_beta(0.6)
-    state, stream = replay.state_dict(), io.BytesIO()
-    assert len(state["sampler"]["priorities"]) == held
-    torch.save(state, stream)
-    stream.seek(0)
-    # The other one has been full, with high priorities: nothing of that may be left.
-    other = replay_of(8, range(100, 120), alpha=0.5, seed=3)
-    set_priorities(other, list(range(8)), [50.0] * 8)
-    other.load_state_dict(torch.load(stream, weights_only=True))
-    for _ in range(3):
-        theirs, ours = replay.sample(), other.sample()
-        for key in ("action", SLOT_KEY, WEIGHTS_KEY):
-            assert torch.equal(theirs[key], ours[key])
-        for each in (replay, other):
-            insert_rows(each, rows_of([50, 51], [True, False]))
 
 
 def test_a_state_with_a_priority_below_0_is_refused():

@@ -11,7 +11,6 @@ from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
 from train_RL_agents.networks.actors import (
     Actor,
     GaussianActor,
-    normal_log_density,
     sample_squashed,
     squash_log_derivative,
 )
@@ -49,33 +48,11 @@ def test_actor_by_hand():
     assert (actor(given).abs() < 1.0).all()
 
 
-def test_layers_have_the_published_names_and_sizes():
-    actor = Actor(EncoderConfig(features="raw"), SPEC)
-    assert {name: tuple(value.shape) for name, value in actor.named_parameters()} == {
-        "self_encoder.0.weight": (56, 7),
-        "self_encoder.0.bias": (56,),
-        "object_encoder.0.weight": (40, 5),
-        "object_encoder.0.bias": (40,),
-        "hidden_layer.weight": (128, 256),
-        "hidden_layer.bias": (128,),
-        "hidden_layer_2.weight": (128, 128),
-        "hidden_layer_2.bias": (128,),
-        "output_layer.weight": (2, 128),
-        "output_layer.bias": (2,),
-    }
-
-
 def test_gaussian_actor_bounds_its_spread():
     actor, given = GaussianActor(EncoderConfig(), SPEC), make_inputs(6, generator=seeded())
     for bias, bound in ((1e3, 2.0), (-1e3, -20.0)):
         nn.init.constant_(actor.output_layer_log_std.bias, bias)
         assert torch.equal(actor(given)[1], torch.full((6, 2), bound))
-
-
-def test_normal_density_is_that_of_torch():
-    value, mean, log_std = torch.randn(3, 5, 2, generator=seeded())
-    expected = Normal(mean, log_std.exp()).log_prob(value)
-    torch.testing.assert_close(normal_log_density(value, mean, log_std), expected)
 
 
 def test_slope_of_squashing_is_that_of_autograd():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from marinenav_env import ConfigError, WorldConfig
+from marinenav_env import WorldConfig
 from marinenav_env.config import SensorConfig, VesselConfig
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.vessels import read_vessel, scale_of_vessel, scaled_world
@@ -90,20 +90,6 @@ def test_geometry_is_that_of_the_worlds_vessel(radius):
     torch.testing.assert_close(net.encode(given), expected)
 
 
-def test_unscaled_networks_take_observations_as_they_are():
-    scaled, raw = network(features="scaled"), network(features="raw")
-    raw.self_encoder.load_state_dict(scaled.self_encoder.state_dict())
-    raw.object_encoder.load_state_dict(scaled.object_encoder.state_dict())
-    given = inputs(8)
-    divided = {
-        **given,
-        "self_state": given["self_state"] / SELF_SCALE,
-        "objects_state": given["objects_state"] / OBJECT_SCALE,
-    }
-    torch.testing.assert_close(raw.encode(divided), scaled.encode(given))
-    assert not torch.allclose(raw.encode(given), scaled.encode(given))
-
-
 # Any way of joining ------------------------------------------------------------------------------
 
 
@@ -143,20 +129,6 @@ def test_order_of_the_objects_does_not_matter(encoder):
     assert not torch.allclose(net.encode(other), net.encode(given))
 
 
-@pytest.mark.parametrize("encoder", JOINED)
-def test_any_number_of_objects_with_the_same_weights(encoder):
-    net, given = network(encoder=encoder), inputs(8)
-    empty = slots(given, lambda each: torch.cat((each, torch.zeros_like(each)), 1))
-    torch.testing.assert_close(net.encode(empty), net.encode(given))
-    few = slots(given, lambda each: each[:, :2])
-    assert net.encode(few).shape == (8, net.encoded_width)
-    assert net.encode(slots(given, lambda each: each.repeat_interleave(3, 1))).isfinite().all()
-    seven = make_observation_spec(WorldConfig(sensor=SensorConfig(max_objects=7)))
-    wider = network(seven, encoder=encoder)
-    wider.load_state_dict(net.state_dict())
-    torch.testing.assert_close(wider.encode(given), net.encode(given))
-
-
 def test_maximum_by_hand():
     net, given = network(encoder="max", features="raw"), inputs(6)
     join = net.object_join.layer
@@ -184,9 +156,6 @@ def test_attention_as_torch_computes_it():
     attended = nn.functional.scaled_dot_product_attention(*heads, attn_mask=allowed)
     expected = torch.cat((attended.squeeze(-2).flatten(-2), objects.amax(-2)), -1)
     torch.testing.assert_close(join(own, objects, given["objects_mask"]), expected)
-
-
-# Sizes -------------------------------------------------------------------------------------------
 
 
 # Further entries ---------------------------------------------------------------------------------
@@ -217,19 +186,6 @@ def test_a_vector_of_any_shape_is_encoded(shape):
     torch.testing.assert_close(net.encode(given)[..., -12:], expected)
 
 
-def test_objects_of_another_sensor():
-    echoes = Entry("echoes", "objects", (7, 3), scale=(5.0,), mask="echoes_mask")
-    spec = with_entries(echoes, Entry("echoes_mask", "mask", (7,)))
-    net, given = network(spec), inputs(4, spec=spec)
-    order = torch.randperm(7, generator=seeded())
-    turned = {**given, **{name: given[name][:, order] for name in ("echoes", "echoes_mask")}}
-    torch.testing.assert_close(net.encode(turned), net.encode(given))
-    junk = torch.where(given["echoes_mask"][..., None], given["echoes"], 1e4)
-    torch.testing.assert_close(net.encode({**given, "echoes": junk}), net.encode(given))
-    none = {**given, "echoes_mask": torch.zeros(4, 7, dtype=torch.bool)}
-    assert not net.encode(none)[:, 256:].any()
-
-
 def test_entries_that_are_excluded_do_not_matter():
     net = network(SCANNING, excluded=("objects_state", "scan"))
     assert net.encoded_width == 56
@@ -240,12 +196,6 @@ def test_entries_that_are_excluded_do_not_matter():
     # They may as well be missing.
     torch.testing.assert_close(net.encode({"self_state": given["self_state"]}), net.encode(given))
     assert set(SCANNING.exclude(("objects_state",)).entries) == {"self_state", "scan"}
-
-
-@pytest.mark.parametrize("name", ["objects", "objects_mask", "scan"])
-def test_only_entries_that_there_are_can_be_excluded(name):
-    with pytest.raises(ConfigError, match=rf"agent\.excluded='{name}': must be one of objects_state"):
-        network(excluded=(name,))
 
 
 class Bearings(EntryEncoder):
@@ -269,20 +219,6 @@ def test_a_users_own_encoder(monkeypatch):
     torch.testing.assert_close(net.encode(given)[:, 256], angle.cos())
 
 
-def test_a_users_own_encoder_takes_the_place_of_that_of_the_objects(monkeypatch):
-    allow_only(monkeypatch, OWN)
-    net = network(entry_encoders=(f"objects_state={OWN}",))
-    assert net.encoded_width == 56 + 2
-    assert not hasattr(net, "object_encoder")
-
-
-def test_own_encoders_need_an_entry_and_permission():
-    with pytest.raises(ConfigError, match=r"agent\.entry_encoders='sonar': must be one of"):
-        network(entry_encoders=(f"sonar={OWN}",))
-    with pytest.raises(ConfigError, match="does not load from files"):
-        network(entry_encoders=("objects_state=some.module:Class",))
-
-
 # Normalisation -----------------------------------------------------------------------------------
 
 
@@ -298,18 +234,6 @@ def test_statistics_are_of_active_robots_and_real_objects():
     assert net.object_norm.count == there.sum()
     seen = (given["objects_state"] / OBJECT_SCALE)[there]
     torch.testing.assert_close(net.object_norm.mean[:5], seen.mean(0))
-
-
-def test_encoders_are_given_normalised_features():
-    net, plain, given = network(normalize=True), network(), inputs(50)
-    missing = plain.load_state_dict(net.state_dict(), strict=False).missing_keys
-    assert not missing
-    net.update_statistics(given, torch.ones(50, dtype=torch.bool))
-    assert not torch.allclose(net.encode(given), plain.encode(given))
-    own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"], GeometryScales())), -1)
-    spread, mean = torch.std_mean(own, 0, correction=0)
-    expected = net.self_encoder((own - mean) / (spread.square() + 1e-8).sqrt())
-    torch.testing.assert_close(net.encode(given)[:, :56], expected, rtol=1e-4, atol=1e-4)
 
 
 # Far goals ---------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from train_RL_agents.networks.features import (
     GeometryScales,
     encounter_geometry,
     goal_geometry,
-    limit_goal_distance,
     num_features,
 )
 
@@ -52,20 +51,8 @@ def test_encounters_against_stepping_through_time(scales):
         torch.testing.assert_close(got[robot, k], wanted, atol=2e-3, rtol=0.0)
 
 
-def test_goal_by_hand():
-    own = torch.tensor([[3.0, -4.0, 9.0, 9.0, 9.0, 9.0, 9.0]])
-    torch.testing.assert_close(goal_geometry(own, USUAL), torch.tensor([[5.0 / 20.0, 0.6, -0.8]]))
-
-
 @pytest.mark.parametrize("own_speed", [0.0, 1.5])
 def test_empty_slots_and_vessels_at_rest_give_finite_numbers(own_speed):
     own = torch.tensor([[0.0, 0.0, own_speed, 0.0, 0.0, 0.0, 0.0]])
     assert goal_geometry(own, USUAL).isfinite().all()
     assert encounter_geometry(own, torch.zeros(1, 5, 5), RADIUS, USUAL).isfinite().all()
-
-
-def test_far_goals_are_moved_closer_in_their_direction():
-    rest = [1.0, 2.0, 3.0, 4.0, 5.0]
-    state = torch.tensor([[60.0, -80.0, *rest], [3.0, 4.0, *rest], [0.0, 0.0, *rest]])
-    moved = torch.tensor([24.0, -32.0, *rest])
-    torch.testing.assert_close(limit_goal_distance(state, 40.0), torch.stack((moved, state[1], state[2])))

@@ -1,22 +1,18 @@
 """Sizes by profile: what they set, what wins over them, and what auto chooses."""
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from marinenav_env import ConfigError
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.cli import main
-from train_RL_agents.config.overrides import flatten
-from train_RL_agents.config.reading import from_dict, load_config, stated_keys, to_dict
+from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.sizing.profiles import (
     PROFILE_FACTORS,
-    PROFILE_NAMES,
     apply_profile,
     profile_sizes,
     size_config,
@@ -120,20 +116,6 @@ def test_auto_leaves_the_recipe_if_any_of_it_was_stated(gpu, agent):
     assert trainer == replace(config.trainer, **own)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["dqn", "ddpg_sea", "a2c_sea", "faithful/rainbow"],
-)
-def test_auto_sizes_shipped_configurations(gpu, name):
-    """The largest sizes may contradict other settings, such as the steps before learning starts."""
-    gpu(80)
-    config, stated = load_config(Path(name)), stated_keys(Path(name))
-    apply_profile(config, "auto", set(), GPU)
-    sized = flatten(to_dict(apply_profile(config, "auto", stated, GPU)))
-    before = flatten(to_dict(config))
-    assert all(sized[key] == before[key] for key in stated & before.keys())
-
-
 @pytest.mark.heavy
 def test_auto_moves_replay_that_does_not_fit_to_the_host(gpu):
     gpu(80, free=2)
@@ -148,51 +130,6 @@ def test_auto_moves_replay_that_does_not_fit_to_the_host(gpu):
         assert (max(map(sized.memory_plan.missing_bytes, sized.memory_plan.free_bytes)) <= 0) == (storage == "host")
     gpu(80)
     assert size_config(config, "auto", set(), GPU).config.trainer.replay_storage == "device"
-
-
-@pytest.mark.heavy
-def test_what_was_chosen_and_changed_is_told_in_one_line(gpu):
-    gpu(80)
-    lines = [
-        size_config(from_dict({"agent_type": agent, "total_timesteps": 10**8}), profile, stated, GPU).description
-        for agent, profile, stated in (
-            ("DQN", "auto", set()),
-            ("DQN", "auto", {"trainer.train_freq"}),
-            ("DQN", "8gb", set()),
-            ("DQN", "none", set()),
-            ("PPO", "16gb", {"trainer.num_envs"}),
-        )
-    ]
-    auto = "profile auto (80gb, as far as the run has updates for it): "
-    batch = OnPolicyConfig().batch_size
-    assert lines == [
-        auto + "trainer.batch_size=16384 (was 512), trainer.buffer_size=10000000 (was 1000000), "
-        "trainer.num_envs=8192 (was 256), trainer.train_freq=4096 (was 128)",
-        auto + "trainer.buffer_size=10000000 (was 1000000)",
-        "profile 8gb: trainer.batch_size=4096 (was 512), trainer.buffer_size=2000000 (was "
-        "1000000), trainer.num_envs=2048 (was 256), trainer.train_freq=1024 (was 128)",
-        "profile none: changes no setting",
-        f"profile 16gb: trainer.batch_size={16 * batch} (was {batch})",
-    ]
-
-
-def test_unknown_profiles_are_refused():
-    with pytest.raises(ConfigError) as caught:
-        apply_profile(TrainConfig(agent_type="DQN"), "7gb", set(), CPU)
-    said = f"profile='7gb': must be one of {', '.join(PROFILE_NAMES)}; did you mean 8gb?"
-    assert str(caught.value) == said
-
-
-def test_stated_keys_are_those_of_file_and_arguments(tmp_path):
-    file = tmp_path / "config.json"
-    file.write_text('{"trainer": {"num_envs": 3}, "trainer.gamma": 0.9, "seed": 1}')
-    assert stated_keys(file, ["execution.device=cpu"]) == {
-        "trainer.num_envs",
-        "trainer.gamma",
-        "seed",
-        "execution.device",
-    }
-    assert stated_keys(None) == set()
 
 
 @pytest.mark.parametrize(
@@ -211,8 +148,3 @@ def test_a_run_that_cannot_be_leaves_no_folder(tmp_path, capsys, words, message)
     assert not any((tmp_path / "runs").glob("*"))
     # The parent is made before a teacher is looked for.
     assert message == "t/t/" or not (tmp_path / "runs").exists()
-
-
-def test_a_name_that_is_too_long_does_not_hide_the_reason(capsys):
-    assert main(["evaluate", "t/" * 2500]) == 2
-    assert capsys.readouterr().err.endswith("t/t: File name too long\n")

@@ -18,13 +18,6 @@ def refused(path):
     return str(caught.value)
 
 
-def test_arrays_by_name(tmp_path):
-    np.savez(tmp_path / "a.npz", one=np.arange(3), two=np.array("text"))
-    found = read_arrays(tmp_path / "a.npz", "a recording")
-    assert found["one"].tolist() == [0, 1, 2]
-    assert str(found["two"]) == "text"
-
-
 def test_what_is_no_regular_file(tmp_path):
     assert "(No such file or directory)" in refused(tmp_path / "absent.npz")
     assert "(not a regular file)" in refused(tmp_path)

@@ -9,7 +9,6 @@ import sys
 
 import pytest
 import torch
-from torch._inductor.exc import CppCompileError
 from torch._inductor.runtime.compile_tasks import _reload_python_module
 
 from tests.train_RL_agents.tiny_runs import ROOT, TINY, new_run, train
@@ -18,16 +17,6 @@ from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE, STATE_FILE, load_
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import call_with_compile_fallback, compile_problem
-
-
-@pytest.mark.parametrize("error", [ValueError("x"), torch.OutOfMemoryError("x"), OSError(28, "x")])
-def test_other_errors_pass(error):
-    def attempt(compiled):
-        raise error
-
-    assert compile_problem(error) == ""
-    with pytest.raises(type(error)):
-        call_with_compile_fallback(attempt, lambda line: pytest.fail(line))
 
 
 def test_what_fails_to_compile_is_done_once_more_without():
@@ -44,57 +33,12 @@ def test_what_fails_to_compile_is_done_once_more_without():
     assert said == ["without generated code, which is slower: the compiler failed (no pass)"]
 
 
-@pytest.mark.parametrize(
-    ("module", "known"),
-    [
-        ("triton/runtime/build.py", True),
-        ("triton/backends/nvidia/compiler.py", True),
-        ("triton/runtime/jit.py", False),
-        ("own/build.py", False),
-    ],
-)
-def test_kernels_that_triton_cannot_compile_are_no_generated_code_either(monkeypatch, module, known):
-    monkeypatch.setattr("train_RL_agents.utils.compiling.compiler_problem", str)
-    code = compile("raise RuntimeError('no C compiler')", f"/packages/{module}", "exec")
-    with pytest.raises(RuntimeError) as caught:
-        exec(code)
-    expected = "the compiler failed (no C compiler)" if known else ""
-    assert compile_problem(caught.value) == expected
-
-
 def test_generated_code_that_is_no_python_is_damage(tmp_path, monkeypatch):
     monkeypatch.setattr("train_RL_agents.utils.compiling.compiler_problem", str)
     (tmp_path / "code.py").write_text("def call(")
     with pytest.raises(RuntimeError) as caught:
         _reload_python_module("key", str(tmp_path / "code.py"))
     assert compile_problem(caught.value).endswith("is damaged; delete it")
-
-
-@pytest.mark.parametrize(
-    ("output", "reason"),
-    [
-        ("In function f:\nx.cpp:3: error: no member\n", ": x.cpp:3: error: no member"),
-        ("status 1", ""),
-        (f"{'x' * 500} error: a", f": {'x' * 191} error: a"),
-    ],
-)
-def test_what_a_compiler_said_is_named(monkeypatch, output, reason):
-    monkeypatch.setattr("train_RL_agents.utils.compiling.compiler_problem", str)
-    problem = compile_problem(_failed(output))
-    assert problem == f"the compiler failed (C++ compile error{reason})"
-
-
-def test_a_full_disk_is_named(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.utils.compiling.compiler_problem", str)
-    problem = compile_problem(_failed("ld: No space left on device\nld: error: 1"))
-    assert problem.startswith("no space is left for generated code in ")
-
-
-def _failed(output: str) -> Exception:
-    """What compiling ends with when the C++ compiler printed this."""
-    error = torch._dynamo.exc.TorchDynamoException("x")
-    error.inner_exception = CppCompileError(["g++"], output)
-    return error
 
 
 def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, tiny, capsys):

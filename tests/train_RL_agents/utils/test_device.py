@@ -1,7 +1,4 @@
-import ctypes
 import os
-import subprocess
-import sys
 import warnings
 from contextlib import nullcontext
 from functools import partial
@@ -12,8 +9,6 @@ import torch
 from marinenav_env import ConfigError
 from train_RL_agents.utils.device import (
     available_devices,
-    keep_freed_memory,
-    num_cpu_cores,
     num_cpu_threads,
     num_idle_cores,
     random_stream,
@@ -94,63 +89,9 @@ def test_a_process_has_a_thread_for_every_idle_core_of_its_own(monkeypatch, busy
     assert num_cpu_threads() == 3 and num_cpu_threads(2) == 2
 
 
-@pytest.mark.heavy
-def test_a_core_that_a_program_keeps_busy_is_not_idle():
-    code = "while True: pass"
-    programs = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2 * num_cpu_cores())]
-    try:
-        assert num_idle_cores() == 1
-    finally:
-        for each in programs:
-            each.kill()
-            each.wait()
-
-
-def test_cores_are_those_that_may_be_used(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 7})
-    monkeypatch.setattr("psutil.cpu_percent", loads(*[0.0] * 8))
-    assert num_cpu_cores() == 3
-    for said, threads in (("2", 2), ("8", 8), ("0", 3), ("4,2", 3), ("", 3)):
-        monkeypatch.setenv("OMP_NUM_THREADS", said)
-        assert num_cpu_threads() == threads
-    assert [num_cpu_threads(wanted) for wanted in (1, 3, 4, 1024)] == [1, 3, 3, 3]
-
-
 @pytest.mark.parametrize("name", ["cuda", "cuda:0", "mps", "gpu", "", "cpu:1"])
 def test_what_is_not_there_is_refused_with_what_is(monkeypatch, name):
     pretend(monkeypatch)
     with pytest.raises(ConfigError) as caught:
         resolve_device(name)
     assert str(caught.value) == f"device={name!r}: must be auto or one of those here: cpu"
-
-
-FAULTS = """
-import resource
-from train_RL_agents.utils.device import keep_freed_memory
-def page_faults():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(10):
-        b"x" * 40_000_000
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-before = page_faults()
-keep_freed_memory()
-page_faults()
-print(before, page_faults())
-"""
-
-
-def test_a_process_gets_threads_and_keeps_memory(monkeypatch):
-    called = []
-    monkeypatch.setattr("train_RL_agents.utils.device.keep_freed_memory", lambda: called.append("memory"))
-    monkeypatch.setattr(torch, "set_num_threads", called.append)
-    set_up_process(torch.device("cpu"), 3, "auto", False)
-    assert called == [3, "memory"]
-
-
-@pytest.mark.parametrize("error", [AttributeError, OSError, TypeError])
-def test_other_systems_keep_their_ways_with_memory(monkeypatch, error):
-    def library(name):
-        raise error
-
-    monkeypatch.setattr(ctypes, "CDLL", library)
-    keep_freed_memory()

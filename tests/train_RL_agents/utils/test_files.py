@@ -1,7 +1,6 @@
 """Files are written whole or not at all."""
 
 import os
-import resource
 from pathlib import Path
 
 import pytest
@@ -51,36 +50,6 @@ def test_a_failure_keeps_the_old_file(tmp_path, monkeypatch, old, owner, name, e
     message = refusal(write_atomically, path, CONTENT)
     assert message == f"{path}: cannot be written ({reason}); what was there is kept"
     assert files(tmp_path) == before
-
-
-def test_the_systems_reason_is_given_when_torch_hides_it(tmp_path):
-    path = tmp_path / "state.pt"
-    path.write_text("old")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
-    try:
-        message = refusal(write_atomically, path, {"weights": torch.zeros(1 << 20)})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    reason = "[Errno 27] File too large"
-    assert message == f"{path}: cannot be written ({reason}); what was there is kept"
-    assert files(tmp_path) == {"state.pt": b"old"}
-
-
-def test_a_temporary_file_is_never_anothers(tmp_path, monkeypatch):
-    """Neither a file nor a link that is there already is written to."""
-    victim = tmp_path / "victim"
-    victim.write_text("old")
-    (tmp_path / ".state.pt.00.tmp").symlink_to(victim)
-    monkeypatch.setattr("secrets.token_hex", lambda count: "00")
-    said = refusal(write_atomically, tmp_path / "state.pt", "new")
-    assert "File exists" in said
-    assert victim.read_text() == "old"
-
-
-def test_names_that_are_no_text_are_written_with_escapes(tmp_path):
-    write_atomically(tmp_path / "command.txt", "--study caf\udce9")
-    assert (tmp_path / "command.txt").read_text() == "--study caf\\udce9"
 
 
 def test_a_link_is_replaced_and_not_followed(tmp_path):

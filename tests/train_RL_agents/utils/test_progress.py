@@ -1,6 +1,5 @@
 """The clock, on a clock of its own, and what is printed."""
 
-import gc
 import json
 import re
 from pathlib import Path
@@ -39,26 +38,6 @@ def spend(clock, time, **phases):
             time.passes(seconds)
 
 
-def test_phases_add_up_and_first_passes_are_compilation(time):
-    clock = PhaseTimer()
-    spend(clock, time, collect=30.0, insert=1.0, sample=2.0, update=20.0)
-    assert clock.seconds == {"compile": 50.0, "insert": 1.0, "sample": 2.0}
-    spend(clock, time, collect=4.0, insert=1.0, sample=2.0, update=8.0)
-    spend(clock, time, evaluate=16.0, save=3.0)
-    assert clock.seconds == {
-        "compile": 50.0,
-        "insert": 2.0,
-        "sample": 4.0,
-        "collect": 4.0,
-        "update": 8.0,
-        "evaluate": 16.0,
-        "save": 3.0,
-    }
-    time.passes(5.0)
-    assert clock.total_seconds == 92.0
-    assert clock.training_seconds == 92.0 - 50.0 - 16.0 - 3.0
-
-
 def test_a_phase_inside_another_counts_once(time):
     clock = PhaseTimer()
     with clock.phase("collect"):
@@ -66,37 +45,6 @@ def test_a_phase_inside_another_counts_once(time):
         time.passes(2.0)
     assert clock.seconds == {"compile": 10.0}
     assert clock.training_seconds == 0.0
-
-
-def test_first_passes_are_told_of(time):
-    told = []
-    clock = PhaseTimer(lambda phase, seconds: told.append((phase, seconds)))
-    spend(clock, time, collect=30.0, insert=1.0, update=20.0)
-    spend(clock, time, collect=4.0, update=8.0)
-    assert told == [("collect", 30.0), ("update", 20.0)]
-
-
-def test_first_passes_collect_no_garbage(time):
-    clock, collects = PhaseTimer(), []
-    for name in ("collect", "collect", "insert"):
-        with clock.phase(name):
-            collects.append(gc.isenabled())
-    assert collects == [False, True, True]
-    with pytest.raises(KeyError), clock.phase("update"):
-        raise KeyError
-    assert gc.isenabled()
-
-
-def test_laps_have_shares_and_seconds_of_training(time):
-    clock = PhaseTimer()
-    spend(clock, time, collect=1.0)
-    clock.lap()
-    spend(clock, time, collect=4.0, insert=1.0, evaluate=2.0)
-    time.passes(1.0)
-    shares, seconds = clock.lap()
-    assert shares == {"compile": 0.0, "collect": 0.5, "insert": 0.125, "evaluate": 0.25}
-    assert seconds == 6.0
-    assert clock.lap() == ({"compile": 0.0, "collect": 0.0, "insert": 0.0, "evaluate": 0.0}, 0.0)
 
 
 def test_a_resumed_clock_leaves_the_interruption_out(time):
@@ -118,14 +66,6 @@ def test_a_resumed_clock_leaves_the_interruption_out(time):
     assert again.lap() == ({"compile": 0.4, "evaluate": 0.0, "collect": 0.6}, 3.0)
     # What was saved is a copy.
     assert state == {"seconds": {"compile": 1.0, "evaluate": 2.0, "collect": 4.0}, "total": 7.0}
-
-
-def test_an_error_inside_a_phase_passes(time):
-    with pytest.raises(ZeroDivisionError), PhaseTimer().phase("collect"):
-        raise ZeroDivisionError
-
-
-# Display ----------------------------------------------------------------------------------------
 
 
 def shown(capsys):
@@ -168,19 +108,6 @@ def last_bar(capsys):
     return [each.rstrip() for each in lines if each.startswith("training")][-1]
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_bar_is_one_line_with_all_metrics(monkeypatch, capsys, width):
-    terminal_of(monkeypatch, width)
-    display = ProgressDisplay(total=6_000_000, quiet=False, bar=True)
-    display.start(0, compiles=False)
-    display.show_log_entry(1_500_000, 10_600.0, 0.5, -123.4, 0.25)
-    display.stop()
-    line = last_bar(capsys)
-    assert len(line) <= width
-    assert line.endswith("25%  return -123.4  success 0.25  eval 0.50  10,600/s --:--")
-    assert re.findall(r"\d{4}\S*", line) == (["1500000/6000000"] if width == 120 else [])
-
-
 def test_the_bar_shows_the_latest_metrics(monkeypatch, capsys, time):
     terminal_of(monkeypatch, 120)
     moves = (
@@ -205,48 +132,6 @@ def test_the_bar_shows_the_latest_metrics(monkeypatch, capsys, time):
         assert last_bar(capsys).partition("%  ")[2] == expected
 
 
-def test_without_a_terminal_there_is_a_line_of_the_log_every_ten_seconds(capsys, time):
-    display = ProgressDisplay(total=2_000_000, quiet=False, bar=True)
-    for number in range(6):
-        display.show_log_entry(100_000 * (number + 1), 10_000.0, None, -3.25, 0.5)
-        time.passes(4.0)
-    assert shown(capsys) == [
-        "    100,000 env-steps  train: return -3.2  success 0.50  10,000/s",
-        "    400,000 env-steps  train: return -3.2  success 0.50  10,000/s  0:01:04 left",
-    ]
-
-
-def test_metrics_of_episodes_stay_when_none_has_ended_since(capsys, time):
-    display = ProgressDisplay(total=1_000, quiet=False, bar=True)
-    display.show_log_entry(100, 100.0, None)
-    for episode_return in (2.0, None):
-        time.passes(10.0)
-        display.show_log_entry(200, 100.0, None, episode_return, episode_return and 0.5)
-    assert [line[:50].rstrip() for line in shown(capsys)] == [
-        "        100 env-steps  train: 100/s",
-        "        200 env-steps  train: return 2.0  success",
-        "        200 env-steps  train: return 2.0  success",
-    ]
-
-
-def test_lines_of_long_runs_fit_a_terminal(capsys):
-    display = ProgressDisplay(total=10, quiet=False, bar=False)
-    display.show_evaluation(999_999_999, 9999.9 * 60, METRICS | {"avg_time": 500.0}, is_best=True)
-    display.show_log_entry(99_999_999, 9_999.0, 0.5, -123.4, 0.5)
-    assert all(len(line) <= 80 for line in shown(capsys))
-
-
-def test_how_to_go_on(capsys):
-    display = ProgressDisplay(total=10, quiet=False, bar=False)
-    display.start(0, compiles=False)
-    display.finish(Path("runs/a b"), None, False, True)
-    display.finish(Path("runs/a"), None, False, False)
-    assert shown(capsys) == [
-        "stopped and saved; go on with: marinenav train --resume 'runs/a b'",
-        "stopped: runs/a; with save_replay=false it cannot be resumed",
-    ]
-
-
 def test_commands_that_follow_allow_the_same_plugins(capsys, monkeypatch):
     allow_only(monkeypatch, "my_parts.rewards:early")
     display, option = ProgressDisplay(total=10, quiet=False, bar=False), "--plugin=my_parts.rewards:early"
@@ -268,19 +153,6 @@ def test_quiet_is_quiet(capsys):
     display.stop()
     display.finish(Path("runs"), None, True, True)
     assert shown(capsys) == []
-
-
-@pytest.mark.parametrize("bar", [True, False])
-def test_the_bar_shows_in_a_terminal_and_gives_the_cursor_back(monkeypatch, capsys, bar):
-    terminal_of(monkeypatch, 120)
-    display = ProgressDisplay(total=1000, quiet=False, bar=bar)
-    display.start(250, compiles=False)
-    display.show_log_entry(500, 4321.0, 0.75)
-    display.stop()
-    text = capsys.readouterr().out
-    assert ("500/1000" in text and "50%  eval 0.75  4,321/s" in text) == bar
-    hidden, back = "\x1b[?25l", "\x1b[?25h"
-    assert text.rfind(back) > text.rfind(hidden) if bar else hidden not in text
 
 
 def test_lines_of_json_hold_all_that_is_shown(capsys):

@@ -21,18 +21,6 @@ def test_a_name_is_found_from_any_folder(given, tmp_path, monkeypatch):
     assert find_shipped("pretrained", Path(given)) == shipped_paths("pretrained")["ac_iqn"]
 
 
-def test_configurations_may_end_in_json_and_lie_in_folders(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for given in ("faithful/dqn", "configs/faithful/dqn.json"):
-        assert find_shipped("configs", Path(given)) == shipped_paths("configs")["faithful/dqn"]
-
-
-def test_what_exists_goes_before_what_is_shipped(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("iqn").mkdir()
-    assert find_shipped("pretrained", Path("iqn")) == Path("iqn")
-
-
 def test_an_installed_package_has_its_own(tmp_path, monkeypatch):
     (tmp_path / "shipped" / "configs").mkdir(parents=True)
     (tmp_path / "shipped" / "configs" / "mine.json").write_text("{}")

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 
 import pytest
 
@@ -120,19 +119,6 @@ def test_an_interrupt_that_is_lost_asks_as_soon_as_it_can(capsys):
         assert asked == ["asked"]
 
 
-def test_in_another_thread_signals_stay_as_they_are():
-    entered = []
-
-    def enter():
-        with call_on_first_signal(lambda: None):
-            entered.append(signal.getsignal(signal.SIGTERM))
-
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join()
-    assert entered == [signal.getsignal(signal.SIGTERM)]
-
-
 @needs_hang_ups
 @pytest.mark.parametrize("ignored", [False, True], ids=["SIGHUP", "nohup"])
 def test_a_reader_that_is_gone_asks_to_stop(monkeypatch, ignored):
@@ -146,8 +132,3 @@ def test_a_reader_that_is_gone_asks_to_stop(monkeypatch, ignored):
         assert asked == [1]
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def test_without_a_handler_the_error_stays():
-    with pytest.raises(BrokenPipeError):
-        stop_on_broken_pipe()

@@ -21,11 +21,3 @@ def test_a_slowdown_is_noticed_once_it_lasts(rates, noticed):
     slowdown = SlowdownDetector("close other programs")
     lines = [slowdown.add_rate(each) for each in rates]
     assert [number for number, line in enumerate(lines) if line] == noticed
-
-
-def test_the_sentence_has_both_rates_and_the_advice():
-    slowdown = SlowdownDetector("close other programs")
-    lines = [slowdown.add_rate(each) for each in [60_000.0] * 5 + [12_000.0] * 3]
-    assert lines[-1] == (
-        "training has become 5.0 times slower (12,000 instead of 60,000 env-steps/s); close other programs"
-    )

@@ -1,12 +1,10 @@
 """The compiler and the cache of generated code."""
 
-import getpass
 import os
 
 import pytest
 
 from train_RL_agents.utils.toolchain import (
-    cache_folder,
     cache_problem,
     compiler_problem,
     ensure_cache,
@@ -23,31 +21,6 @@ def test_the_compiler_is_tried(monkeypatch, tmp_path):
     broken.chmod(0o755)
     monkeypatch.setenv("CXX", str(broken))
     assert f"{broken} does not work (cannot find crt1.o); install" in compiler_problem()
-
-
-def test_the_cache_is_written_to(monkeypatch, tmp_path):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    assert cache_problem() == ""
-    assert list((tmp_path / "cache").iterdir()) == []
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    assert cache_problem().startswith(f"the cache of generated code, {tmp_path}/file/cache, cannot")
-    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
-    assert cache_folder().name.startswith("torchinductor_")
-
-
-@pytest.mark.parametrize(
-    ("missing", "name"), [((), f"torchinductor_uid_{os.getuid()}"), (("getuid",), "torchinductor_unknown_user")]
-)
-def test_the_cache_has_a_name_without_an_account(monkeypatch, missing, name):
-    def unknown():
-        raise KeyError("uid not found")
-
-    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
-    monkeypatch.setattr(getpass, "getuser", unknown)
-    for each in missing:
-        monkeypatch.delattr(os, each)
-    assert cache_folder().name == name
 
 
 def test_another_cache_is_used_where_it_cannot_be_written(monkeypatch, tmp_path):
