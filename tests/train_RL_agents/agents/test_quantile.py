@@ -26,12 +26,6 @@ def test_risk_adapts_to_the_closest_object_that_is_there():
     assert torch.equal(nearness_risk({**given, **fleets}, 10.0), risk.view(2, 2))
 
 
-def test_masks_of_exported_networks_are_floating():
-    given = make_inputs(50, generator=seeded())
-    floating = {**given, "objects_mask": given["objects_mask"].double()}
-    assert torch.equal(nearness_risk(floating, 10.0), nearness_risk(given, 10.0))
-
-
 KINDS = list(product(("late", "published"), (True, False)))
 
 

@@ -64,13 +64,6 @@ def test_defaults_construct(name):
 
 
 @every_agent
-def test_beside_its_networks_an_agent_saves_nothing(name):
-    """What a setting tells is made from the setting."""
-    saved = KNOWN[name](KNOWN[name].config_type()).state_dict()
-    assert {key.partition(".")[0] for key in saved} <= {"networks", "targets"}
-
-
-@every_agent
 @pytest.mark.parametrize("shape", [(4, 3)])
 def test_quantiles_of_the_return_are_ascending_and_one_row_per_robot(name, shape):
     agent, given = build(name), make_inputs(*shape, generator=seeded())

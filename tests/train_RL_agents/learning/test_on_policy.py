@@ -286,20 +286,6 @@ def test_without_host_reads_batches_are_full_and_of_active_rows(tmp_path, on_dev
         assert all(set(each) == set(passes[0]) for each in passes[:-1])
 
 
-def test_without_host_reads_a_turn_has_none(tmp_path, on_device):
-    words = "agent.normalize_observations=true", "trainer.fused_optimizer=false"
-    trainer = trainer_of(tmp_path, *LONG, "trainer.scale_returns=true", *words)
-    steps = rollout_of(trainer)
-    algorithm = trainer.algorithm
-    algorithm.add_steps(steps)
-    algorithm.update(96)  # makes the optimiser's state
-    with no_host_reads():
-        batch, *_ = learned_from(trainer, steps)
-        losses = algorithm.agent.loss(batch, None)
-        sum(each for name, each in losses.items() if name.startswith("loss")).backward()
-    assert algorithm.learner.updates == 2 * (8 * 12 * 3 // 8)
-
-
 # Updates ----------------------------------------------------------------------------------------
 
 

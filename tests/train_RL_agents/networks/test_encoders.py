@@ -10,10 +10,9 @@ from marinenav_env import WorldConfig
 from marinenav_env.config import SensorConfig, VesselConfig
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.vessels import read_vessel, scale_of_vessel, scaled_world
-from tests.own_parts import allow_only
 from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
 from train_RL_agents.config.building import make_observation_spec
-from train_RL_agents.networks.encoders import EncoderConfig, EntryEncoder, ObservationNetwork
+from train_RL_agents.networks.encoders import EncoderConfig, ObservationNetwork
 from train_RL_agents.networks.features import GeometryScales, encounter_geometry, goal_geometry
 from train_RL_agents.networks.observation import ObservationSpec
 
@@ -196,27 +195,6 @@ def test_entries_that_are_excluded_do_not_matter():
     # They may as well be missing.
     torch.testing.assert_close(net.encode({"self_state": given["self_state"]}), net.encode(given))
     assert set(SCANNING.exclude(("objects_state",)).entries) == {"self_state", "scan"}
-
-
-class Bearings(EntryEncoder):
-    """An encoder as a user may write it."""
-
-    width = 2
-
-    def forward(self, observation):
-        angle = observation[self.entry.name].mean(-1)
-        return torch.stack((angle.cos(), angle.sin()), -1)
-
-
-OWN = f"{__name__}:Bearings"
-
-
-def test_a_users_own_encoder(monkeypatch):
-    allow_only(monkeypatch, OWN)
-    net, given = network(SCANNING, entry_encoders=(f"scan={OWN}",)), inputs(4, spec=SCANNING)
-    assert net.encoded_width == 258
-    angle = given["scan"].mean(-1)
-    torch.testing.assert_close(net.encode(given)[:, 256], angle.cos())
 
 
 # Normalisation -----------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.sizing.profiles import (
     PROFILE_FACTORS,
     apply_profile,
@@ -34,14 +33,6 @@ def gpu(monkeypatch):
         monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda: 64 * GIB)
 
     return appear
-
-
-@pytest.mark.parametrize("agent", ["DQN", "A2C"])
-@pytest.mark.parametrize("profile", ["auto", "none", "cpu"])
-def test_on_the_cpu_nothing_changes(agent, profile):
-    config = TrainConfig(agent_type=agent)
-    assert apply_profile(config, profile, set(), CPU) == config
-    assert size_config(config, profile, set(), CPU).description == f"profile {profile}: changes no setting"
 
 
 @pytest.mark.parametrize("agent", ["DQN", "PPO"])

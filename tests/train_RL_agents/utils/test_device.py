@@ -31,13 +31,9 @@ def test_streams_are_those_of_saved_runs_and_differ():
     assert not torch.equal(one, other)
 
 
-def test_without_a_gpu(monkeypatch):
+def test_devices_are_those_that_are_there(monkeypatch):
     pretend(monkeypatch)
-    assert available_devices() == ["cpu"]
-    assert resolve_device("auto") == resolve_device("cpu") == torch.device("cpu")
-
-
-def test_with_gpus(monkeypatch):
+    assert (available_devices(), resolve_device("auto")) == (["cpu"], torch.device("cpu"))
     pretend(monkeypatch, cuda=2)
     assert available_devices() == ["cpu", "cuda:0", "cuda:1"]
     assert resolve_device("auto") == resolve_device("cuda") == torch.device("cuda", 0)

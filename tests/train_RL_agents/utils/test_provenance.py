@@ -48,14 +48,3 @@ def test_the_revision_and_what_differs_from_it(tmp_path, checkout):
     run = new_run(tmp_path / "changed")
     patch = (run.path / "git_diff.patch").read_text()
     assert "-old\n+n\N{REPLACEMENT CHARACTER}her\n" in patch
-
-
-def test_without_a_checkout_there_is_no_revision(tmp_path, monkeypatch):
-    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "provenance.py"))
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    run = new_run(tmp_path / "one")
-    assert recorded(run)["git revision"] == "not a git checkout"
-    assert (run.path / "git_diff.patch").read_text() == ""
-    monkeypatch.setenv("PATH", "")
-    run = new_run(tmp_path / "two")
-    assert recorded(run)["git revision"] == "not a git checkout"
