@@ -100,7 +100,7 @@ def test_the_noise_of_an_environment_does_not_depend_on_how_many_there_are() -> 
     assert same(first, [row[:2] for row in second])
 
 
-@pytest.mark.parametrize("kind", ["mixture", "schedule", "sea"])
+@pytest.mark.parametrize("kind", ["schedule", "sea"])
 def test_environments_of_several_processes_have_the_scenarios_of_one_batch(kind: str) -> None:
     """Over more refreshes than the pool has parts, and whatever the seeds of the processes."""
     config = replace(SHORT, max_steps=3)

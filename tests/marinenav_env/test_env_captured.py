@@ -69,7 +69,7 @@ def everything(env: MarineNavEnv) -> list[TensorDict]:
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        *((kind, {}) for kind in ("mixture", "sea", "scenarios")),
+        *((kind, {}) for kind in ("sea", "scenarios")),
         ("mixture", {"continuous": False, "flat": True}),
     ],
     ids=str,

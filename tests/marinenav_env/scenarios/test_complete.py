@@ -113,7 +113,6 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
 
 
 REFUSED = [
-    Level(20, 0, 0, 40.0),
     Level(5, 0, 200, 40.0),
     Level(30, 0, 0, 40.0, map_size=60.0),
 ]
