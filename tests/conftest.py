@@ -46,7 +46,6 @@ HEAVY = (
     "train_RL_agents/speed",
     "train_RL_agents/collecting",
     "train_RL_agents/commands",
-    "train_RL_agents/config/test_hostile_values.py",
     "train_RL_agents/environments/test_external.py",
     "train_RL_agents/environments/test_film.py",
     "train_RL_agents/environments/test_libraries.py",

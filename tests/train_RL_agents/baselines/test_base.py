@@ -11,7 +11,6 @@ from marinenav_env.config import VesselConfig
 from marinenav_env.vessels import scaled_world
 from tests.train_RL_agents.observed import observations
 from train_RL_agents.baselines import BASELINES
-from train_RL_agents.baselines.base import clip_speed
 from train_RL_agents.evaluation.episodes import draw_scenarios, run_episodes
 
 WORLD = WorldConfig()
@@ -32,12 +31,6 @@ def test_baselines_need_one_vessel_for_all():
 def test_constants_for_the_published_vessel_are_said_to_be_used_for_another():
     with pytest.warns(UserWarning, match="ORCA: its distances, times and speeds .* not adapted to otter"):
         BASELINES["orca"](scaled_world("otter"))
-
-
-def test_velocities_are_cut_to_a_speed():
-    given = torch.tensor([[[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]])
-    expected = torch.tensor([[[1.2, 1.6], [0.3, 0.4], [0.0, 0.0]]])
-    torch.testing.assert_close(clip_speed(given, 2.0), expected)
 
 
 # Wanted velocities -------------------------------------------------------------------------------
@@ -80,6 +73,10 @@ def successes(name, level, steps, seed):
 @pytest.mark.parametrize("name", BASELINES)
 def test_alone_every_baseline_arrives(name):
     assert successes(name, Level(1, 0, 0, 30.0), 100, 3) == 10
+
+
+def test_currents_are_compensated_on_a_straight_course():
+    assert successes("straight", Level(1, 8, 0, 30.0), 120, 3) >= 9
 
 
 def test_on_level_3_avoiding_beats_going_straight():

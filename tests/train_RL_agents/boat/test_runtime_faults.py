@@ -52,10 +52,7 @@ INPUTS = [
     (lambda rng, now, own, *rest: (now, replace(own, **{rng.choice(FIELDS): -1e6}), *rest), "1e+06 is not plausible"),
     (lambda rng, now, own, *rest: (now, replace(own, x="here"), *rest), "the decision failed: ValueError"),
     (lambda rng, now, own, *rest: (now, replace(own, stamp=rng.choice(BAD)), *rest), "the stamp of odom"),
-    (
-        lambda rng, now, own, *rest: (now, replace(own, stamp=now - rng.uniform(1.01, 50.0)), *rest),
-        "odometry: ",
-    ),
+    (lambda rng, now, own, *rest: (now, replace(own, stamp=now - rng.uniform(1.01, 50.0)), *rest), "odometry: "),
     (
         lambda rng, now, own, tracks, goal: (now, own, replace(tracks, stamp=now - rng.uniform(1.01, 50.0)), goal),
         "s old, more than 1 s",
@@ -69,10 +66,7 @@ INPUTS = [
         "tracks: a value is not finite",
     ),
     (with_rows(lambda rng, rows: changed(rows, 0, 4, -rng.uniform(1e-3, 5.0))), "tracks have a negative radius"),
-    (
-        with_rows(lambda rng, rows: rng.choice([rows[:, :4], rows[0], np.zeros((2, 5, 1))])),
-        "tracks are of the shape [",
-    ),
+    (with_rows(lambda rng, rows: rng.choice([rows[:, :4], rows[0], np.zeros((2, 5, 1))])), "tracks are of the shape ["),
     (with_rows(lambda rng, rows: np.ones((rng.randrange(1001, 3000), 5))), "tracks are more than 1000"),
     (lambda rng, now, own, tracks, _: (now, own, tracks, (rng.choice(BAD), 0.0)), "the goal: a value is not finite"),
     (lambda rng, now, own, tracks, goal: (now, own, tracks, (*goal, 0.0)), "the goal is of the shape [3], not [2]"),
@@ -85,10 +79,7 @@ INPUTS = [
 ]
 """Faults of the inputs of a call, and words of the sentences."""
 NETWORKS = [
-    (
-        lambda rng: {"action": np.array(rng.choice([[25], [-1], [12.7], [[3]], [math.nan], [-math.inf]]))},
-        "the policy",
-    ),
+    (lambda rng: {"action": np.array(rng.choice([[25], [-1], [12.7], [[3]], [math.nan], [-math.inf]]))}, "the policy"),
     (lambda rng: {"error": "no session"}, "the decision failed: RuntimeError('no session')"),
     (lambda rng: {"seconds": rng.uniform(0.06, 3.0)}, "s, more than 0.05 s"),
 ]

@@ -61,9 +61,3 @@ def test_an_on_policy_agent_is_measured_but_for_replay(tmp_path, capsys):
 )
 def test_bad_input_is_refused_in_one_sentence(capsys, argv, expected):
     assert refused(capsys, "bench", "--device", "cpu", *argv).startswith(expected)
-
-
-def test_help_names_parts(capsys):
-    assert main(["bench", "--help"]) == 0
-    text = capsys.readouterr().out
-    assert all(f"  {name}" in text for name in PARTS)

@@ -3,8 +3,7 @@
 import sys
 
 from tests.train_RL_agents.exporting.policies import make_policy
-from train_RL_agents.cli import main, make_parser
-from train_RL_agents.exporting.export import FORMATS
+from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import save_policy
 
 
@@ -40,9 +39,3 @@ def test_what_cannot_be_exported_is_refused_in_one_sentence(tmp_path, capsys, mo
         "marinenav: error: onnxscript is not installed, and this needs it: pip install 'marinenav[export]'\n"
     )
     assert not (tmp_path / "other").exists()
-
-
-def test_every_format_is_offered():
-    parser = make_parser()
-    for name in FORMATS:
-        parser.parse_args(["export", "policy.pt", "--out", "out", "--format", name])

@@ -48,13 +48,6 @@ def test_failures_are_written_and_fail_again(tmp_path, capsys):
     assert "must be a folder without failures.json" in refused(capsys, "falsify", "straight", "--out", "new/found")
 
 
-def test_a_seed_gives_the_same_files(tmp_path, capsys):
-    for name in ("a", "b"):
-        assert main(["falsify", "straight", *FEW[2:], "--episodes", "36", "--method", "random", "--out", name]) == 0
-    for file in ("failures.json", "failures.html"):
-        assert (tmp_path / "a" / file).read_text() == (tmp_path / "b" / file).read_text()
-
-
 def test_a_policy_that_never_fails_is_said_to(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(trials, "run_encounters", harmless)
     assert main(["falsify", "orca", "--episodes", "400", "--out", "none"]) == 0

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from tests.train_RL_agents.command_line import refused
 from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE, STATE_FILE, STOPPED_POLICY_FILE
 
@@ -41,12 +40,6 @@ def test_info_about_runs(capsys, sweep):
     assert main(["info", str(run.path)]) == 0
     text = capsys.readouterr().out
     assert f"evaluated up to 100 of {total} env-steps, cannot be resumed (save_replay=false)" in text
-
-
-def test_info_about_nothing(capsys, tmp_path):
-    assert "must be a policy file, a run folder or a shipped policy's name; it is empty" in refused(
-        capsys, "info", str(tmp_path)
-    )
 
 
 def test_info_about_a_configuration(capsys):

@@ -43,8 +43,7 @@ _WORK = (
 
 
 @pytest.mark.parametrize("line", [line for lines in WRITERS.values() for line in lines])
-@pytest.mark.parametrize("where", ["file/inside", "/proc/no/thing"])
-def test_no_work_is_done_for_what_cannot_be_written(line, where, tmp_path, monkeypatch, capsys):
+def test_no_work_is_done_for_what_cannot_be_written(line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
     Path("space.json").write_text(json.dumps({"trainer.gamma": [0.9, 0.99]}))
@@ -54,7 +53,7 @@ def test_no_work_is_done_for_what_cannot_be_written(line, where, tmp_path, monke
         if not (loads and work.endswith("torch.load")):
             monkeypatch.setattr(work, lambda *_, work=work, **__: pytest.fail(work))
     ending = ".png" if {"--overview", "--plot"} & {*line} else ".html" if "--report" in line else ""
-    path = f"{where}{ending}"
+    path = f"file/inside{ending}"
     words = [f"save_dir={path}", "--quiet"] if line == ("train",) else [path]
     assert path in refused(capsys, *line, *words)
 

@@ -3,7 +3,6 @@
 import csv
 import sys
 
-import numpy as np
 import pytest
 
 from tests.train_RL_agents.figures.test_curves import make_folder
@@ -29,14 +28,6 @@ def test_command_writes_pictures_and_tables(tmp_path, capsys):
     with (out / "levels.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["group"] for row in rows} == {"DQN", "IQN"}
-
-
-def test_arrays_that_are_not_read_are_named(tmp_path, capsys):
-    pytest.importorskip("matplotlib", reason="needs the extra plot")
-    path = make_folder(tmp_path / "a", actions=np.array([[1], None], dtype=object))
-    assert main(["plot", str(path), "--out", str(tmp_path / "out")]) == 0
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first == f"{path}/evaluations.npz: actions hold Python objects, so they are not read"
 
 
 def test_command_refuses_in_one_sentence(tmp_path, capsys, monkeypatch):

@@ -1,14 +1,12 @@
 """The list of settings in the help of train."""
 
-import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import pytest
 
 from marinenav_env.levels import LEVELS, NAMED_LEVELS, Level
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.commands.settings_help import (
-    SettingsSection,
     field_docstrings,
     settings_page,
     settings_sections,
@@ -30,41 +28,6 @@ def test_help_has_every_setting_with_its_meaning(agent_type):
     for section in (config, config.agent, config.trainer, config.world.vessel):
         assert field_docstrings(type(section)).keys() >= {item.name for item in fields(section)}
     assert "Detection range, to the hull of the object (m). (above 0)" in text
-
-
-def test_meanings_are_inherited():
-    @dataclass
-    class Base:
-        """."""
-
-        first: int = 1
-        """One
-        thing."""
-
-    @dataclass
-    class Derived(Base):
-        """."""
-
-        second: float = math.pi
-        """Another."""
-
-    assert field_docstrings(Derived) == {"first": "One thing.", "second": "Another."}
-
-
-ROWS = [["tau", "0.01", "Share of the learned weights"], ["a.very.long.key.of.some.setting", "[1, 2]", "Below"]]
-
-
-def test_meanings_stand_beside_or_below_their_keys():
-    text = settings_text([SettingsSection("Trainer", ROWS), SettingsSection("Empty", [])], 60)
-    assert text.splitlines() == [
-        "Trainer",
-        f"{'  tau=0.01':<36}Share of the learned",
-        " " * 36 + "weights",
-        "  a.very.long.key.of.some.setting=[1, 2]",
-        " " * 36 + "Below",
-        "",
-        "Empty",
-    ]
 
 
 def test_the_page_has_every_setting_of_every_agent():

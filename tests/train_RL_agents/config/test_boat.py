@@ -32,11 +32,6 @@ def test_further_numbers_are_laid_over_those_of_the_boat_and_count_for_its_size(
     assert (longer.vessel.goal_distance, longer.sensor.range, longer.scenario.scale) == (1.6, 21.1, 0.8)
 
 
-def test_null_leaves_what_the_file_of_the_boat_says():
-    settings = {"world.vessel": "otter", "world.vessel.name": None, "world.vessel.m": None, "world.vessel.radius": None}
-    assert load_config(None, settings) == load_config(None, ["world.vessel=otter"])
-
-
 def test_what_is_stated_is_not_derived():
     world = world_of("world.vessel=otter", "world.sensor.range=13", "world.vessel.radius=2", "world.dt=0.05")
     assert (world.sensor.range, world.vessel.radius, world.dt) == (13.0, 2.0, 0.05)

@@ -6,13 +6,7 @@ from pathlib import Path
 import pytest
 
 from marinenav_env import LEVELS, ConfigError, Level
-from train_RL_agents.config.levels import (
-    SIZE_FIELDS,
-    EvalLevel,
-    TrainingLevel,
-    convert_levels,
-    level_to_dict,
-)
+from train_RL_agents.config.levels import SIZE_FIELDS, EvalLevel, TrainingLevel, convert_levels, level_to_dict
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import apply_overrides, from_dict, load_config, to_dict
 from train_RL_agents.run.resuming import list_changes
@@ -86,20 +80,11 @@ def test_levels_of_another_configuration(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
-    [("levels/sae", "; did you mean levels/sea or levels/defensive?"), ("iqn_sea", ""), ("", "")],
+    ("name", "hint"), [("levels/sae", "; did you mean levels/sea or levels/defensive?"), ("iqn_sea", ""), ("", "")]
 )
 def test_a_configuration_that_lists_no_levels(name, hint):
     said = f"training_schedule.levels={name!r}: must be a list of levels, or a configuration that has one{hint}"
     assert refused({"training_schedule": {"levels": name}}) == said
-
-
-def test_published_curricula_are_the_same_in_both_forms():
-    usual = load_config(CONFIGS / "published_schedule.json")
-    for path in sorted((CONFIGS / "faithful").glob("*.json")):
-        config = load_config(path)
-        assert config.training_schedule == usual.training_schedule
-        assert config.eval_schedule == usual.eval_schedule
 
 
 def test_a_saved_configuration_holds_levels_and_makes_the_same_one():
@@ -142,12 +127,6 @@ def test_mistakes_in_a_level(level, said):
     assert refused(file).startswith(f"training_schedule.levels: {said}")
 
 
-def test_a_mistake_in_levels_that_others_replace():
-    said = "training_schedule.levels: level 1: num_robot=3: there is no such setting; the closest: num_robots"
-    file = {"training_schedule": {"levels": [{"num_robot": 3}]}}
-    assert refused(file, 'training_schedule.levels={"like": "crossing"}').startswith(said)
-
-
 def test_a_level_of_another_kind_is_named_in_messages():
     file = {"eval_schedule": {"levels": [Level(vessel_spread=2.0)]}}
     said = "eval_schedule.levels: level 1: vessel_spread=2.0: must be 1.0 in an evaluation"
@@ -174,11 +153,6 @@ def test_an_evaluation_refuses_what_it_would_not_do(name, value):
     said = refused(file, section="eval_schedule")
     assert said.startswith(f"eval_schedule.levels: level 1: {name}={value}")
     assert said.endswith("in an evaluation")
-
-
-def test_an_evaluation_refuses_vessels_that_misbehave():
-    said = refused({"eval_schedule": {"levels": [{"like": "unruly"}]}}, section="eval_schedule")
-    assert said == "eval_schedule.levels: level 1: unruly=0.6: must be 0.0 in an evaluation"
 
 
 def test_training_knows_vessels_that_misbehave():

@@ -148,17 +148,14 @@ def test_round_trip_of_every_kind_of_value(agent_type):
     [
         ("seed=3", (3,)),
         ("seed=3,4", (3, 4)),
-        ("seed=[3, 4]", (3, 4)),
         ("loggers=", ()),
         ("total_timesteps=1e6", 1_000_000),
         ("execution.compile=false", False),
-        ("execution.compile=False", False),
         ("seed=1_000", (1000,)),
-        ("trainer.tau=.5", 0.5),
         ("save_dir=5", "5"),
         ("save_dir=a=b", "a=b"),
+        ('save_dir="my runs"', "my runs"),
         ("agent.embedding=published", "published"),
-        ("world.vessel.min_thrust=-250", -250.0),
         ("world.scenario.v_range=1,2.5", (1.0, 2.5)),
     ],
 )
@@ -210,12 +207,6 @@ def test_a_program_gives_values():
             load_config(None, {"seed": text})
 
 
-def test_override_keeps_the_rest():
-    config = from_dict({"agent_type": "DQN", "agent.critics": 3})
-    changed = apply_overrides(config, ["total_timesteps=7"])
-    assert (changed.total_timesteps, changed.agent) == (7, config.agent)
-
-
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
@@ -225,42 +216,24 @@ def test_override_keeps_the_rest():
         ),
         ({"batch_size": 64}, "batch_size=64: there is no such setting; the closest: trainer.batch_size"),
         ({"qqqqqqqqq": 1}, "qqqqqqqqq=1: there is no such setting; see marinenav train --help"),
-        ({"trainer": {"batch_size": {}}}, "trainer.batch_size={}: must be a whole number"),
-        ({"world": {"kernel": {"a": {}}}}, "world.kernel.a={}: there is no such setting; the"),
-        ({"agent_type": {}}, "agent_type={}: must be"),
-        ({"qqqqqqqqq": {}}, "qqqqqqqqq={}: there is no such setting; see marinenav train --help"),
         ({"trainer": 5}, "trainer=5: must be an object with settings such as trainer.num_envs"),
         ({"trainer": {"batch_size": "big"}}, "trainer.batch_size='big': must be a whole number"),
-        ({"trainer": {"batch_size": 1.5}}, "trainer.batch_size=1.5: must be a whole number"),
         ({"trainer": {"batch_size": True}}, "trainer.batch_size=True: must be a whole number"),
-        ({"trainer": {"batch_size": "5"}}, "trainer.batch_size='5': must be a whole number"),
-        ({"trainer": {"batch_size": [5]}}, "trainer.batch_size=[5]: must be a whole number"),
         ({"seed": [[1]]}, "seed=[[1]]: must be a list of whole numbers"),
         ({"trainer": {"batch_size": float("nan")}}, "trainer.batch_size=nan: must be finite"),
         ({"trainer": {"tau": 10**400}}, "trainer.tau=1000"),
-        ({"trainer": {"tau": 10**5000}}, "trainer.tau=a int: must be finite"),
-        ({"trainer": {"tau": float("inf")}}, "trainer.tau=inf: must be"),
         ({"execution": {"compile": 1}}, "execution.compile=1: must be true or false"),
-        ({"execution.compile": "true"}, "execution.compile='true': must be true or false"),
         ({"save_dir": 5}, "save_dir=5: must be text"),
         ({"agent": {"embedding": "x"}}, "agent.embedding='x': must be one of late, published"),
         ({"world.vessel.m": "x"}, "world.vessel.m='x': must be a number or a list of numbers"),
         ({"world.scenario.v_range": 3}, "world.scenario.v_range=3: must be a list of 2 numbers"),
         ({"agent_type": "dqnn"}, "agent_type='dqnn': must be one of AC-IQN, "),
         ({"agent": "ppo"}, "agent='ppo': must be an object with settings such as agent."),
-        ({"agent_type": ["DQN"]}, "agent_type=['DQN']: must be one of AC-IQN, "),
         ({"imitation_learning": True}, "teacher='': must be a policy with imitation"),
         ({"teacher": "p.pt"}, "teacher='p.pt': must be a policy with imitation_learning=true"),
         ({"trainer.imitation_weight": 2.0}, "trainer.imitation_weight=2.0: must be left out without imitation"),
-        (
-            {"trainer.imitation_weight_final": 0},
-            "trainer.imitation_weight_final=0.0: must be left out without imitation",
-        ),
         ({"total_timesteps": 0}, "total_timesteps=0: must be"),
-        ({"total_timesteps": 10**400}, "total_timesteps=1000"),
         ({"seed": [10**20]}, "seed=[100000000000000000000]: must be"),
-        ({"seed": [-1]}, "seed=[-1]: must be"),
-        ({"eval_schedule": {"seed": 10**20}}, "eval_schedule.seed=100000000000000000000: must be"),
         ({"world.sensor.max_objects": 65}, "world.sensor.max_objects=65: must be at least 1 and"),
         ({"trainer": {"gamma": 1.5}}, "trainer.gamma=1.5: must be"),
         ({"training_schedule": {"num_robots": [0] * 6}}, "training_schedule.levels: level 1: num_robots=0: must be"),
@@ -268,9 +241,6 @@ def test_override_keeps_the_rest():
             {"training_schedule": {"num_robots": [3]}},
             "training_schedule.num_robots=(3,): must be 6 long, one for each level; levels of another number",
         ),
-        ({"training_schedule": {"num_robots": []}}, "training_schedule.num_robots=(): must be 6 long"),
-        ({"eval_schedule": {"num_robots": [0] * 6}}, "eval_schedule.levels: level 1: num_robots=0: must be"),
-        ({"training_schedule": {"timesteps": [1]}}, "training_schedule.timesteps=(1,): must be 6 long"),
         ({"trainer": {"tau": 1}, "trainer.tau": 1}, "trainer.tau=1: must be given once"),
     ],
 )
@@ -330,11 +300,7 @@ def test_a_mistake_in_a_file_is_told_with_another_agent_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "values, words",
-    [
-        ({"world.reward.collision_penalty": 5}, ()),
-        ({}, ("world.reward.collision_penalty=5",)),
-    ],
+    "values, words", [({"world.reward.collision_penalty": 5}, ()), ({}, ("world.reward.collision_penalty=5",))]
 )
 def test_a_reward_that_is_trained_on_is_refused_under_the_name_that_was_written(values, words):
     sentence = "world.reward.collision_penalty=5.0: must be at most 0"
@@ -342,12 +308,7 @@ def test_a_reward_that_is_trained_on_is_refused_under_the_name_that_was_written(
 
 
 @pytest.mark.parametrize(
-    "name, value",
-    [
-        ("num_robots", [5] * 6),
-        ("levels", [{"like": "crossing"}]),
-        ("sampler", "mine:Sampler"),
-    ],
+    "name, value", [("num_robots", [5] * 6), ("levels", [{"like": "crossing"}]), ("sampler", "mine:Sampler")]
 )
 def test_levels_beside_a_scenario_file_are_refused(name, value):
     file = {"training_schedule.scenarios": "file.json"}
@@ -362,29 +323,6 @@ def test_levels_beside_a_scenario_file_are_refused(name, value):
     # What a file states is replaced on the command line, and no part of the configuration then.
     replaced = from_dict({key: value}, ["training_schedule.scenarios=file.json"])
     assert from_dict(to_dict(replaced)) == replaced == from_dict(file)
-
-
-def nested(depth, value):
-    for _ in range(depth):
-        value = {"a": value}
-    return value
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"x" * 10_000: 1},
-        {"a\nb": 1},
-        {"trainer.tau": "x" * 10_000},
-        {"trainer.tau": [[[[]]]] * 1000},
-        {"seed": ["x"] * 10_000},
-        {"x": list(range(10_000))},
-        nested(500, 1),
-        {"agent_type": [0] * 999},
-    ],
-)
-def test_mistakes_are_told_in_short(values):
-    refused(values)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", "\xff", "[" * 100_000])

@@ -49,11 +49,7 @@ def test_loggers_are_known_and_named_once(loggers, sentence):
         ("DQN", OffPolicyConfig(prioritized=True), "trainer.prioritized=True: must be false for DQN"),
         ("DQN", OffPolicyConfig(learning_starts=0), "trainer.learning_starts=0: must be at least num"),
         ("DQN", OffPolicyConfig(buffer_size=9), "trainer.buffer_size=9: must be at least 3840, what"),
-        (
-            "DQN",
-            OffPolicyConfig(buffer_size=5000, batch_size=5001),
-            "trainer.batch_size=5001: must be at most trainer",
-        ),
+        ("DQN", OffPolicyConfig(buffer_size=5000, batch_size=5001), "trainer.batch_size=5001: must be at most trainer"),
     ],
 )
 def test_settings_that_do_not_go_together(agent, trainer, sentence):

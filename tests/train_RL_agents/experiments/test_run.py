@@ -63,11 +63,7 @@ def test_of_several_processes_one_without_generated_code_ends(tmp_path, monkeypa
     folder = new_run(tmp_path, "execution.compile=true")
     ranks = SimpleNamespace(size=2, rank=1, is_main=False, any_rank=lambda flag: flag)
     monkeypatch.setattr(module, "Ranks", lambda: ranks)
-    for name, result in (
-        ("compiler", lambda: ""),
-        ("cache", lambda: ""),
-        ("compile", lambda error: problem),
-    ):
+    for name, result in (("compiler", lambda: ""), ("cache", lambda: ""), ("compile", lambda error: problem)):
         monkeypatch.setattr(module, f"{name}_problem", result)
 
     def fail(*arguments, **options):

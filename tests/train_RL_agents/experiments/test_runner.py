@@ -13,16 +13,7 @@ import pytest
 from rich.console import Console
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.tiny_runs import (
-    CPU,
-    ROOT,
-    differences,
-    new_run,
-    programs,
-    results,
-    train,
-    usual_signals,
-)
+from tests.train_RL_agents.tiny_runs import CPU, ROOT, differences, new_run, programs, results, train, usual_signals
 from train_RL_agents.experiments import runner as module
 from train_RL_agents.experiments.run import Run
 from train_RL_agents.experiments.runner import TRAINING_PROGRAM, Runner, machine_shares, training_command
@@ -68,7 +59,7 @@ def test_all_run_and_their_lines_have_their_names(runner_of, capsys):
     assert sorted(capsys.readouterr().out.splitlines()) == ["a: hello", "b: no JSON"]
 
 
-@pytest.mark.parametrize("line", ["[]", "{}", '{"loss": 1}', "[" * 100_000, '{"line": 1, "b": 2}'])
+@pytest.mark.parametrize("line", ["[]", "[" * 100_000, '{"line": 1, "b": 2}'])
 def test_json_that_a_part_of_the_users_prints_is_shown_as_it_is(runner_of, capsys, line):
     runner = runner_of({"a": python(f"print({line!r})")}, 1)
     runner.run()

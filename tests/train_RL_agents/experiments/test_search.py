@@ -69,17 +69,7 @@ def test_the_best_configuration_is_that_of_a_run_that_can_be_resumed(tmp_path, s
     assert load_config(tmp_path / BEST_CONFIG_NAME, []) == replace(config, save_replay=True)
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("a?x", "a?y"),
-        ("50%a", "50%61", "50a"),
-        ("a#b", "a#c"),
-        ("{a}", "{SCHEMA_VERSION}"),
-        ("a b", "a+b", "\u00e4&=;:@"),
-        ("file:a", "[a]"),
-    ],
-)
+@pytest.mark.parametrize("names", [("a?x", "a?y"), ("50%a", "50%61", "50a"), ("a#b", "a#c"), ("file:a", "[a]")])
 def test_every_folder_has_a_storage_of_its_own_whatever_its_name(tmp_path, space, names):
     for name in names:
         make_trial(Search(tmp_path / "studies" / name, CONFIG, space))
@@ -155,24 +145,6 @@ def test_trials_of_processes_that_ended_fail_and_those_that_run_do_not(tmp_path,
     assert list(runs) == []
 
 
-def test_a_full_disk_is_not_called_a_damaged_study(tmp_path, space, monkeypatch):
-    study = Search(tmp_path, CONFIG, space)
-    engine = study.study._storage._backend.engine
-    engine.dispose()
-    with sqlite3.connect(tmp_path / STORAGE_NAME) as base:
-        pages = base.execute("PRAGMA page_count").fetchone()[0]
-
-    listen = sqlalchemy.event.listens_for
-
-    @listen(engine, "connect")
-    def limit(connection, _):
-        connection.execute(f"PRAGMA max_page_count = {pages}")
-
-    with pytest.raises(ConfigError, match=r"cannot be written \(database or disk is full"):
-        for _ in range(200):
-            make_trial(study)
-
-
 def test_a_study_goes_on_with_the_same_settings_only(tmp_path, space):
     study = Search(tmp_path, CONFIG, space)
     make_trial(study)
@@ -207,35 +179,21 @@ def test_a_damaged_study_is_refused(tmp_path, space):
 
 
 @pytest.mark.parametrize(
-    "change", ["delete from study_directions", "update study_directions set direction = 'MINIMIZE'"]
-)
-def test_a_study_of_another_direction_is_refused(tmp_path, space, change):
-    Search(tmp_path, CONFIG, space)
-    with sqlite3.connect(tmp_path / STORAGE_NAME) as base:
-        base.execute(change)
-    with pytest.raises(ConfigError, match="must be a study that maximises one figure"):
-        Search(tmp_path, CONFIG, space)
-
-
-@pytest.mark.parametrize(
     ("change", "words"),
     [
+        ("update study_directions set direction = 'MINIMIZE'", "must be a study that maximises one figure"),
         ("update trial_params set param_value = x'0001'", "damaged, or no study"),
-        ("update trial_params set param_name = 'x' || param_id", "'trial 0'.*it is damaged"),
-        ("update trials set number = null", "'trial 0'.*it is damaged"),
         ("delete from trial_params", "'trial 0'.*it is damaged"),
-        ("update trial_values set value = 'high'", "'trial 0'.*it is damaged"),
         ("update trial_values set value = 9e999", "'trial 0'.*it is damaged"),
-        ("delete from trial_values", "'trial 0'.*it is damaged"),
         ("update trial_intermediate_values set intermediate_value = 'high'", "it is damaged"),
     ],
 )
-def test_a_study_with_a_damaged_trial_is_refused(tmp_path, space, change, words):
+def test_a_database_that_is_no_study_of_such_trials_is_refused(tmp_path, space, change, words):
     make_trial(Search(tmp_path, CONFIG, space))
     with sqlite3.connect(tmp_path / STORAGE_NAME) as base:
         base.execute(change)
     before = (tmp_path / STORAGE_NAME).read_bytes()
-    with pytest.raises(ConfigError, match=r"study\.db.*" + words):
+    with pytest.raises(ConfigError, match=words):
         Search(tmp_path, CONFIG, space)
     assert (tmp_path / STORAGE_NAME).read_bytes() == before
 
@@ -256,14 +214,6 @@ def test_two_processes_make_a_study_at_one_moment(tmp_path, space, monkeypatch, 
     study = Search(tmp_path, CONFIG, space)
     assert len(calls) == 2
     assert study.num_finished == 0
-
-
-def test_every_evaluation_is_reported_and_the_last_one_is_the_value(tmp_path, space):
-    study = Search(tmp_path, CONFIG, space)
-    value = make_trial(study).trainer.batch_size / 10
-    (trial,) = study.study.trials
-    assert trial.intermediate_values == {80: value, 160: value}
-    assert trial.value == value
 
 
 def test_pruned_trials_count_but_are_not_the_best(tmp_path, space, monkeypatch, capsys):

@@ -28,11 +28,3 @@ def test_outputs_lead_to_the_agents_own_actions(name):
     torch.testing.assert_close(agent.state_dict(), before, rtol=0.0, atol=0.0)
     expected = agent.double().act(deployed.observations(200))
     torch.testing.assert_close(action, expected, rtol=0.0, atol=1e-12)
-
-
-@pytest.mark.parametrize(("name", "fractions"), [("DQN", []), ("IQN", [(1, 32)])])
-def test_inputs_are_of_the_planners_shapes(name, fractions):
-    for dtype in (torch.float64, torch.float32):
-        inputs = DeployedAgent(make_policy(name).agent, dtype).inputs(1)
-        assert [tuple(tensor.shape) for tensor in inputs] == [(1, 7), (1, 5, 5), (1, 5), *fractions]
-        assert {tensor.dtype for tensor in inputs} == {dtype}

@@ -13,21 +13,13 @@ import torch
 
 from tests.train_RL_agents.exporting.policies import make_policy, require_onnx
 from tests.train_RL_agents.exporting.test_deployed import PLANNERS
-from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.exporting.deployed import DeployedAgent
 from train_RL_agents.exporting.export import FORMATS, ONNX_OPSET, export
 from train_RL_agents.exporting.torchscript import file_name
-from train_RL_agents.run.checkpoint import LoadedPolicy
-from train_RL_agents.run.published import import_agent, published_config
 
 ROOT = Path(__file__).parents[3]
-WIDER = {
-    "world.sensor.scan_beams": 12,
-    "agent.hidden_sizes": [24],
-    "agent.self_width": 16,
-    "agent.object_width": 8,
-}
+WIDER = {"world.sensor.scan_beams": 12, "agent.hidden_sizes": [24], "agent.self_width": 16, "agent.object_width": 8}
 """A further entry, and other sizes."""
 STYLES = {
     "max": {"agent.encoder": "max"},
@@ -43,7 +35,7 @@ ON_POLICY_STYLES = STYLES | {
     "fleet": {"agent.critic": "fleet"},
 }
 STYLED = [
-    pytest.param(name, style, marks=[pytest.mark.slow] * (name not in ("PPO", "AC-IQN")))
+    pytest.param(name, style, marks=[pytest.mark.slow] * (name != "PPO"))
     for name, kind in AGENTS.items()
     for style in (ON_POLICY_STYLES if kind.algorithm == "on-policy" else STYLES)
 ]
@@ -79,11 +71,6 @@ def test_torchscript_is_what_planners_load(name, tmp_path):
     torch.testing.assert_close(outputs, expected, rtol=0.0, atol=1e-12)
 
 
-def test_torchscript_files_are_named_as_planners_look_for_them():
-    assert file_name("AC-IQN") == "traced_AC_IQN_model.pt"
-    assert file_name("SAC") == "traced_SAC_model.pt"
-
-
 @pytest.mark.parametrize(("name", "style"), STYLED)
 def test_every_encoder_can_be_exported(name, style, tmp_path):
     written = export(styled_policy(name, style), tmp_path, ["torchscript"])
@@ -95,17 +82,6 @@ def test_every_encoder_can_be_exported(name, style, tmp_path):
     text = (tmp_path / "contract.json").read_text()
     assert json.loads(text) == written
     assert [len(line) > 2000 for line in text.splitlines()].count(True) == 1
-
-
-def test_published_weights_compute_as_the_published_network(tmp_path):
-    probe = read_probe()
-    agent = import_agent("SAC", weights_of(probe, "SAC"), PROBE)
-    policy = LoadedPolicy(agent, published_config("SAC"), Path("policy.pt"), 0, {})
-    export(policy, tmp_path, ["torchscript"])
-    planner = torch.jit.load(tmp_path / file_name("SAC"))
-    inputs = [torch.from_numpy(probe[key]).double() for key in ("self_obs", "objects", "mask")]
-    for number, output in enumerate(planner(tuple(inputs))):
-        np.testing.assert_allclose(output.numpy(), probe[f"SAC/answer/{number}"], rtol=0.0, atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "dtype"), ONNX_FILES)

@@ -1,16 +1,13 @@
 """Encounters that a search chooses from."""
 
-import math
-
 import pytest
 import torch
 
-from marinenav_env import ConfigError, WorldConfig
+from marinenav_env import WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.vessels import scaled_world
 from train_RL_agents.evaluation.encounter_suites import COURSES_BY_KIND, SLOW_MAX_THRUST, SLOW_SPEED_SHARE, VESSEL_SPEED
 from train_RL_agents.falsification.encounters import (
-    COURSE,
     INITIAL_DISTANCES,
     MAX_APPROACH_TIME,
     MAX_PASSING_DISTANCE,
@@ -119,24 +116,3 @@ def test_encounters_that_hardly_differ_count_as_one():
     same = concatenate_batches([encounter("head-on", "keep", *[0.5] * 4, lead) for lead in (0.1, 0.9)])
     assert len(signatures(same, hit[:2]).unique(dim=0)) == 1
     assert describe_encounters(near, hit)[0] == "head-on, stop, 2 vessels"
-
-
-@pytest.mark.parametrize(
-    ("space", "sentence"),
-    [
-        ({"vessels": 1}, "--vessels=1: must be from 2 to 6"),
-        ({"vessels": 7}, "--vessels=7: must be from 2 to 6"),
-        ({"behaviours": ()}, "--behaviours='': must be one or more of keep, act_late"),
-        ({"behaviours": ("stop", "sink")}, "--behaviours='stop sink': must be one or more of keep, act_late"),
-    ],
-)
-def test_what_cannot_be_searched_is_refused(space, sentence):
-    with pytest.raises(ConfigError) as error:
-        SearchSpace(**space)
-    assert str(error.value).startswith(sentence)
-
-
-def test_courses_are_in_radians():
-    (batch,) = encounter_batches(encounter("crossing from starboard"), WORLD)
-    assert batch.scenarios.heading[0, 1] == pytest.approx(-math.pi / 2)
-    assert COURSE == 0

@@ -72,14 +72,6 @@ globalThis.checks = {
     return frames;
   },
 
-  // The state of a link, followed by another session.
-  linked({ data, steps }) {
-    const session = sessions.make(data), other = sessions.make(data, session.policy);
-    while (session.at < steps && session.advance());
-    if (!other.follow(session.link())) return null;
-    return [session, other].map((each) => each.now().state.vessels.map((v) => [v.x, v.left, ...v.actuator]));
-  },
-
   // Commands behind the shield, without noise.
   guarded({ scenes, hull, seconds, shield }) {
     const sides = [[-1, 0, 1], [-1, 0, 1]];
@@ -107,15 +99,6 @@ globalThis.checks = {
         return { state, objects, mask, rates: session.guarded(frame, i, pairs[actions[scene][i]]) };
       });
     });
-  },
-
-  // A link of a session with the shield on or off, followed by another one: its shield, and whether a part of it is a link.
-  linkedShield({ data, on }) {
-    const [session, other] = [1, 2].map(() => sessions.make(data));
-    session.shield = on;
-    const link = session.link();
-    other.shield = !on;
-    return other.follow(link) && [other.shield, other.follow(link.slice(0, -32))];
   },
 
   // Two vessels that meet head-on, 18 m apart, under full thrust, with and without the shield: the

@@ -24,12 +24,6 @@ def in_node(name, argument):
     return json.loads(done.stdout)
 
 
-def in_page(page):
-    """Calls one of the checks in an open demo page."""
-    page.add_script_tag(content=CHECKS)
-    return lambda name, argument: page.evaluate(f"(given) => checks.{name}(given)", argument)
-
-
 def unreached(page, least):
     """The controls of a page that Tab does not reach, or that do not show it; there are at least so
     many controls."""

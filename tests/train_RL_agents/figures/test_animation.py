@@ -35,7 +35,7 @@ def test_film_and_gif_have_every_frame(tmp_path):
         assert len(gif) == view.frames
 
 
-@pytest.mark.parametrize("rate", [0.2, 12.0, 30.0, 80.0, 200.0])
+@pytest.mark.parametrize("rate", [0.2, 30.0, 80.0])
 def test_a_gif_lasts_as_long_as_its_frames(rate):
     images = [np.full((8, 8, 3), 6 * number, np.uint8) for number in range(41)]
     durations, shades = [], []
@@ -65,10 +65,3 @@ def test_a_film_that_does_not_fit_gives_one_sentence(tmp_path, capfd, limit):
     assert len(str(caught.value)) < 400 + len(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr().err == ""
-
-
-def test_missing_ffmpeg_is_one_sentence(monkeypatch, tmp_path):
-    pytest.importorskip("imageio_ffmpeg")
-    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(tmp_path / "nowhere"))
-    with pytest.raises(ConfigError, match="ffmpeg, which writes videos, was not found"):
-        animation.require_ffmpeg()

@@ -1,31 +1,10 @@
 """The page in which a policy steers, in Chromium."""
 
-import re
-
 import numpy as np
 import pytest
-import torch
 
-from marinenav_env import WorldConfig
-from tests.marinenav_env.helpers import recordings
-from tests.train_RL_agents.figures.demo_pages import AGENTS, agree, page_of, pretrained, recordings_agree
-from tests.train_RL_agents.figures.javascript import in_page, unreached
-from train_RL_agents.exporting.deployed import DeployedAgent
-
-
-def recorded_observations(count, slots):
-    """Observations of active robots of the recorded episodes, with so many slots of objects."""
-    found = {name: [] for name in ("self_obs", "objects", "mask")}
-    for _, arrays in recordings().values():
-        active = arrays["self_obs"].any(-1)
-        for name, rows in found.items():
-            rows.append(arrays[name][active])
-    for name in ("objects", "mask"):  # absent objects are zeros
-        missing = slots - found[name][0].shape[1]
-        found[name] = [np.pad(rows, [(0, 0), (0, missing), (0, 0)][: rows.ndim]) for rows in found[name]]
-    names = zip(("self_state", "objects_state", "objects_mask"), found.values(), strict=True)
-    chosen = np.random.default_rng(0).permutation(sum(map(len, found["mask"])))[:count]
-    return {name: torch.from_numpy(np.concatenate(rows)[chosen]).double() for name, rows in names}
+from tests.train_RL_agents.figures.demo_pages import page_of
+from tests.train_RL_agents.figures.javascript import unreached
 
 
 @pytest.fixture
@@ -38,21 +17,6 @@ def open_demo(open_page):
         return page
 
     return opened
-
-
-@pytest.mark.slow
-def test_chromium_reproduces_the_recorded_episodes(open_demo):
-    recordings_agree(in_page(open_demo()))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", AGENTS)
-def test_chromium_acts_as_python_on_1000_observations(open_demo, name):
-    agent = pretrained(name).agent
-    drawn = DeployedAgent(agent).observations(500, seed=3)
-    real = recorded_observations(500, drawn["objects_mask"].shape[1])
-    both = {entry: torch.cat((drawn[entry], real[entry])) for entry in drawn}
-    agree(in_page(open_demo()), agent, both)
 
 
 def begin(page, name):
@@ -107,22 +71,6 @@ def test_keys_work_with_any_focus(open_demo):
 
 
 @pytest.mark.slow
-def test_rounds_against_the_policy_are_shown(open_demo):
-    page = open_demo()
-    page.keyboard.press("b")
-    assert page.evaluate("[demo.playing(), demo.session.helm]") == [True, 0]
-    page.evaluate("demo.pause(); while (!demo.contest.last) demo.step()")
-    assert page.inner_text("#score") == "You 0, policy 1, ties 0, in 1 round"
-    assert page.inner_text("#status").startswith("The policy wins: you ")
-    assert page.evaluate("[demo.playing(), demo.session.helm]") == [False, None]
-    page.click("#beat")
-    page.keyboard.press(" ")
-    page.keyboard.press(",")
-    assert page.inner_text("#status") == "The round does not count."
-    assert page.inner_text("#score") == "You 0, policy 1, ties 0, in 1 round"
-
-
-@pytest.mark.slow
 def test_time_goes_on_back_and_on_again(open_demo):
     page = open_demo()
     page.click("#step")
@@ -146,27 +94,6 @@ def test_time_goes_on_back_and_on_again(open_demo):
     page.wait_for_function("demo.session.at > 4")
     page.keyboard.press(" ")  # on the button that has just been clicked
     assert not page.evaluate("demo.playing()")
-
-
-@pytest.mark.slow
-def test_keys_take_the_helm(open_demo):
-    page = open_demo()
-    page.keyboard.press("2")
-    page.keyboard.press("h")
-    assert page.evaluate("[demo.session.chosen, demo.session.helm]") == [1, 1]
-    page.keyboard.down("d")
-    page.keyboard.press(".")
-    page.keyboard.up("d")
-    vessel = state(page)["vessels"][1]
-    assert [vessel["left"], vessel["right"]] == [500, -500]
-    page.focus("[data-key=ahead]")
-    page.keyboard.down("Enter")
-    page.evaluate("demo.step()")
-    page.keyboard.up("Enter")
-    vessel = state(page)["vessels"][1]
-    assert [vessel["left"], vessel["right"]] == [1000, 0]
-    page.keyboard.press("h")
-    assert page.evaluate("demo.session.helm") is None
 
 
 @pytest.mark.slow
@@ -195,47 +122,6 @@ def test_pointer_moves_vessels_goals_and_obstacles(open_demo):
 
 
 @pytest.mark.slow
-def test_a_finger_moves_a_vessel(open_demo):
-    page = open_demo(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-    vessel = state(page)["vessels"][3]
-    page.evaluate(
-        """([from, to]) => {
-      const canvas = document.getElementById('map'), box = canvas.getBoundingClientRect();
-      const send = (type, place) => {
-        const [x, y] = demo.toCanvas(...place);
-        const at = { clientX: box.left + 1 + x, clientY: box.top + 1 + y };
-        canvas.dispatchEvent(new PointerEvent(type, { ...at, pointerId: 1, pointerType: 'touch' }));
-      };
-      canvas.setPointerCapture = () => {};
-      send('pointerdown', from);
-      send('pointermove', to);
-      send('pointerup', to);
-    }""",
-        [[vessel["x"], vessel["y"]], [27, 27]],
-    )
-    moved = state(page)["vessels"][3]
-    assert [moved["x"], moved["y"]] == pytest.approx([27, 27], abs=0.3)
-
-
-@pytest.mark.slow
-def test_keys_move_and_turn_an_item(open_demo):
-    page = open_demo()
-    page.focus("#map")
-    before = state(page)["vessels"][0]
-    page.keyboard.press("ArrowUp")
-    page.keyboard.press("e")
-    after = state(page)["vessels"][0]
-    assert after["x"] == before["x"] + 0.5
-    assert after["theta"] == pytest.approx(before["theta"] + np.pi / 36)
-    page.select_option("#item", "obstacle 0")
-    radius = page.get_by_label("radius (m)")
-    radius.focus()
-    page.keyboard.press("ArrowUp")
-    assert state(page)["obstacles"][0][2] == 1.5
-
-
-@pytest.mark.slow
 def test_things_are_added_and_removed(open_demo):
     page = open_demo()
     for kind in ("vessel", "obstacle", "vortex"):
@@ -253,70 +139,6 @@ def test_things_are_added_and_removed(open_demo):
     page.click("#remove")
     assert len(state(page)["vessels"]) == 5
     page.evaluate("demo.step()")
-
-
-@pytest.mark.slow
-def test_noise_and_risk_are_set(open_demo):
-    page = open_demo("iqn")
-    page.fill("#noise", "0")
-    seen = page.evaluate("Array.from(demo.session.now().observations[0].objects_state)")
-    assert seen[4] == pytest.approx(WorldConfig().vessel.detect_radius, abs=1e-12)
-    page.uncheck("#configured")
-    page.fill("#risk", "0.25")
-    assert page.evaluate("demo.session.risk") == 0.25
-    assert page.inner_text("#risk-text") == "0.25"
-    page.check("#configured")
-    assert page.evaluate("demo.session.risk") is None
-    assert not open_demo("dqn").is_visible("#risk")
-
-
-def weather_controls(page):
-    return [page.input_value(f"#{name}") for name in ("wind", "direction", "waves")]
-
-
-@pytest.mark.slow
-def test_weather_is_set_by_keys_and_rewound(open_demo):
-    page = open_demo()
-    calm = {"wind": 0, "direction": 0, "waves": 0}
-    assert state(page)["weather"] == calm
-    page.evaluate("demo.step()")
-    for name, times in (("wind", 8), ("direction", 6), ("waves", 4)):
-        page.focus(f"#{name}")
-        for _ in range(times):
-            page.keyboard.press("ArrowRight")
-    expected = {"wind": 8, "direction": np.pi / 2, "waves": 0.4}
-    assert state(page)["weather"] == pytest.approx(expected)
-    texts = [page.inner_text(f"#{name}-text") for name in expected]
-    assert texts == ["8 m/s", "090°", "0.4 m"]
-    page.click("[data-add=vortex]")
-    page.evaluate("demo.step()")
-    page.fill("#time", "0")
-    page.wait_for_timeout(100)  # the added vortex, which was chosen, is not there
-    assert state(page)["weather"] == calm and weather_controls(page) == ["0", "0", "0"]
-    page.fill("#time", "2")
-    assert weather_controls(page) == ["8", "90", "0.4"]
-    begin(page, "head-on, 1")
-    assert state(page)["weather"] == pytest.approx(expected), "kept, as noise is"
-
-
-@pytest.mark.slow
-def test_the_rule_and_the_decision_are_shown(open_demo):
-    page = open_demo("ac_iqn")
-    begin(page, "head-on, 1")
-    for _ in range(20):
-        page.evaluate("demo.step()")
-        if page.evaluate("demo.session.now().observations[0].rule.name"):
-            break
-    page.wait_for_timeout(100)
-    text = page.inner_text("[data-part=rule]")
-    assert text.startswith("Head-on with vessel 2: turn ") and " to starboard, to course " in text
-    assert page.locator(".dot").is_visible()
-    scores = page.locator("[data-part=scores] tbody td").all_inner_texts()
-    assert len(scores) == 25 and all(re.fullmatch(r"−?\d+\.\d\d", each) for each in scores)
-    assert "mean (dashed)" in page.inner_text("[data-part=return-text]")
-    page = open_demo("ppo")
-    assert page.locator("td.chosen").count() == 1
-    assert not page.is_visible("[data-part=returns]")
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tests.train_RL_agents.recorded import small_recording
 from tests.train_RL_agents.tiny_runs import evaluations, new_run, train
 from train_RL_agents.evaluation.recording import concatenate
-from train_RL_agents.figures.drawing import MAX_PANELS, VESSEL_COLOURS
-from train_RL_agents.figures.snapshot import draw_success_rates, draw_tracks, first_index_per_level
+from train_RL_agents.figures.drawing import MAX_PANELS
+from train_RL_agents.figures.snapshot import draw_tracks, first_index_per_level
 
 PICTURE, FORESEEN, RETURNS = "eval/trajectories", "eval/return_quantiles", "eval/returns"
 
@@ -38,15 +38,6 @@ def test_picture_has_a_panel_for_every_episode():
     twice = draw_tracks(concatenate([recording, recording]))
     assert twice.shape[1] == pixels.shape[1]
     assert twice.shape[0] > pixels.shape[0]
-
-
-def test_each_level_has_a_colour_of_its_own():
-    pytest.importorskip("matplotlib")
-    rates = {f"level {level}": [0.1 * level, 0.15 * level] for level in range(1, 7)}
-    pixels = draw_success_rates([10, 20], rates | {"overall": [0.3, 0.5]}).reshape(-1, 3)
-    for colour in VESSEL_COLOURS[:6]:
-        exact = [int(colour[start : start + 2], 16) for start in (1, 3, 5)]
-        assert (pixels == exact).all(-1).sum() > 50, colour
 
 
 def test_a_world_gone_astray_is_not_drawn():

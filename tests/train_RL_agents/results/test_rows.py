@@ -17,22 +17,6 @@ def episodes(success, level=None):
     return Episodes(level, flags, ~flags, ones, flags.float(), ones, ones, ones)
 
 
-@pytest.mark.heavy
-def test_interval_of_the_difference_is_scipys():
-    stats = pytest.importorskip("scipy.stats", reason="needs the extra dev")
-    generator = torch.Generator().manual_seed(0)
-    first, other = (torch.rand(80, generator=generator) < share for share in (0.6, 0.8))
-    found = paired_difference(episodes(first.tolist()), episodes(other.tolist()))
-    gain = other.double().numpy() - first.double().numpy()
-    expected = stats.bootstrap(
-        (gain,), lambda x, axis: x.mean(axis), method="percentile", n_resamples=10_000, rng=1
-    ).confidence_interval
-    assert found["difference"] == pytest.approx(gain.mean())
-    assert found["difference_low"] == pytest.approx(expected.low, abs=0.02)
-    assert found["difference_high"] == pytest.approx(expected.high, abs=0.02)
-    assert found["won"] - found["lost"] == pytest.approx(gain.sum())
-
-
 def test_pairs_matter():
     """Of two policies with the same rates, the interval is narrow where they agree."""
     half = [True, False] * 20
@@ -42,16 +26,6 @@ def test_pairs_matter():
     assert opposite["difference"] == 0.0
     assert opposite["difference_low"] < -0.2 < 0.2 < opposite["difference_high"]
     assert (opposite["won"], opposite["lost"]) == (20, 20)
-
-
-def test_one_sided_intervals_are_those_of_the_binomial_distribution():
-    """Where only one policy ever wins, its wins in a sample are binomial."""
-    first, other = [False] * 400, [True] * 120 + [False] * 280
-    found = paired_difference(episodes(first), episodes(other))
-    assert found["difference"] == 0.3
-    deviation = math.sqrt(0.3 * 0.7 / 400)
-    ends = [0.3 - 1.96 * deviation, 0.3 + 1.96 * deviation]
-    assert [found["difference_low"], found["difference_high"]] == pytest.approx(ends, abs=1.01 / 400)
 
 
 def test_intervals_are_those_of_multinomial_samples():

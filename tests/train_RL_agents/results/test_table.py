@@ -43,7 +43,7 @@ MEANINGS = {
 
 
 @pytest.mark.parametrize("table", [ONE, TWO])
-@pytest.mark.parametrize("width", range(26, 140))
+@pytest.mark.parametrize("width", range(26, 140, 6))
 def test_lines_fit_and_nothing_is_cut(table, width):
     lines, left_out = table.lines(width)
     assert max(map(len, lines)) <= width
@@ -113,11 +113,6 @@ def test_tables_escape_all_but_markup():
     assert Table.from_rows([]).html("nothing") == ""
 
 
-def test_a_table_is_shown_in_html():
-    page = TWO.html("of two")
-    assert page.count("<tr>") == 3 and "<td>runs/a_long_name/seed_0</td>" in page
-
-
 METRICS = Table(
     [
         Column("group", ""),
@@ -134,10 +129,7 @@ METRICS = Table(
 
 def test_columns_say_how_metrics_are_shown():
     assert METRICS.titles == ["", "success", "travel time (s)", "steps"]
-    assert METRICS.cells == [
-        ["a", "0.500 [0.250, 0.750]", "20.0", "1.5k"],
-        ["b", "1.000", "-", "-"],
-    ]
+    assert METRICS.cells == [["a", "0.500 [0.250, 0.750]", "20.0", "1.5k"], ["b", "1.000", "-", "-"]]
     assert Column("share", format=".1%").text({"share": 0.125}) == "12.5%"
     assert Column("name").text({"name": ["a", 1]}) == "['a', 1]"
 

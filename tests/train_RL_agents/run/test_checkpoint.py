@@ -14,7 +14,6 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.api import load
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.run import checkpoint
 from train_RL_agents.run.checkpoint import (
     FORMAT_VERSION,
     MANIFEST_FILE,
@@ -62,7 +61,7 @@ def state(tmp_path):
 
 def test_no_flipped_byte_gets_through(state):
     whole = state.read_bytes()
-    bits = [(place, place // 4 % 8) for place in range(0, len(whole), 4)]
+    bits = [(place, place % 8) for place in range(0, len(whole), 13)]
     refused = 0
     for place, bit in bits:
         damaged = bytearray(whole)
@@ -90,14 +89,6 @@ def test_an_entry_that_is_marked_as_a_folder_is_refused(state):
     state.write_bytes(whole)
     message = refusal(read_checkpoint, state, TRAINING_FORMAT, CPU)
     assert message == f"{state}: damaged, or not a checkpoint of this program"
-
-
-def test_cut_files_are_refused(state):
-    whole = state.read_bytes()
-    for length in (*range(0, len(whole), 97), len(whole) - 1):
-        state.write_bytes(whole[:length])
-        message = refusal(read_checkpoint, state, TRAINING_FORMAT, CPU)
-        assert message == f"{state}: damaged, or not a checkpoint of this program"
 
 
 def write_zip(path):
@@ -140,14 +131,12 @@ def test_code_in_a_file_is_not_run(tmp_path, monkeypatch):
     ("content", "expected"),
     [
         (torch.zeros(2), "=None: must be a marinenav training state"),
-        ({"epoch": 1}, "=None: must be a marinenav training state"),
         (CONTENT | {"format": POLICY_FORMAT}, "='marinenav policy': must be a marinenav training state"),
         (
             CONTENT | {"version": 1},
             ": version=1: must be 2; it is of a version before 0.2, which this one does not read",
         ),
         (CONTENT | {"version": 3}, ": version=3: must be 2; update marinenav"),
-        (CONTENT | {"version": "new"}, ": version='new': must be 2; update marinenav"),
         ({"format": TRAINING_FORMAT}, ": version=None: must be 2; update marinenav"),
     ],
 )
@@ -155,12 +144,6 @@ def test_other_content_is_refused(tmp_path, content, expected):
     path = tmp_path / "state.pt"
     torch.save(content, path)
     assert refusal(read_checkpoint, path, TRAINING_FORMAT, CPU) == f"{path}{expected}"
-
-
-def test_a_few_numbers_may_be_there_twice(tmp_path):
-    betas = (0.9, 0.999)
-    write_atomically(tmp_path / "state.pt", CONTENT | {"groups": [{"betas": betas}, betas]})
-    assert read_checkpoint(tmp_path / "state.pt", TRAINING_FORMAT, CPU)["groups"] == [{"betas": betas}, betas]
 
 
 def test_missing_files_and_folders_are_refused(tmp_path):
@@ -202,10 +185,6 @@ def test_a_policy_does_not_ask_for_a_gpu(tmp_path):
     assert load(path).evaluate(levels=[1], episodes=1).overall["episodes"] == 1
 
 
-def test_a_training_state_is_no_policy(state):
-    assert refusal(load_policy, state) == (f"{state}='marinenav training state': must be a marinenav policy")
-
-
 @pytest.fixture
 def run(tmp_path):
     """A run folder with three policies."""
@@ -240,22 +219,6 @@ def test_folders_without_a_policy_are_refused(run, tmp_path):
     assert refusal(find_policy, tmp_path / "absent") == str(ConfigError(said))  # cut in the middle if the path is long
 
 
-def test_several_runs_are_one_too_many(run):
-    RunFolder.create(from_dict(TINY), 5, ["marinenav"], run.path.parent)
-    assert refusal(find_policy, run.path.parent) == (
-        f"checkpoint={str(run.path.parent)!r}: "
-        "must be a single run, one of ['seed_4', 'seed_5'] in it, or "
-        f"{run.path.parent / 'latest'} for the newest"
-    )
-
-
-@pytest.mark.parametrize("damaged", ["", '{"policies": [', "[]"])
-def test_a_damaged_manifest_is_refused(run, damaged):
-    file = run.checkpoints / MANIFEST_FILE
-    file.write_text(damaged)
-    assert str(file) in refusal(load_policy, run.path)
-
-
 @pytest.mark.parametrize(
     ("changes", "misfit"),
     [
@@ -280,15 +243,9 @@ def test_weights_that_do_not_fit_are_refused_and_change_nothing(tmp_path, change
     "changes",
     [
         {"weights": None},
-        {"weights": {"critic_0.bias": "text"}},
-        {"weights": {7: torch.zeros(3)}},
         {"weights": {"critic_0.bias": torch.zeros(1).expand(2**40)}},
-        {"weights": {"critic_0.bias": torch.eye(3).to_sparse()}},
-        {"metrics": [1.0]},
         {"metrics": {"success_rate": "high"}},
-        {"metrics": {"note": 7}},
         {"num_actions": None},
-        {"num_actions": -1},
         {"env_steps": "many"},
     ],
     ids=str,
@@ -298,15 +255,6 @@ def test_policies_of_other_content_are_refused(tmp_path, changes):
     write_policy(path)
     torch.save(torch.load(path) | changes, path)
     assert refusal(load_policy, path).endswith("damaged, or not a checkpoint of this program")
-
-
-def test_policies_that_lack_something_are_refused(tmp_path):
-    path = tmp_path / "policy.pt"
-    write_policy(path)
-    content = torch.load(path)
-    for name in content:
-        torch.save({key: content[key] for key in content if key != name}, path)
-        assert str(path) in refusal(load_policy, path)
 
 
 def test_a_network_that_its_weights_do_not_fill_is_not_made(tmp_path):
@@ -343,9 +291,3 @@ def test_weights_of_another_boat_are_refused(tmp_path):
     _, path = write_policy(tmp_path / "policy.pt"), tmp_path / "policy.pt"
     weights = read_checkpoint(path, POLICY_FORMAT, CPU)["weights"]
     assert "self_scale is not that of this boat" in refusal(load_weights, agent, weights, path)
-
-
-def test_the_manifest_is_plain_json(run):
-    manifest = json.loads((run.checkpoints / MANIFEST_FILE).read_text())
-    assert manifest == read_manifest(run.checkpoints)
-    assert checkpoint.MANIFEST_FILE == "manifest.json"

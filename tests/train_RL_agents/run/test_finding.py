@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
@@ -15,7 +14,7 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.experiments.seeds import sized_config
 from train_RL_agents.run.checkpoint import save_policy
-from train_RL_agents.run.finding import find_runs_below, resolve_path, similar_paths_hint, single_run
+from train_RL_agents.run.finding import find_runs_below, resolve_path, single_run
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.shipped import shipped_paths
 
@@ -113,12 +112,6 @@ def test_what_is_in_a_folder_is_named_where_nothing_is_alike(made, capsys):
     )
 
 
-def test_nothing_is_said_of_folders_that_tell_nothing(made, monkeypatch):
-    assert similar_paths_hint(Path("/nowhere/at/all")) == ""  # the root
-    monkeypatch.setattr(Path, "iterdir", Mock(side_effect=PermissionError))
-    assert similar_paths_hint(Path("runs/x")) == ""
-
-
 @pytest.mark.usefixtures("no_plugins")
 def test_a_folder_without_a_policy_says_why(made, capsys):
     Path("empty").mkdir()
@@ -151,18 +144,8 @@ def test_every_command_knows_the_newest_run(made, argv, capsys):
     assert argv[0] not in ("evaluate", "info") or "runs/b/seed_0" in output
 
 
-def test_a_run_may_start_from_the_newest(made):
-    words = ["load_model=latest", "agent_type=DQN", "execution.device=cpu"]
-    assert sized_config(None, words).config.load_model == "runs/b/seed_0"
-
-
 def test_info_lists_all_runs_of_a_folder(made, capsys):
     assert main(["info", "runs"]) == 0
     lines = capsys.readouterr().out.splitlines()
     found = [line.partition(":")[0] for line in lines if "run, " in line]
     assert found == ["runs/a/seed_0", "runs/a/seed_1", "runs/b/seed_0"]
-
-
-def test_a_mistyped_policy_is_told_the_closest(capsys):
-    for argv in (["evaluate", "iqnn"], ["demo", "iqnn"], ["export", "iqnn", "--out", "x"]):
-        assert "did you mean iqn" in refused(capsys, *argv)

@@ -1,6 +1,5 @@
 """Loggers beside TensorBoard get the same scalars, also when a run is resumed."""
 
-import inspect
 import logging
 import os
 import sys
@@ -13,10 +12,9 @@ from torchrl.record.loggers.csv import CSVLogger
 from marinenav_env.support.validation import ConfigError
 from tests.own_parts import allow_only
 from tests.train_RL_agents.tiny_runs import new_run, scalars, train
-from train_RL_agents.run.loggers import TorchRLLogger, open_loggers
+from train_RL_agents.run.loggers import open_loggers
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.run_writer import LOG_FILE
-from train_RL_agents.run.tensorboard import RunLogger, TensorBoard
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.files import sqlite_url
 
@@ -165,19 +163,3 @@ def test_mlflow(tmp_path: Path, tiny: None, monkeypatch: pytest.MonkeyPatch) -> 
     for tag, values in expected.items():
         history = client.get_metric_history(found.info.run_id, tag)
         assert sorted((each.step, each.value) for each in history) == values, tag
-
-
-def methods(kind):
-    """Parameters of the public methods that a class defines, by name."""
-    return {
-        name: list(inspect.signature(each).parameters)
-        for name, each in vars(kind).items()
-        if inspect.isfunction(each) and not name.startswith("_")
-    }
-
-
-@pytest.mark.parametrize("kind", [TensorBoard, TorchRLLogger])
-def test_loggers_have_no_method_that_a_run_does_not_know(kind):
-    """One of another name would never be called, and what it is for would be lost silently."""
-    assert methods(kind).items() <= methods(RunLogger).items()
-    assert "log" in methods(kind)

@@ -13,7 +13,6 @@ import pytest
 import torch
 import torch.distributed as dist
 
-import train_RL_agents
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import agent_of, learner_of, update_with_gradient
@@ -42,7 +41,6 @@ from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
-ROOT = Path(train_RL_agents.__file__).parents[1]
 ROWS = 26
 WORDS = ("agent_type=AC-IQN", "trainer.n_steps=3", "trainer.buffer_size=300")
 

@@ -12,10 +12,6 @@ def settings(**others):
     return flatten(to_dict(from_dict(TINY | others)))
 
 
-def test_nothing_that_is_the_same_is_a_change():
-    assert list_changes(settings(), settings()) == []
-
-
 def test_changes_are_told_in_order_with_both_values():
     changed = settings(**{"trainer.gamma": 0.9, "save_dir": "elsewhere", "agent.critics": 1})
     del changed["world.dt"]

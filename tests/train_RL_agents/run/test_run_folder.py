@@ -3,7 +3,6 @@
 import itertools
 import math
 import shlex
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,7 +14,6 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from marinenav_env import ConfigError, read_scenarios
-from marinenav_env.scenarios.scenario_file import stack_episodes
 from tests.train_RL_agents.tiny_runs import (
     CPU,
     TIMES,
@@ -29,11 +27,10 @@ from tests.train_RL_agents.tiny_runs import (
     scalars,
     strict,
 )
-from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict, load_config, to_dict
-from train_RL_agents.evaluation.episodes import draw_scenarios, run_episodes
+from train_RL_agents.evaluation.episodes import run_episodes
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.run import loggers, run_folder
+from train_RL_agents.run import run_folder
 from train_RL_agents.run.checkpoint import load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder, best_policy
 from train_RL_agents.utils.provenance import software_versions
@@ -59,12 +56,7 @@ def test_a_new_folder_says_what_is_run(tmp_path):
     assert run.seed == 4
 
 
-def test_a_folder_of_its_own_command(tmp_path):
-    run = RunFolder.create(from_dict(TINY), 0, parent=tmp_path)
-    assert shlex.split((run.path / "command.txt").read_text()) == sys.argv
-
-
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", ["AC-IQN", "PPO"])
 def test_the_configuration_is_read_back(tmp_path, agent):
     words = (
         f"agent_type={agent}",
@@ -139,33 +131,6 @@ def test_versions_of_what_a_run_depends_on(finished):
 
 
 # Evaluations ------------------------------------------------------------------------------------
-
-
-# On the small map, starts may touch.
-@pytest.mark.filterwarnings("ignore:.* starts that touch another robot")
-def test_the_evaluation_scenarios_are_those_on_file(finished):
-    config = finished.config
-    schedule = config.eval_schedule
-    drawn = draw_scenarios(config.world, schedule.levels, schedule.num_episodes, schedule.seed)
-    episodes = read_scenarios(finished.path / "eval_configs.json")
-    assert len(episodes) == sum(schedule.num_episodes)
-    read, _, _ = stack_episodes(episodes, CPU, drawn.start.dtype)
-    for name in ("robot_mask", "obstacle_mask"):
-        assert (getattr(read, name) == getattr(drawn, name)).all(), name
-    for name, mask in (
-        ("start", "robot_mask"),
-        ("goal", "robot_mask"),
-        ("heading", "robot_mask"),
-        ("velocity", "robot_mask"),
-        ("obstacle_position", "obstacle_mask"),
-        ("obstacle_radius", "obstacle_mask"),
-    ):
-        there = getattr(drawn, mask)
-        assert (getattr(read, name)[there] == getattr(drawn, name)[there]).all(), name
-    assert sorted(read.core_circulation.flatten().tolist()) == pytest.approx(
-        sorted(drawn.core_circulation.flatten().tolist())
-    )
-    assert strict(finished.path / "eval_configs.json")
 
 
 @pytest.mark.filterwarnings("ignore:.* starts that touch another robot")
@@ -266,19 +231,6 @@ def test_what_is_missing_or_not_finite_is_not_logged(tmp_path):
     assert scalars(run) == {"a": [(8, 1.0)], "e": [(8, 0.0)]}
 
 
-def test_histograms_are_of_what_is_finite(tmp_path):
-    run = new_run(tmp_path)
-    run.writer.log_histogram("a", torch.tensor([1.0, math.nan, 3.0, math.inf]), 8)
-    run.writer.log_histogram("b", torch.tensor([math.nan]), 8)
-    run.writer.log_histogram("c", torch.ones(5), 8)
-    run.writer.close()
-    events = EventAccumulator(str(run.path)).Reload()
-    assert {tag: events.Histograms(tag)[0].histogram_value.num for tag in events.Tags()["histograms"]} == {
-        "a": 2,
-        "c": 5,
-    }
-
-
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
 @pytest.mark.parametrize("size", [1.0, 1e38, 1.7e308])
 def test_histograms_of_values_of_any_size(tmp_path, size, kind):
@@ -311,21 +263,6 @@ def test_entries_after_the_checkpoint_are_hidden(tmp_path, monkeypatch):
     assert scalars(run) == {"a": [(10, 3.0)]}
 
 
-def test_events_that_cannot_be_written_are_reported(tmp_path, monkeypatch):
-    run = new_run(tmp_path)
-
-    class Full:
-        def __init__(self, *arguments, **keywords):
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(loggers, "TensorBoard", Full)
-    with pytest.raises(ConfigError) as caught:
-        run.writer.log({"a": 1.0}, 8)
-    assert str(caught.value) == (
-        f"{run.path}: events for TensorBoard cannot be written ([Errno 28] No space left on device)"
-    )
-
-
 def test_events_are_on_the_disk_after_a_flush(tmp_path):
     run = new_run(tmp_path)
     run.writer.flush()  # nothing yet
@@ -340,12 +277,6 @@ def test_events_are_on_the_disk_after_a_flush(tmp_path):
 # Manifest and other files -----------------------------------------------------------------------
 
 
-def test_policies_are_named_so_that_they_sort(finished):
-    names = [file.name for file in sorted(finished.checkpoints.glob("policy_*"))]
-    assert names == ["policy_000000000080.pt", "policy_000000000160.pt"]
-    assert [load_policy(finished.checkpoints / name).env_steps for name in names] == STEPS
-
-
 def test_the_manifest_knows_the_latest_and_the_best(finished):
     manifest = strict(finished.checkpoints / "manifest.json")
     assert manifest["latest"] == "policy_000000000160.pt"
@@ -357,32 +288,17 @@ def test_the_manifest_knows_the_latest_and_the_best(finished):
 @pytest.mark.parametrize(
     ("metrics", "best"),
     [
-        ([(1.0, 3.0), (59 / 60, 3.3)], 1),  # one episode of 60 less
-        ([(1.0, 3.0), (58 / 60, 3.3)], 0),  # two
-        ([(54 / 60, 3.0), (52 / 60, 3.3), (51 / 60, 3.5)], 1),  # a standard error is 0.039
-        ([(0.983, 3.0), (0.983, 3.0)], 0),
-        ([(None, 3.0), (None, 3.3)], 1),  # of an environment without success
-        ([(0.9, None), (0.9, 3.3)], 1),
-    ],
-)
-def test_the_best_policy_has_the_highest_return_of_those_near_the_highest_success(metrics, best) -> None:
-    entries = [
-        {"metrics": {"success_rate": success, "avg_return": average, "episodes": 60}} for success, average in metrics
-    ]
-    assert best_policy(entries) is entries[best]
-
-
-@pytest.mark.parametrize(
-    ("metrics", "best"),
-    [
-        ([(1.0, 0.1, 9.0), (1.0, 0.05, 3.0)], 1),
-        ([(1.0, 0.1, 9.0), (59 / 60, 0.05, 3.0)], 1),  # one episode of 60 less counts as equal
-        ([(1.0, 0.1, 9.0), (50 / 60, 0.05, 9.0)], 0),
-        ([(1.0, 0.1, 3.0), (1.0, 0.1, 9.0)], 1),
+        ([(1.0, 0.1, 3.0), (59 / 60, 0.1, 3.3)], 1),  # one episode of 60 less counts as equal
+        ([(1.0, 0.1, 3.0), (58 / 60, 0.05, 3.3)], 0),  # two
+        ([(54 / 60, 0.1, 3.0), (52 / 60, 0.1, 3.3), (51 / 60, 0.1, 3.5)], 1),  # a standard error is 0.039
+        ([(0.983, 0.1, 3.0), (0.983, 0.1, 3.0)], 0),
+        ([(None, None, 3.0), (None, None, 3.3)], 1),  # of an environment without success
+        ([(0.9, 0.1, None), (0.9, 0.1, 3.3)], 1),
+        ([(1.0, 0.1, 9.0), (59 / 60, 0.05, 3.0)], 1),
         ([(1.0, None, 3.0), (1.0, None, 9.0)], 1),
     ],
 )
-def test_of_two_policies_with_equal_success_the_better_has_fewer_collisions(metrics, best):
+def test_the_best_policy_has_fewest_collisions_then_the_highest_return_near_the_highest_success(metrics, best):
     names = "success_rate", "collision_rate", "avg_return"
     entries = [{"metrics": dict(zip(names, values, strict=True)) | {"episodes": 60}} for values in metrics]
     assert best_policy(entries) is entries[best]
@@ -419,13 +335,6 @@ def test_json_files_refuse_what_json_cannot_hold(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         run.add_policy("policy_8.pt", 8, {"success_rate": math.nan, "avg_return": 0.0})
     assert files(run.path) == before
-
-
-def test_all_json_files_are_strict(finished):
-    found = sorted(finished.path.rglob("*.json"))
-    assert [file.name for file in found] == ["manifest.json", "eval_configs.json", "trial_config.json", "versions.json"]
-    for file in found:
-        strict(file)
 
 
 def test_evaluations_are_written_whole_or_not_at_all(tmp_path, monkeypatch):

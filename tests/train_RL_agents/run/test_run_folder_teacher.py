@@ -6,7 +6,6 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import new_run
-from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import TEACHER_FILE, load_policy
 
 pytestmark = pytest.mark.usefixtures("surroundings")
@@ -35,10 +34,3 @@ def test_teachers_that_do_not_fit_are_refused(tmp_path, trained, word, said):
         new_run(tmp_path, *words)
     assert len(str(caught.value)) < 2 * len(str(trained.path)) + 200
     assert not list(tmp_path.iterdir())
-
-
-def test_a_command_that_is_refused_leaves_no_folder(tmp_path, command, capsys, trained):
-    words = ["imitation_learning=true", f"teacher={trained.path}", "world.sensor.max_objects=8"]
-    assert main([*command, *words, "seed=1,2", "--quiet"]) == 2
-    assert "observes what robots" in capsys.readouterr().err
-    assert not list((tmp_path / "runs").iterdir())

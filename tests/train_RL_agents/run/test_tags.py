@@ -47,12 +47,3 @@ def test_those_of_training_come_next():
     assert all(tag > known for tag in found for known in result_scalars(dict.fromkeys(RESULT_METRICS, 0.5)))
     assert all(describe_tag(tag) for tag in found)
     assert training_scalars({"train/episodes": 0.0}) == {}
-
-
-def test_tags_of_an_own_agent_have_no_meaning():
-    assert describe_tag("losses/mine") == ""
-    assert describe_tag("losses/loss_mine") != ""
-
-
-def test_the_interval_of_a_return_is_not_that_of_a_rate():
-    assert describe_tag("eval/return_low") != describe_tag("eval/success_low")

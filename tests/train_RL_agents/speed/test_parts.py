@@ -103,13 +103,6 @@ def test_fill_leaves_no_slot_empty(monkeypatch):
     assert drawn["observation", "objects_mask"].dtype == torch.bool
 
 
-def test_a_measured_training_learns_at_once_and_does_not_end():
-    config = benchmark_config(from_dict(TINY, ["trainer.buffer_size=1000", "trainer.learning_starts=900"]))
-    assert config.trainer.learning_starts < 100 and config.trainer.buffer_size == 1000
-    assert config.total_timesteps == config.eval_freq > 1e12 and not config.save_replay
-    assert sum(level.num_episodes for level in config.eval_schedule.levels) == 1
-
-
 def test_sizes_that_memory_lacks_are_refused():
     with pytest.raises(ConfigError, match="free on the host"):
         measure_size("replay", from_dict(TINY), {"batch_size": 10**9}, 0.001, 1)

@@ -3,12 +3,11 @@
 import json
 
 import pytest
-import torch
 
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.speed import report
-from train_RL_agents.speed.report import BenchmarkOptions, benchmark_text, describe_machine, run_benchmark
+from train_RL_agents.speed.report import BenchmarkOptions, benchmark_text, run_benchmark
 
 
 def row(**other):
@@ -22,15 +21,6 @@ def test_one_table_has_rates_with_three_digits_and_shares_follow():
     for word in ("12,346", "98.8 to 20,000", "1.23", "4.6", "512", "loop, 256: 12.3 updates/s, collect 50.0%"):
         assert word in text
     assert text.count("compile") == 1 and text.endswith("rest 12.5%")
-
-
-def test_the_processor_is_read_from_its_description(tmp_path, monkeypatch):
-    file = tmp_path / "cpuinfo"
-    file.write_text("vendor_id\t: X\nmodel name\t: Fast One\nflags\t\t: fpu avx2\n\nmodel name: B\n")
-    monkeypatch.setattr(report, "CPU_INFO", file)
-    assert describe_machine(torch.device("cpu"))["processor"] == "Fast One"
-    monkeypatch.setattr(report, "CPU_INFO", tmp_path / "absent")
-    assert describe_machine(torch.device("cpu"))["processor"]
 
 
 def test_what_was_measured_before_an_interruption_is_kept(tmp_path, monkeypatch, capsys):
