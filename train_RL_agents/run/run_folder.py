@@ -60,10 +60,19 @@ class RunFolder:
     """The folder of one run, SAVE_DIR/AGENT_TIME/seed_N."""
 
     def __init__(self, path: Path, config: TrainConfig[Any], seed: int) -> None:
-        self.path, self.config, self.seed = path, config, seed
+        self.path, self.seed = path, seed
         self.checkpoints = path / CHECKPOINTS_FOLDER
-        self.writer = RunWriter(path, lambda: self.config)
+        self.writer = RunWriter(path, config)
         self._written_config: dict[str, Any] | None = None
+
+    @property
+    def config(self) -> TrainConfig[Any]:
+        """Return the configuration of the run."""
+        return self.writer.config
+
+    @config.setter
+    def config(self, config: TrainConfig[Any]) -> None:
+        self.writer.config = config
 
     @staticmethod
     def make_parent(config: TrainConfig[Any]) -> Path:

@@ -32,11 +32,11 @@ class RunWriter:
 
     Args:
         path: folder of the run.
-        config: function that returns the configuration of the run, which may change until the loggers are opened.
+        config: configuration of the run.
     """
 
-    def __init__(self, path: Path, config: Callable[[], TrainConfig[Any]]) -> None:
-        self._path, self._config = path, config
+    def __init__(self, path: Path, config: TrainConfig[Any]) -> None:
+        self._path, self.config = path, config
         self.resumed_at = -1
         """Env-steps of the checkpoint that the run is resumed from; -1 for a new run."""
         self.heading: list[str] = []
@@ -51,7 +51,7 @@ class RunWriter:
         Raises:
             ConfigError: when another process trains this run, or the package of a logger is missing.
         """
-        check_loggers(self._config().loggers)
+        check_loggers(self.config.loggers)
         read_manifest(self._path / CHECKPOINTS_FOLDER)  # fails now if it is damaged, not at the first policy
         self._lock = acquire_lock(self._path, LOCK_FILE)
         for folder in (self._path, self._path / CHECKPOINTS_FOLDER):
@@ -98,7 +98,7 @@ class RunWriter:
         try:
             if self._loggers is None:
                 threading.excepthook = _report_thread_error
-                self._loggers = open_loggers(self._path, self._config(), self.resumed_at, self.heading)
+                self._loggers = open_loggers(self._path, self.config, self.resumed_at, self.heading)
             for logger in self._loggers:
                 call(logger)
         except OSError as error:
