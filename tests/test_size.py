@@ -1,0 +1,55 @@
+"""Lines of each package: they may only fall.
+
+A commit that adds what was asked for raises a number, and says by how many and why.
+"""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MOST = {
+    "marinenav_env": 11_901,
+    "train_RL_agents": 30_673,
+    "pages": 3_940,
+    "tools": 1_352,
+    "tests": 41_366,
+    "docs (bytes)": 282_482,
+}
+"""Size that each part may have at most, in lines, of docs/*.md in bytes."""
+LONGEST_FILE = 500
+"""Most lines of a module of the packages."""
+
+
+def lines(folder, *suffixes):
+    """Lines of the files below a folder that have one of the suffixes."""
+    files = (path for path in (ROOT / folder).rglob("*") if path.suffix in suffixes and "_build" not in path.parts)
+    return sum(len(path.read_text().splitlines()) for path in files)
+
+
+def sizes():
+    """Size of each part of the project."""
+    return {
+        "marinenav_env": lines("marinenav_env", ".py"),
+        "train_RL_agents": lines("train_RL_agents", ".py"),
+        "pages": lines("train_RL_agents/figures/pages", ".js", ".css", ".html"),
+        "tools": lines("tools", ".py"),
+        "tests": lines("tests", ".py"),
+        "docs (bytes)": sum(path.stat().st_size for path in (ROOT / "docs").glob("*.md")),
+    }
+
+
+@pytest.mark.parametrize("part", MOST)
+def test_a_part_does_not_grow(part):
+    assert sizes()[part] <= MOST[part]
+
+
+@pytest.mark.parametrize("package", ["marinenav_env", "train_RL_agents"])
+def test_no_module_is_long(package):
+    long = {str(path): len(path.read_text().splitlines()) for path in (ROOT / package).rglob("*.py")}
+    assert {path: count for path, count in long.items() if count > LONGEST_FILE} == {}
+
+
+if __name__ == "__main__":  # .ci/run prints it
+    for part, size in sizes().items():
+        print(f"{part:16} {size:9,} of {MOST[part]:9,}")
