@@ -86,10 +86,7 @@ class VesselFile(NamedTuple):
 
 @dataclass(frozen=True)
 class VesselScale:
-    """Ratios (1) of a vessel's length, top speed and largest thrust to those of the default vessel.
-
-    If robots differ, the longest, the fastest and the strongest count.
-    """
+    """Ratios (1) of the length, top speed and thrust of vessels (the largest of any robot) to the default vessel's."""
 
     length: float
     speed: float

@@ -18,6 +18,7 @@ from marinenav_env.support.validation import ConfigError, is_nonnegative_int, re
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
+from train_RL_agents.config.building import describe_late_starts
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import replace_execution
@@ -26,7 +27,6 @@ from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
 from train_RL_agents.learning.checks import (
     DivergedError,
     describe_divergence,
-    describe_late_starts,
     non_finite_names,
     warn_of_clipped_rewards,
 )

@@ -24,7 +24,7 @@ from tests.train_RL_agents.tiny_runs import (
     train,
 )
 from train_RL_agents.cli import main
-from train_RL_agents.learning.checks import describe_late_starts
+from train_RL_agents.config.building import describe_late_starts
 from train_RL_agents.run.checkpoint import (
     POLICY_FORMAT,
     load_policy,

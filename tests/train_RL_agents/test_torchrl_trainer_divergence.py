@@ -172,7 +172,7 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_happened(tmp_path, uninterrupte
 
 
 @pytest.mark.parametrize("name", ["DQN", "PPO"])
-def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command, name):
+def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command, no_plugins, name):
     run = new_run(
         tmp_path / "my runs",
         f"agent_type={name}",

@@ -1,4 +1,4 @@
-"""Construction of the agent that a configuration specifies, and of its observation specification."""
+"""What follows from a configuration: the agent, its observation specification, and what a run will not reach."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from marinenav_env import WorldConfig
 from marinenav_env.sensing.observation import observation_entries
 from marinenav_env.support.validation import require
 from train_RL_agents.agents import Agent, agent_class
+from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.networks.observation import ObservationSpec
 
@@ -51,9 +52,30 @@ def require_compatible_teacher(config: TrainConfig[Any], teacher: TrainConfig[An
         require(value == expected, f"{name}: {key}", value, f"that of the run, {expected}")
 
 
+def count_actions(config: TrainConfig[Any]) -> int:
+    """Return the number of discrete actions in the built-in environment of a run."""
+    return config.world.vessel.num_actions
+
+
 def make_agent(
     config: TrainConfig[Any], num_actions: int, device: torch.device, spec: ObservationSpec | None = None
 ) -> Agent[Any]:
     """Build the agent that a configuration specifies."""
     spec = spec or make_observation_spec(config.world)
     return agent_class(config.agent_type)(config.agent, num_actions, spec).to(device)
+
+
+def describe_late_starts(config: TrainConfig[Any]) -> list[str]:
+    """Return a sentence each if a run ends before its first update, or before some of its levels begin."""
+    settings, total, lines = config.trainer, config.total_timesteps, []
+    if isinstance(settings, OffPolicyConfig):
+        batch, first = settings.num_envs * settings.vector_steps, settings.learning_starts + settings.train_freq
+        if -(-total // batch) * batch < first:
+            lines.append(
+                f"nothing is learned in {total:,} env-steps: trainer.learning_starts={settings.learning_starts}"
+            )
+    levels = enumerate(config.training_schedule.levels, 1)
+    late = ", ".join(str(number) for number, level in levels if level.starts_at >= total)
+    if late:
+        lines.append(f"the run ends before training_schedule.levels {late} begin")
+    return lines

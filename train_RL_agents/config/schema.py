@@ -34,7 +34,7 @@ def _make_training_reward() -> Any:
     """Return the dataclass of the settings of RewardConfig that training may override, each null by default."""
     kinds = field_types(RewardConfig) | {"collision_penalty": Annotated[float, at_most(0.0)]}
     members = {
-        "__doc__": """Settings of world.reward during training only; null: as in world.reward or a scenario file.
+        "__doc__": """Settings of world.reward in training only; null: as there or in a scenario file.
 
     The default of collision_penalty applies only if neither of these states a value.
     """,

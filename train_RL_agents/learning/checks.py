@@ -10,7 +10,6 @@ from typing import Any
 
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.worlds import training_world
 
@@ -73,19 +72,3 @@ def warn_of_clipped_rewards(config: TrainConfig[Any], return_range: tuple[float,
                 f"{config.agent_type} has returns of {lowest:g} to {highest:g}; settings of agent widen the range",
                 stacklevel=2,
             )
-
-
-def describe_late_starts(config: TrainConfig[Any]) -> list[str]:
-    """Return a sentence each if a run ends before its first update, or before some of its levels begin."""
-    settings, total, lines = config.trainer, config.total_timesteps, []
-    if isinstance(settings, OffPolicyConfig):
-        batch, first = settings.num_envs * settings.vector_steps, settings.learning_starts + settings.train_freq
-        if -(-total // batch) * batch < first:
-            lines.append(
-                f"nothing is learned in {total:,} env-steps: trainer.learning_starts={settings.learning_starts}"
-            )
-    levels = enumerate(config.training_schedule.levels, 1)
-    late = ", ".join(str(number) for number, level in levels if level.starts_at >= total)
-    if late:
-        lines.append(f"the run ends before training_schedule.levels {late} begin")
-    return lines

@@ -28,6 +28,7 @@ class Run:
 
     def __init__(self, path):
         self.checkpoints, self.told = path, []
+        self.writer = self
 
     def __getattr__(self, name):
         def note(*given):
