@@ -196,7 +196,7 @@ class EpisodeSource:
 
     @property
     def _shares_parameters(self) -> bool:
-        """Whether all episodes have the same parameters."""
+        """Return whether all episodes have the same parameters."""
         return bool(self.parameters.batch_size[0] == 1)
 
     def start_all(self, env_steps: int) -> WorldState:

@@ -66,7 +66,7 @@ class Estimate:
     high: float
     """Upper end of the 95% interval."""
     verdict: str
-    """What the log says of it: DETERMINED, JOINTLY_DETERMINED, AT_BOUND, UNCERTAIN or PRESET_KEPT."""
+    """Verdict of the log: DETERMINED, JOINTLY_DETERMINED, AT_BOUND, UNCERTAIN or PRESET_KEPT."""
 
     @property
     def is_fitted(self) -> bool:
