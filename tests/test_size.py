@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 11_901,
-    "train_RL_agents": 30_673,
+    "train_RL_agents": 30_312,
     "pages": 3_940,
     "tools": 1_352,
     "tests": 41_366,

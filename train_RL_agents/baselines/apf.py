@@ -39,15 +39,7 @@ class APF(Baseline):
 
 
 def repulsion_velocities(observation: Observation, own_radius: float) -> Tensor:
-    """Return the contribution of every object to the desired velocity.
-
-    Args:
-        observation: observations [E, R, ...].
-        own_radius: collision radius of the vessel (m).
-
-    Returns:
-        Velocities [E, R, K, 2] in the body frame (m/s).
-    """
+    """Return what every object adds to the desired velocity, [E, R, K, 2] in the body frame (m/s)."""
     objects = observation["objects_state"]
     position, radius = objects[..., :2], objects[..., 4]
     relative = objects[..., 2:4] - observation["self_state"][..., None, 2:4]
@@ -64,15 +56,6 @@ def repulsion_velocities(observation: Observation, own_radius: float) -> Tensor:
 
 
 def seconds_to_pass(position: Tensor, relative: Tensor, most: float) -> Tensor:
-    """Return the time to the closest point of approach at constant velocities.
-
-    Args:
-        position: positions [..., 2] of objects (m).
-        relative: velocities [..., 2] of objects relative to the own one (m/s).
-        most: upper bound (s).
-
-    Returns:
-        Times [...] from 0 to ``most`` (s).
-    """
+    """Return the times [...] to the closest point of approach of objects [..., 2], from 0 to ``most`` (s)."""
     closing = -(position * relative).sum(-1)
     return (closing / relative.square().sum(-1).clamp_min(1e-6)).clamp(0.0, most)

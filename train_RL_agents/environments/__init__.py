@@ -40,11 +40,7 @@ class Environment(Protocol):
     """Continuous equivalents [A, D] of the discrete actions; None in an external environment."""
 
     def make_agent(self, device: torch.device) -> Agent[Any]:
-        """Return a new, untrained agent of the kind and with the settings that the configuration states.
-
-        Raises:
-            ConfigError: when the agent cannot act in this environment.
-        """
+        """Return a new, untrained agent of the kind and with the settings that the configuration states."""
 
     def make_envs(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> Any:
         """Return the training environments, an EnvBase with the batch size [E].
@@ -84,20 +80,11 @@ class Environment(Protocol):
         """Return scalars of the training environments, on their device, by the name under which they are logged."""
 
     def estimate_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return an example step of one environment, for shapes and dtypes, and estimated memory (bytes) by its use.
-
-        Raises:
-            ConfigError: when something does not fit into memory.
-        """
+        """Return an example step of one environment, for shapes and dtypes, and estimated memory (bytes) by its use."""
 
 
 def make_environment(config: TrainConfig[Any], num_processes: int = 1) -> Environment:
-    """Return the environment that ``config.env`` names, built-in or external.
-
-    Args:
-        config: configuration of the run, with this process's share of the environments.
-        num_processes: number of processes that have such a share.
-    """
+    """Return the environment that ``config.env`` names, built-in or external."""
     return BuiltInEnvironment(config, num_processes) if config.env.is_built_in else ExternalEnvironment(config)
 
 

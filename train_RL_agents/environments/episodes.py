@@ -103,14 +103,6 @@ def run_same_episodes(
 
     In a batch whose environments share a generator, episodes after the first MAX_EVAL_ENVS begin differently, because
     their starts depend on when earlier episodes ended.
-
-    Args:
-        config: settings of the environment.
-        policies: policies in evaluation mode, by name.
-        episodes: number of episodes.
-        seed: seed of the episodes.
-        device: device of the observations and actions.
-        progress: callback with the name of the policy, the number of its episodes that have ended, and of all.
     """
     env = make_env(config, min(episodes, MAX_EVAL_ENVS), device, seed)
     try:

@@ -42,11 +42,7 @@ class ExternalEnvironment:
         self.checked_entries = tuple(sorted(name for name, entry in env.entries.items() if entry.kind != "mask"))
 
     def make_agent(self, device: torch.device) -> Agent[Any]:
-        """Return a new agent of the run, whose actions are discrete or continuous like those of the environment.
-
-        Raises:
-            ConfigError: when the agent's actions are of the other type, or it has a setting without effect here.
-        """
+        """Return a new agent of the run, whose actions are discrete or continuous like those of the environment."""
         agent = make_agent(self.config, self.num_actions, device, self.spec)
         wanted = self._example.action_space.is_continuous
         kinds = {True: "continuous", False: "discrete"}

@@ -28,11 +28,7 @@ class GlobalRandomState:
 
     @contextmanager
     def activate(self, seed: int | None = None) -> Iterator[None]:
-        """Make the global generators continue from this state in the context.
-
-        Args:
-            seed: seed of the generators at the beginning of the context; None: they continue.
-        """
+        """Make the global generators continue from this state in the context."""
         program_states = _read_generators()
         try:
             _write_generators(self._own_states)

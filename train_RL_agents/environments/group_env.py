@@ -63,12 +63,7 @@ class ActionSpace(NamedTuple):
         return 0 if self.is_continuous else math.prod(self.num_choices)
 
     def to_env_actions(self, action: Tensor) -> Tensor:
-        """Convert actions of a policy to those of the environment, [E, R, *spec.shape].
-
-        Args:
-            action: continuous actions [E, R, D] in [-1, 1], or indices [E, R] of a choice or of a combination, in
-                which the last choice varies fastest.
-        """
+        """Convert actions [E, R, D] in [-1, 1], or indices [E, R] (last choice fastest), to those of the base."""
         batch = action.shape[:2]
         if self.low is not None and self.high is not None:
             value = self.low + 0.5 * (action.clamp(-1.0, 1.0) + 1.0) * (self.high - self.low)
@@ -91,9 +86,6 @@ class GroupEnv(EnvBase):
         name: name of the environment, for messages.
         max_steps: steps after which an episode is truncated; 0: the limit of ``base``.
         device: device of the observations and actions; None: the CPU.
-
-    Raises:
-        ConfigError: when training does not support the specs.
     """
 
     batch_locked = True
@@ -444,15 +436,7 @@ def _to_tuples(keys: Iterable[str | NestedKey]) -> list[NestedKey]:
 
 @contextmanager
 def wrap_errors(what: str, env: EnvBase | None = None) -> Iterator[None]:
-    """Raise any error of external code in this context as a ConfigError of one sentence.
-
-    Args:
-        what: beginning of the sentence, which the reason follows in brackets.
-        env: environment whose code is called, which may run in a process of its own.
-
-    Raises:
-        ConfigError: for any error.
-    """
+    """Raise any error of external code in this context as a ConfigError of one sentence."""
     try:
         yield
     except ConfigError:

@@ -165,14 +165,7 @@ _ENV_FACTORIES: dict[str, EnvFactory] = {"gymnasium": make_gymnasium, "pettingzo
 
 
 def find_factory(name: str) -> EnvFactory:
-    """Return the factory of an environment: ``make_env(num_envs, device, seed, ...) -> EnvBase``.
-
-    Args:
-        name: short name, entry point in ``marinenav.environments``, or ``package.module:make_env``.
-
-    Raises:
-        ConfigError: when the factory does not exist or cannot be imported.
-    """
+    """Return the factory of an environment: ``make_env(num_envs, device, seed, ...) -> EnvBase``."""
     library, _, task = name.partition(":")
     if library in LIBRARY_NAMES:
         return partial(_ENV_FACTORIES[library], task)
@@ -183,11 +176,7 @@ def find_factory(name: str) -> EnvFactory:
 
 
 def read_options(config: EnvConfig, make: EnvFactory) -> dict[str, Any]:
-    """Return ``config.options`` as keyword arguments of an environment factory: parsed as JSON, or else as text.
-
-    Raises:
-        ConfigError: when an option is not ``name=value`` or is repeated, or the factory has no such argument.
-    """
+    """Return ``config.options`` as keyword arguments of an environment factory: parsed as JSON, or else as text."""
     options: dict[str, Any] = {}
     # The metaclass of EnvBase hides the signature of a class.
     hidden: Any = make.__init__ if isinstance(make, type) else make  # type: ignore[misc]
@@ -211,9 +200,6 @@ def make_env(config: EnvConfig, num_envs: int, device: torch.device, seed: int) 
     """Return seeded external environments with the keys of MarineNavEnv and the batch size [E].
 
     A factory may return a batch of E environments, or a single one without a batch, of which E are then made.
-
-    Raises:
-        ConfigError: when the environments cannot be made, or their specs are not supported.
     """
     with GlobalRandomState().activate(seed):
         make = find_factory(config.name)

@@ -58,11 +58,7 @@ class BuiltInEnvironment:
     def make_envs(
         self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource | None = None
     ) -> MarineNavEnv:
-        """Return the training environments; see Environment.
-
-        Raises:
-            ConfigError: when sensors of a scenario file give observations of other shapes than the configuration.
-        """
+        """Return the training environments; see Environment."""
         config = self.config
         env = MarineNavEnv(
             training_world(config),
@@ -137,11 +133,7 @@ class BuiltInEnvironment:
     # Memory -------------------------------------------------------------------------------------
 
     def estimate_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return an example step, and estimated memory by its use; see Environment.
-
-        Raises:
-            ConfigError: when scenarios of a level do not fit into memory; the message names the schedule.
-        """
+        """Return an example step, and estimated memory by its use; see Environment."""
         config = self.config
         _check_levels_fit(config)
         with warnings.catch_warnings(action="ignore"):  # the run itself warns of its scenario file
@@ -164,15 +156,7 @@ def make_worker_share(
     env_steps: int,
     **settings: Any,
 ) -> MarineNavEnv:
-    """Return the share of the environments that one worker steps; called in the worker's process.
-
-    Args:
-        world: settings of the world.
-        num_envs: number of the worker's environments.
-        scenarios: curriculum, whose levels start at env-steps of the worker, or episodes of a scenario file.
-        env_steps: env-steps that the worker made before the run was resumed.
-        settings: further keyword arguments of MarineNavEnv.
-    """
+    """Return the share of the environments that one worker steps; called in the worker's process."""
     env = MarineNavEnv(world, num_envs, scenarios=scenarios, **settings)
     env.env_steps = env_steps
     return env

@@ -24,11 +24,7 @@ _BUILT_IN_OPTIONS = ("suite", "scenarios", "levels", "strict", "record", "others
 
 
 def shared_environment(contenders: Mapping[str, Contender]) -> EnvConfig:
-    """Return the settings of the environment that all contenders share; baselines act in the built-in one.
-
-    Raises:
-        ConfigError: when contenders have different environments.
-    """
+    """Return the settings of the environment that all contenders share; baselines act in the built-in one."""
     names = {
         name: EnvConfig() if contender.trained is None else contender.trained.config.env
         for name, contender in contenders.items()
@@ -53,15 +49,6 @@ def evaluate_all(
     """Run the same episodes with every policy, and return the results.
 
     External environments run seeded episodes, by default as many as in an evaluation during training.
-
-    Args:
-        contenders: policies and baselines by name.
-        options: stated options of ``marinenav evaluate`` by name (api.EvaluationOptions); flags are present if set.
-        device: device of policies and environments.
-        progress: callback with the name of the policy, the number of its episodes that have ended, and of all.
-
-    Raises:
-        ConfigError: when an option has no effect or an invalid value, or the policies cannot be compared.
     """
     env = shared_environment(contenders)
     if env.is_built_in:

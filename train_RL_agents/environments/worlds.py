@@ -21,9 +21,6 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
 
     ``training.reward.collision_penalty`` replaces the penalty that a file states, with a warning, unless it is null.
     Vessels and sensors have the settings of the file or, where it has none, the defaults, also with a warning.
-
-    Raises:
-        ConfigError: when the configuration states other rewards than the file, or the episodes do not fit into memory.
     """
     schedule = config.training_schedule
     if not schedule.scenarios:

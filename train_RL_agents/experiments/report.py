@@ -147,12 +147,7 @@ def _description(study: Study) -> str:
 
 
 def verdict(groups: Groups) -> tuple[str, Table]:
-    """Find the group with the highest success rate (else return) on a suite, and the groups that it is better than.
-
-    Returns:
-        A few sentences, and a table with a row for each group, best first: success or return, and the difference
-        from the best, with the 95% paired bootstrap interval over seeds and scenarios.
-    """
+    """Return sentences on who has the most success (else return) on a suite, and a table of the groups, best first."""
     has_success = all("success" in run.episodes for runs in groups.values() for run in runs)
     key, most = ("success", "most success") if has_success else ("return", "highest return")
     score = {name: float(np.mean([run.last_scores for run in runs])) for name, runs in groups.items()}

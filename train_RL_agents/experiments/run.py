@@ -58,12 +58,7 @@ class Run:
 
 
 def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
-    """Train a run in this process to its end; then drop compiled code, of which torch keeps a limited number.
-
-    Args:
-        run: run to train; see new_runs and resumed_runs.
-        trace: number of the collector's batches in a profiler trace; 0: no trace.
-    """
+    """Train a run in this process to its end; then drop compiled code, of which torch keeps a limited number."""
     folder, ranks, quiet = run.folder, Ranks(), run.options.get("quiet", False)
     execution, able = folder.config.execution, True
 

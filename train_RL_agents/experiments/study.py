@@ -247,13 +247,7 @@ def env_steps_done(run: Path) -> int:
 
 
 def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
-    """Evaluate the policies of all finished runs, except those whose evaluations are saved.
-
-    Returns:
-        Evaluations by name of the suite, then by group and seed. Each has ``success`` (0 or 1) and ``group`` of every
-        episode, or ``returns`` in external environments that do not report success; and ``name``, ``policy``,
-        ``env_steps``, ``suite`` and ``sha256``, which identify what was evaluated.
-    """
+    """Return the evaluations of all finished runs by suite, then group and seed; saved ones are read."""
     done = {
         key: path
         for key, path in run_folders(study, out).items()

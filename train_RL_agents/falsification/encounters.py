@@ -211,10 +211,6 @@ def signatures(encounters: Encounters, hit: Tensor) -> Tensor:
 
     A signature is the number of vessels, kind and behaviour of the vessel that is hit, and the quarters of the ranges
     of its course, passing distance, speed and time from the onset.
-
-    Args:
-        encounters: P encounters.
-        hit: [P] index, among the others, of the vessel that is hit.
     """
     row = torch.arange(len(hit))
     quarter = (PARTS_PER_RANGE * encounters.unit[row, hit]).to(torch.int64).clamp_max(PARTS_PER_RANGE - 1)

@@ -115,11 +115,7 @@ def run_search(
     progress: Progress | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> SearchResult | None:
-    """Search for failures of a policy.
-
-    Returns:
-        The result; None if the search was ended before its first population.
-    """
+    """Search for failures of a policy; return None if the search is stopped before its first population."""
     searching, began = SEARCH_METHODS[method](space, seed), time.perf_counter()
     encounters, trials = list[Encounters](), list[Trials]()
     number = failures = 0
@@ -162,12 +158,6 @@ def distinct_collisions(
     """Return the first encounter of every signature among those that searches found.
 
     Encounters in which vessels would touch each other at the start are left out.
-
-    Args:
-        results: results of the searches.
-        masks: [P] bool mask for each search, of its encounters that may be chosen.
-        world: world from which the worlds of the encounters are derived.
-        seed: seed of the search, which is stored in the episodes for information.
     """
     chosen = concatenate_batches([result.encounters.rows(mask) for result, mask in zip(results, masks, strict=True)])
     hit = torch.cat([result.trials.hit[mask] for result, mask in zip(results, masks, strict=True)])

@@ -56,11 +56,7 @@ SEARCH_COLUMNS = (
 
 
 def require_no_search_files(folder: Path) -> None:
-    """Refuse a folder that has the files of another search.
-
-    Raises:
-        ConfigError: when the folder has one of them.
-    """
+    """Refuse a folder that has the files of another search."""
     for name in (SCENARIO_FILE, METRICS_FILE, PAGE_FILE):
         require(not (folder / name).exists(), "--out", str(folder), f"a folder without {name}")
 
@@ -99,11 +95,7 @@ def write_files(
     seed: int,
     device: torch.device,
 ) -> list[str]:
-    """Write the scenario file, the page and the metrics.
-
-    Returns:
-        Sentences about the files.
-    """
+    """Write the scenario file, the page and the metrics, and return sentences about them."""
     make_folder(folder)
     failures = distinct_collisions(results, [result.trials.failed for result in results], world, seed)
     kept, recording = select_reproducible(contender, failures, world, seed, device)

@@ -44,9 +44,6 @@ def smallest_clearance(recording: Recording) -> tuple[Tensor, Tensor]:
     """Return the smallest gap between the hulls of the own vessel and another, and that vessel's index.
 
     A vessel counts up to the frame in which it collides or arrives.
-
-    Returns:
-        Gaps [E] (m), negative if hulls overlap, and indices [E] among the others.
     """
     position, radius = recording.poses[..., :2], recording.vessel_radius
     gap = (position[:, :, 1:] - position[:, :, :1]).norm(dim=-1) - radius[:, 1:] - radius[:, :1]

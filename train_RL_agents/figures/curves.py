@@ -103,15 +103,7 @@ Groups = dict[str, list[Run]]
 
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:
-    """Read the runs in folders and files.
-
-    Args:
-        paths: run folders, training folders with several, folders of training folders, ``latest``
-            for the newest run, evaluations.npz files, or JSON files of ``marinenav evaluate``.
-
-    Raises:
-        ConfigError: when one of them has no evaluations, or they are from different environments.
-    """
+    """Read the runs in folders and files."""
     runs = [run for path in paths for run in _read_path(path)]
     names = sorted({run.environment for run in runs} - {""})
     require(len(names) < 2, "RUN", f"runs in {', '.join(names)}", "runs in one environment, to be compared")

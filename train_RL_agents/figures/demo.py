@@ -50,17 +50,7 @@ def make_page(
     reward_scale: float,
     are_returns: bool = True,
 ) -> str:
-    """Return the demo page of a policy as HTML.
-
-    Args:
-        title: name of the policy.
-        config: world in which the policy was trained.
-        policy: ``graphs`` and weights of the policy, as exporting.graph returns them.
-        continuous: whether the policy's actions are continuous.
-        risk: setting of the risk level at which the policy acts; None if it has none.
-        reward_scale: factor by which rewards are scaled in the policy's estimates.
-        are_returns: whether the policy's scores of actions are returns; else they are logits.
-    """
+    """Return the demo page of a policy as HTML."""
     missing = used_operators(policy) - supported_operators()
     require(not missing, title, ", ".join(sorted(missing)), "a policy of the page's operators")
     zones = {RULE_NAMES[rule]: zone_outline(rule, config.colregs) for rule in (CROSSING, HEAD_ON)}

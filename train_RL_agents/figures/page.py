@@ -37,9 +37,6 @@ def bundle_module(path: Path) -> str:
 
     A module may use ``import * as NAME from "FILE";``, ``import { NAME, NAME } from "FILE";`` and, before a function or
     a constant, ``export``; each such statement begins a line.
-
-    Raises:
-        ValueError: if modules import each other in a circle, or use another form of import or export.
     """
     modules: dict[Path, str] = {}
     _bundle_imports(path.resolve(), modules, ())

@@ -60,15 +60,7 @@ def _add_legend(picture: Any, handles: Any, labels: Sequence[str]) -> None:
 
 
 def draw_band(axes: Any, rows: Rows, keys: Sequence[str], style: dict[str, Any], **line: Any) -> None:
-    """Draw a line with a shaded band between the ends of its interval.
-
-    Args:
-        axes: Matplotlib axes.
-        rows: points of the line.
-        keys: keys in the rows of x, of y, and of the low and the high end of the interval.
-        style: style of the group, from ``group_styles``.
-        **line: further options of the line; ``drawstyle="steps-post"`` makes steps of line and band.
-    """
+    """Draw a line with a shaded band between the ends of its interval."""
     x, middle, low, high = ([row[key] for row in rows] for key in keys)
     axes.plot(x, middle, color=style["color"], linestyle=style["linestyle"], **line)
     step = "post" if "drawstyle" in line else None
@@ -132,15 +124,7 @@ def _pair_label(row: dict[str, Any]) -> str:
 def draw_estimates(
     rows: Rows, key: str, label: Callable[[dict[str, Any]], str], neutral: float | None, **options: Any
 ) -> Any:
-    """Return a figure with a line for every row: its value as a dot, with its interval from ``low`` to ``high``.
-
-    Args:
-        rows: estimates.
-        key: column of the value.
-        label: function from a row to its label.
-        neutral: value at which neither of two groups is better, marked by a vertical line; None: no line.
-        **options: arguments of ``Axes.set``.
-    """
+    """Return a figure with a line for every row: its value as a dot, with its interval from ``low`` to ``high``."""
     picture = new_figure(_NARROW_WIDTH, 0.45 * len(rows) + 1.2, "constrained")
     axes = picture.subplots()
     for height, row in enumerate(reversed(rows)):

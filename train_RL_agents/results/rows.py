@@ -73,11 +73,7 @@ class Episodes:
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Tensor]) -> Episodes:
-        """Return the episodes from the columns that ``state_dict`` returned.
-
-        Raises:
-            ValueError: when a tensor is of another type, or not one-dimensional.
-        """
+        """Return the episodes from the columns that ``state_dict`` returned."""
         for name, tensor in state.items():
             if tensor.dtype != _COLUMN_TYPES.get(name, torch.int64) or tensor.ndim != 1:
                 raise ValueError(f"{name} is {tensor.ndim}-dimensional, {tensor.dtype}")
@@ -113,11 +109,7 @@ class Episodes:
         }
 
     def levels(self, names: Sequence[str] | None = None) -> dict[str, int | None]:
-        """Return the value in ``level`` of each level by its name, and None for ``overall``, which stands for all.
-
-        Args:
-            names: names of the levels; None: "level 1" and so on; empty: ``overall`` alone is returned.
-        """
+        """Return the index of each level by its name (without names: "level 1" ...), and None for ``overall``, all."""
         present = sorted(set(self.level.tolist())) if names is None or names else []
         return {f"level {level + 1}" if names is None else names[level]: level for level in present} | {OVERALL: None}
 
@@ -156,12 +148,7 @@ def group_masks(groups: Sequence[str]) -> dict[str, Tensor]:
 
 
 def count_clear_situations(situations: Sequence[int], collisions: Sequence[bool]) -> tuple[int, int]:
-    """Return the number of situations without a collision in any of their episodes, and of all situations.
-
-    Args:
-        situations: number of the situation that each episode repeats.
-        collisions: whether each episode had a collision.
-    """
+    """Return the number of situations without a collision in any of their episodes, and of all situations."""
     hit = {number for number, collided in zip(situations, collisions, strict=True) if collided}
     return len({*situations} - hit), len({*situations})
 
@@ -170,17 +157,7 @@ def count_clear_situations(situations: Sequence[int], collisions: Sequence[bool]
 
 
 def paired_difference(first: Episodes, other: Episodes, level: int | None = None) -> dict[str, Any]:
-    """Compare the success of two policies, episode by episode, so that difficulty cancels.
-
-    Args:
-        first: episodes of the policy that the other is compared with.
-        other: episodes of the other policy on the same scenarios, in the same order.
-        level: level or group whose episodes count; None: all.
-
-    Returns:
-        ``difference`` of success rates, other less first, with its 95% paired bootstrap interval; the numbers of
-        episodes ``won`` and ``lost``, in which only the other or only the first succeeds.
-    """
+    """Return the difference of success rates, other less first, on the same episodes, and how often one won alone."""
     rows = first._rows(level)
     ours, theirs = other.success[rows], first.success[rows]
     won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())

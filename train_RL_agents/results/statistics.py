@@ -65,26 +65,13 @@ def poisson_interval(count: int) -> tuple[float, float]:
     """Return the exact 95% confidence interval of the mean of a Poisson variable (Garwood, Biometrika 1936).
 
     Its ends are quantiles of gamma distributions, which are halves of chi-square quantiles.
-
-    Args:
-        count: number of events that were counted.
     """
     low = float(gammaincinv(count, 0.025)) if count else 0.0
     return low, float(gammaincinv(count + 1, 0.975))
 
 
 def hours_per(event: str, hours: float, count: int) -> dict[str, float | None]:
-    """Return hours per event by name, with the ends of the exact 95% Poisson interval.
-
-    Args:
-        event: name of the event in the names of the metrics.
-        hours: hours of exposure.
-        count: number of events in these hours.
-
-    Returns:
-        ``hours_per_EVENT``, and with the suffixes ``_low`` and ``_high`` the ends; without an event, only the lower
-        end is not None.
-    """
+    """Return ``hours_per_EVENT`` with the ends of its exact 95% Poisson interval, ``_low`` and ``_high``, or None."""
     low, high = poisson_interval(count)
     return {
         f"hours_per_{event}": hours / count if count else None,
@@ -94,12 +81,7 @@ def hours_per(event: str, hours: float, count: int) -> dict[str, float | None]:
 
 
 def ratio_estimate(values: Array, counts: Array) -> Estimate:
-    """Estimate a ratio of sums over independent episodes, with a normal interval; its ends are None for one episode.
-
-    Args:
-        values: [N] numerator of each episode.
-        counts: [N] denominator of each episode; if all are 1, the ratio is the mean.
-    """
+    """Estimate a ratio of sums over independent episodes, with a normal interval; its ends are None for one episode."""
     ratio, number = float(values.sum() / counts.sum()), len(values)
     if number == 1:
         return Estimate(ratio, None, None)
@@ -200,12 +182,6 @@ def curve_estimate(values: Sequence[Array]) -> Estimate:
 
     The bootstrap draws runs and, within each, episodes, so that a single run has an interval, too. An episode is drawn
     for all points at once.
-
-    Args:
-        values: values [T, K] of each run, whose number K of episodes may differ between runs; nan does not count.
-
-    Returns:
-        Values [T]; nan where nothing counts.
     """
     counted = [(~np.isnan(run)).astype(np.float64) for run in values]
     filled = [np.nan_to_num(run) for run in values]
@@ -243,10 +219,6 @@ def paired_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> Estimat
     """Estimate the difference of success rates, or of returns, of two groups of runs on the same scenarios.
 
     The bootstrap draws runs of each group, and scenarios for all runs together.
-
-    Args:
-        ours: successes, or returns, [K] of each run.
-        theirs: successes, or returns, [K] of each run of the other group, on the same scenarios.
     """
     sides = [np.stack(runs) for runs in (ours, theirs)]
     scenarios = sides[0].shape[1]
@@ -264,11 +236,6 @@ def paired_success_difference(won: int, lost: int, total: int) -> Estimate:
 
     An episode's difference is -1, 0 or 1, so that drawing N episodes with replacement is one
     multinomial draw of how often each of the three occurs.
-
-    Args:
-        won: number of episodes in which only the first succeeds.
-        lost: number of episodes in which only the second succeeds.
-        total: number of all episodes.
     """
     shares = np.array([won, lost, total - won - lost]) / total
 
@@ -280,12 +247,7 @@ def paired_success_difference(won: int, lost: int, total: int) -> Estimate:
 
 
 def sign_test(won: int, lost: int) -> float:
-    """Return the two-sided p-value of the exact sign test (McNemar's exact test) of two policies on the same episodes.
-
-    Args:
-        won: number of episodes in which only the first succeeds.
-        lost: number of episodes in which only the second succeeds.
-    """
+    """Return the two-sided p-value of the exact sign test (McNemar's) of two policies on the same episodes."""
     total, fewer = won + lost, min(won, lost)
     count = torch.arange(fewer + 1, dtype=torch.float64)
     logs = math.lgamma(total + 1) - torch.lgamma(count + 1) - torch.lgamma(total - count + 1) - total * math.log(2.0)
@@ -293,12 +255,7 @@ def sign_test(won: int, lost: int) -> float:
 
 
 def smallest_detectable_difference(total: int, discordant: int = 0) -> float:
-    """Return the smallest difference of success rates that the sign test shows with a power of 0.8 (Connor 1987).
-
-    Args:
-        total: number of episodes that two policies have in common.
-        discordant: number of episodes in which only one policy succeeds; raised if the difference requires more.
-    """
+    """Return the smallest difference of success rates that the sign test shows with a power of 0.8 (Connor 1987)."""
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = 0.5 * (low + high)

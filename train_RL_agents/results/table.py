@@ -59,9 +59,6 @@ class Column:
         """Return the metric of a row as text, with its interval in brackets if the row has both ends.
 
         If the metric is missing or None, the text is the lower end of its interval, such as ``> 3.2``, or else a dash.
-
-        Args:
-            row: values by key, with those of ``name`` and ``ends``.
         """
         value = row.get(self.name)
         low, high = map(row.get, self.ends) if self.ends else (None, None)
@@ -149,11 +146,7 @@ class Table:
         )
 
     def print(self, heading: str) -> list[str]:
-        """Print the table below a heading, and the meanings of the columns that it has room for.
-
-        Returns:
-            The titles of the columns that are left out.
-        """
+        """Print the table below a heading, and the meanings of the columns that it has room for."""
         width = line_width()
         lines, left_out = self.lines(width)
         print(fill(heading, width, break_long_words=False, break_on_hyphens=False), end="\n\n")
@@ -170,12 +163,6 @@ class Table:
 
         Keys that leave too little room for numbers stand in separate lines, above their numbers.
         If there still is too little room, the least important columns are left out.
-
-        Args:
-            width: width of a line, in characters.
-
-        Returns:
-            The lines, and the titles of the columns that are left out.
         """
         for stacked in range(self.keys + 1):
             indent = 2 if stacked else 0
@@ -208,14 +195,7 @@ class Table:
         return max(map(len, [*words, *(row[column] for row in self.cells)]), default=0)
 
     def _draw_lines(self, stacked: int, kept: Sequence[int], gap: int, indent: int) -> list[str]:
-        """Return the lines of the table.
-
-        Args:
-            stacked: number of keys that stand in lines of their own, above the other columns.
-            kept: indices of the columns that are shown.
-            gap: number of spaces between two columns.
-            indent: number of spaces at the start of a line.
-        """
+        """Return the lines of the table."""
         widths = {column: self._column_width(column) for column in kept}
 
         def line(texts: dict[int, str]) -> str:

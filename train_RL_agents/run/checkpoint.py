@@ -203,17 +203,7 @@ def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None
 
 
 def load_policy(path: Path | str, which: str = "best", device: torch.device | None = None) -> LoadedPolicy:
-    """Load a policy from a file, a shipped policy or a run folder.
-
-    Args:
-        path: policy file, published TorchScript file, name of a shipped policy, or run folder (or a folder with a
-            single run, or ``latest`` for the newest).
-        which: policy of a run folder: best, latest or the name of a file in its checkpoints.
-        device: device of the policy; the CPU by default.
-
-    Raises:
-        ConfigError: if there is no such policy, or it is damaged.
-    """
+    """Load a policy from a file, a shipped policy or a run folder."""
     device = device or torch.device("cpu")
     file = find_policy(Path(path), which)
     require(file.suffix != ".onnx", "policy", str(file), "a policy file; ONNX files are for evaluate, play and falsify")

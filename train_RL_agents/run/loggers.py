@@ -170,14 +170,7 @@ def check_loggers(names: Sequence[str]) -> None:
 
 
 def open_loggers(path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]) -> list[RunLogger]:
-    """Return the loggers that ``config.loggers`` names, in this order.
-
-    Args:
-        path: run folder.
-        config: configuration of the run.
-        resumed_at: env-steps of the checkpoint from which the run is resumed, -1 for a new run.
-        heading: lines that describe the run, for TensorBoard's text page.
-    """
+    """Return the loggers that ``config.loggers`` names, in this order."""
     settings = flatten(to_dict(config))
 
     def open_logger(name: str) -> RunLogger:

@@ -73,11 +73,7 @@ class OnnxAgent(nn.Module):
 
 
 def load_onnx_policy(path: Path) -> LoadedPolicy:
-    """Load the policy in an ONNX file, after comparing it with the examples in the ``contract.json`` beside it.
-
-    Raises:
-        ConfigError: when there is no contract, when the file or the contract is damaged, or when they do not fit.
-    """
+    """Load the policy in an ONNX file, after comparing it with the examples in the ``contract.json`` beside it."""
     open_regular(path, "an ONNX policy", math.inf).close()
     contract = path.parent / CONTRACT_FILE
     require(contract.is_file(), "policy", str(path), f"beside the {CONTRACT_FILE} that was exported with it")

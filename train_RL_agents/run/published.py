@@ -177,9 +177,6 @@ def import_policy(path: Path, agent_type: str = "") -> tuple[Agent[Any], TrainCo
     """Return the policy of a file of published weights, its configuration, and a note on its origin.
 
     Without ``agent_type``, the layers, the file name and the names in the file tell the agent.
-
-    Raises:
-        ConfigError: if the file cannot be read or does not contain a published network.
     """
     weights = read_weights(path)
     agent_type = agent_type or _detect_agent(path, weights)

@@ -137,15 +137,7 @@ class Ranks:
             tensor.div_(self.size)
 
     def pool_moments(self, count: Tensor, mean: Tensor, variance: Tensor) -> None:
-        """Replace running moments in place by those of the values of all ranks.
-
-        Every rank has added its own values to the same moments.
-
-        Args:
-            count: number of values, a scalar, which becomes its mean over the ranks.
-            mean: mean [F] of the values.
-            variance: variance [F] of the values.
-        """
+        """Replace count, mean [F] and variance [F], to which every rank has added values, by those of all ranks."""
         if self.size > 1:
             exact = mean.double()  # squares of float32 would lose a variance that is small beside the mean
             sums = torch.stack((torch.ones_like(exact), exact, variance + exact.square())) * count
@@ -181,12 +173,7 @@ class Ranks:
 
     @contextmanager
     def barrier(self) -> Iterator[None]:
-        """Wait at the end of the context until all ranks reach it; a ConfigError on one rank stops them all.
-
-        Raises:
-            ConfigError: on the first rank, if any rank raised one.
-            SystemExit: on the other ranks in that case, as the first rank prints the message.
-        """
+        """Wait at the end of the context until all ranks reach it; a ConfigError on one rank stops them all."""
         if self.size == 1:
             yield
             return

@@ -42,12 +42,7 @@ from train_RL_agents.utils.provenance import git_revision, software_versions
 
 
 def _make_folder(path: Path) -> None:
-    """Make a new folder and its missing parents.
-
-    Raises:
-        FileExistsError: when the folder exists.
-        ConfigError: when the folder cannot be made.
-    """
+    """Make a new folder and its missing parents."""
     try:
         path.mkdir(parents=True)
     except FileExistsError:
@@ -92,19 +87,7 @@ class RunFolder:
     def create(
         cls, config: TrainConfig[Any], seed: int, argv: Sequence[str] = (), parent: Path | None = None
     ) -> RunFolder:
-        """Make the folder of a new run.
-
-        Args:
-            config: configuration of the run.
-            seed: seed of the run.
-            argv: command-line arguments to save; by default the arguments of this process.
-            parent: training folder shared by the seeds of one command; by default a new one in
-                ``config.save_dir``, see make_parent.
-
-        Raises:
-            ConfigError: when the run's folder exists already or cannot be made, the initial weights do not exist, or
-                the teacher does not fit.
-        """
+        """Make the folder of a new run."""
         if config.load_model:
             load_policy(config.load_model)  # checked once here, before the process of every seed would refuse it
         teacher = b""
@@ -128,11 +111,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path | str) -> RunFolder:
-        """Return the run of a folder that create made, or the only run inside a training folder.
-
-        Raises:
-            ConfigError: when there is no run, or more than one.
-        """
+        """Return the run of a folder that create made, or the only run inside a training folder."""
         folder = find_run(Path(path))
         path = folder / CONFIG_FILE
         config = restore_config(read_json(path), str(path))

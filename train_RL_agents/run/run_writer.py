@@ -46,11 +46,7 @@ class RunWriter:
         self._log: RunLog | None = None
 
     def begin(self) -> None:
-        """Lock the folder for this process, remove incomplete files of a killed process, and open run.log.
-
-        Raises:
-            ConfigError: when another process trains this run, or the package of a logger is missing.
-        """
+        """Lock the folder for this process, remove incomplete files of a killed process, and open run.log."""
         check_loggers(self.config.loggers)
         read_manifest(self._path / CHECKPOINTS_FOLDER)  # fails now if it is damaged, not at the first policy
         self._lock = acquire_lock(self._path, LOCK_FILE)
@@ -69,11 +65,7 @@ class RunWriter:
 
     @contextmanager
     def writing(self, ends: bool) -> Iterator[None]:
-        """Log warnings and errors of this context to run.log, and release the folder on an error.
-
-        Args:
-            ends: whether the folder is also released at the end of the context without an error.
-        """
+        """Log warnings and errors of this context to run.log, and release the folder on an error."""
         try:
             with self._log.watching() if self._log is not None else nullcontext():
                 yield

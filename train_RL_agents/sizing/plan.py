@@ -129,12 +129,7 @@ def _free_bytes(device: torch.device) -> dict[bool, int]:
 
 
 def check_memory_plan(memory: MemoryPlan, config: TrainConfig[Any], num_runs: int = 1) -> None:
-    """Check that a run fits into the free memory.
-
-    Raises:
-        ConfigError: when it does not fit; the message names the largest replay that fits or, if none does, the sizes to
-            reduce.
-    """
+    """Check that a run fits into the free memory."""
     per_device = -(-num_runs // max(1, torch.cuda.device_count()))
     shares = {on_host: free // (num_runs if on_host else per_device) for on_host, free in memory.free_bytes.items()}
     memory = replace(memory, free_bytes=shares)

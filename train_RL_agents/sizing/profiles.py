@@ -49,15 +49,10 @@ def profile_sizes(algorithm: str, profile: str, **defaults: Any) -> dict[str, An
 def apply_profile(
     config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device
 ) -> TrainConfig[Any]:
-    """Return the configuration with the sizes of a profile, except for stated settings.
+    """Return the configuration with the sizes of a profile, except for stated settings, given by their dotted keys.
 
-    Args:
-        config: configuration without the profile.
-        profile: one of PROFILE_NAMES. ``auto`` changes nothing on the CPU. On a GPU it takes the largest profile that
-            the memory allows, halved until the run makes at least ``min_updates`` updates; it leaves sizes that
-            affect learning (``num_envs``, ``batch_size``, ``train_freq``) unchanged if any of them is stated.
-        stated: dotted keys of the stated settings, which take precedence.
-        device: device of the run.
+    ``auto`` changes nothing on a CPU. On a GPU it takes the largest profile that the memory allows, halved until the
+    run has enough updates, and leaves sizes that affect learning as they are if one of them is stated.
     """
     allowed = f"one of {', '.join(PROFILE_NAMES)}{did_you_mean(profile, PROFILE_NAMES)}"
     require(profile in PROFILE_NAMES, "profile", profile, allowed)

@@ -74,13 +74,7 @@ class Benchmark:
         return total, took
 
     def measure(self, seconds: float, repeats: int) -> Row:
-        """Measure the rate in several runs of so many seconds or more each.
-
-        Returns:
-            The labels, ``unit``, the rates of all runs (``runs``), their ``median``, ``lowest`` and ``highest``,
-            ``ms_per_step``, ``compile_seconds`` (by how much the first steps take longer than the next ones), and as
-            ``notes`` the additional metrics of the median run.
-        """
+        """Measure the rate in several runs of so many seconds or more each."""
         compiling = max(0.0, self.run(self.min_steps) - self.run(self.min_steps))
         self.run_for(seconds)  # On a GPU the graph of a refresh is recorded only after hundreds of steps.
         self.extra_metrics(1.0)  # resets the counts
@@ -131,9 +125,6 @@ class TrainerBenchmarks:
 
     Args:
         config: configuration of the trainer, with the sizes to measure.
-
-    Raises:
-        ConfigError: when the memory is not sufficient.
     """
 
     def __init__(self, config: TrainConfig[Any]) -> None:
