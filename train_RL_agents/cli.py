@@ -89,6 +89,8 @@ def suggest_correction(unknown: Sequence[str], arguments: argparse.Namespace) ->
     takes_settings = getattr(arguments.command, "TAKES_OVERRIDES", False)
     if _OVERRIDE.match(word):
         return "; settings are for train, tune and bench"
+    if word.startswith("-") and (near := closest_names(name, arguments.parser.option_names(), 1)):
+        return f"; did you mean --{near[0]}?"
     agents, settings = _known_names() if takes_settings else ([], [])
     if not word.startswith("-"):
         joined = "".join(unknown[: 3 if unknown[1:2] == ["="] else 2])  # as in key = value
@@ -98,12 +100,8 @@ def suggest_correction(unknown: Sequence[str], arguments: argparse.Namespace) ->
             return f"; did you mean {word}={value}?"
         near = closest_names(word, agents, 1)
         return f"; did you mean --agent {near[0]}?" if near else ""
-    option, setting = (
-        next(iter(closest_names(name, names, 1)), "") for names in (arguments.parser.option_names(), settings)
-    )
-    if option:
-        return f"; did you mean --{option}?"
-    return f"; did you mean {setting}={value}?" if setting else ""
+    near = closest_names(name, settings, 1)
+    return f"; did you mean {near[0]}={value}?" if near else ""
 
 
 def _known_names() -> tuple[list[str], list[str]]:
@@ -222,6 +220,8 @@ def _run_command_line(argv: Sequence[str]) -> int:
     try:
         with exit_on_signal():
             arguments = parse(argv)
+            if _is_refused(arguments):
+                return BAD_INPUT_STATUS
             _import_modules(arguments.command)
             with interrupt_on_signal():
                 return _run_command(arguments)
@@ -243,6 +243,21 @@ def _run_command_line(argv: Sequence[str]) -> int:
             raise
         print("marinenav: error: there is not enough memory for this", file=sys.stderr)
         return BAD_INPUT_STATUS
+
+
+def _is_refused(arguments: argparse.Namespace) -> bool:
+    """Return whether the command refuses its arguments; the reason is printed before anything slow is imported."""
+    check = getattr(arguments.command, "check", None)
+    if check is None:
+        return False
+    from marinenav_env.support.validation import ConfigError
+
+    try:
+        check(arguments)
+    except ConfigError as error:
+        print(f"marinenav: error: {error}", file=sys.stderr)
+        return True
+    return False
 
 
 def _import_modules(command: ModuleType) -> None:

@@ -105,15 +105,33 @@ def test_what_was_meant_is_proposed(capsys, line, proposed):
     assert proposed in refused(capsys, *line.split())
 
 
-def test_a_typo_of_a_command_is_answered_without_importing_torch():
+MISTYPED = (
+    "trian",
+    "--version",
+    "train --agent PPP",
+    "train agent_type=PPP",
+    "train --agnet PPO",
+    "train -C dnq",
+    "train --resume runs/none",
+    "train --jobs 0",
+    "evaluate iqm",
+    "evaluate iqn iqn",
+    "play blind:iqm",
+    "falsify iqm",
+    "export iqm",
+    "demo iqm",
+)
+
+
+def test_a_typo_is_answered_without_importing_torch(tmp_path):
     lines = printed(
-        "import sys; from train_RL_agents.cli import main; main(['trian']);"
-        "main(['--version']); print('torch' in sys.modules)"
+        "import sys; from train_RL_agents.cli import main;"
+        f"statuses = [main(line.split()) for line in {MISTYPED!r}]; print(statuses, 'torch' in sys.modules)"
     )
-    *found, imported = " ".join(lines).split()
-    assert found[::2] == ["marinenav", "torch", "torchrl"]
-    assert found[3].startswith(torch.__version__.partition("+")[0])
-    assert imported == "False"
+    *versions, statuses = lines
+    assert [line.split()[0] for line in versions] == ["marinenav", "torch", "torchrl"]
+    assert versions[1].split()[1].startswith(torch.__version__.partition("+")[0])
+    assert statuses == f"{[0 if line == '--version' else 2 for line in MISTYPED]} False"
 
 
 # Train

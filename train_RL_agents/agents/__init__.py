@@ -1,52 +1,63 @@
 """Registry of agents; a new agent needs a module in this package, an entry in ``AGENTS`` and a configuration file."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from marinenav_env.support import plugins
+from marinenav_env.support.lazy import LazyRegistry, lazy_exports
 from marinenav_env.support.validation import require
-from train_RL_agents.agents.a2c import A2C
-from train_RL_agents.agents.ac_iqn import ACIQN
-from train_RL_agents.agents.actor_critic import ActorCriticAgent
-from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
-from train_RL_agents.agents.base import Agent, AgentConfig
-from train_RL_agents.agents.batches import Batch, Losses, RolloutBatch
-from train_RL_agents.agents.ddpg import DDPG
-from train_RL_agents.agents.dqn import DQN
-from train_RL_agents.agents.iqn import IQN
-from train_RL_agents.agents.ppo import PPO
-from train_RL_agents.agents.rainbow import Rainbow
-from train_RL_agents.agents.sac import SAC
-from train_RL_agents.utils.closest import did_you_mean
+from train_RL_agents.utils.closest import did_you_mean, normalized_name
 
-AGENTS: dict[str, type[Agent[Any]]] = {
-    "AC-IQN": ACIQN,
-    "IQN": IQN,
-    "DDPG": DDPG,
-    "DQN": DQN,
-    "SAC": SAC,
-    "Rainbow": Rainbow,
-    "PPO": PPO,
-    "A2C": A2C,
-}
+if TYPE_CHECKING:
+    from train_RL_agents.agents.actor_critic import ActorCriticAgent
+    from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
+    from train_RL_agents.agents.base import Agent, AgentConfig
+    from train_RL_agents.agents.batches import Batch, Losses, RolloutBatch
+
+AGENTS: Mapping[str, type["Agent[Any]"]] = LazyRegistry(
+    __name__,
+    {
+        "AC-IQN": "ac_iqn:ACIQN",
+        "IQN": "iqn:IQN",
+        "DDPG": "ddpg:DDPG",
+        "DQN": "dqn:DQN",
+        "SAC": "sac:SAC",
+        "Rainbow": "rainbow:Rainbow",
+        "PPO": "ppo:PPO",
+        "A2C": "a2c:A2C",
+    },
+)
 """Class of each built-in agent by its name, the value of the setting ``agent_type``."""
-BASE_CLASSES: dict[str, Any] = {"off-policy": Agent, "on-policy": ActorCriticAgent}
+BASE_CLASSES: Mapping[str, Any] = LazyRegistry(
+    __name__, {"off-policy": "base:Agent", "on-policy": "actor_critic:ActorCriticAgent"}
+)
 """Base class that the agents of each algorithm are derived from, by name of the algorithm."""
 
 
-def agent_class(name: str) -> type[Agent[Any]]:
+def registered_agent_name(name: str) -> str:
+    """Return the registered spelling of an agent's name, such as AC-IQN for ac_iqn; return unknown names unchanged."""
+    return {normalized_name(agent): agent for agent in AGENTS}.get(normalized_name(name), name)
+
+
+def require_agent_name(name: Any) -> None:
+    """Raise a ConfigError for a name that is neither in ``AGENTS`` nor that of a plugin; nothing is imported."""
+    require(isinstance(name, str), "agent_type", name, f"one of {', '.join(AGENTS)}")
+    is_known = name in AGENTS or ":" in name or name in plugins.registered_names(plugins.AGENTS)
+    allowed = f"one of {', '.join(AGENTS)}, or package.module:Class{did_you_mean(name, AGENTS)}"
+    require(is_known, "agent_type", name, allowed)
+
+
+def agent_class(name: str) -> type["Agent[Any]"]:
     """Return the class of an agent, from ``AGENTS`` or from a plugin; see support.plugins.
 
     Raises:
         ConfigError: when there is no such class, or it is not derived from the base class of its algorithm.
     """
-    require(isinstance(name, str), "agent_type", name, f"one of {', '.join(AGENTS)}")
+    require_agent_name(name)
     if name in AGENTS:
         return AGENTS[name]
-    is_plugin = ":" in name or name in plugins.registered_names(plugins.AGENTS)
-    allowed = f"one of {', '.join(AGENTS)}, or package.module:Class{did_you_mean(name, AGENTS)}"
-    require(is_plugin, "agent_type", name, allowed)
     plugin = plugins.resolve(plugins.AGENTS, name)
-    is_agent = isinstance(plugin, type) and issubclass(plugin, Agent)
+    is_agent = isinstance(plugin, type) and issubclass(plugin, BASE_CLASSES["off-policy"])
     require(is_agent, "agent_type", name, "a class derived from train_RL_agents.agents.Agent")
     kind: type[Agent[Any]] = plugin
     algorithms = f"one of {', '.join(BASE_CLASSES)}"
@@ -67,4 +78,19 @@ __all__ = [
     "Losses",
     "RolloutBatch",
     "agent_class",
+    "registered_agent_name",
+    "require_agent_name",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "ActorCriticAgent": "actor_critic",
+        "ActorCriticConfig": "actor_critic_network",
+        "Agent": "base",
+        "AgentConfig": "base",
+        "Batch": "batches",
+        "Losses": "batches",
+        "RolloutBatch": "batches",
+    },
+)

@@ -3,15 +3,18 @@
 To add a baseline, add one file here and one line below.
 """
 
-from train_RL_agents.baselines.apf import APF
-from train_RL_agents.baselines.base import Baseline
-from train_RL_agents.baselines.orca import ORCA
-from train_RL_agents.baselines.straight import Straight
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-BASELINES: dict[str, type[Baseline]] = {
-    "straight": Straight,
-    "apf": APF,
-    "orca": ORCA,
-}
+from marinenav_env.support.lazy import LazyRegistry, lazy_exports
+
+if TYPE_CHECKING:
+    from train_RL_agents.baselines.base import Baseline
+
+BASELINES: Mapping[str, type["Baseline"]] = LazyRegistry(
+    __name__, {"straight": "straight:Straight", "apf": "apf:APF", "orca": "orca:ORCA"}
+)
 
 __all__ = ["BASELINES", "Baseline"]
+
+__getattr__ = lazy_exports(__name__, {"Baseline": "base"})

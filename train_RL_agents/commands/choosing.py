@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 _MAX_EPISODES = 100_000
@@ -49,6 +49,15 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
         "--seed", metavar="N", type=int, help="seed of scenarios and noise; by default that of the fixed set"
     )
     seeds.add_argument("--fresh", action="store_true", help="use new scenarios and noise")
+
+
+def require_policies(names: Iterable[str], baselines: bool = True) -> None:
+    """Raise a ConfigError for the first name of neither a policy nor, if allowed, a baseline; torch is not imported."""
+    from train_RL_agents.baselines import BASELINES
+    from train_RL_agents.run.finding import locate_policy
+
+    for name in names:
+        locate_policy(name, BASELINES if baselines else ())
 
 
 def reject_excluded(

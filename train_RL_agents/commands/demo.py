@@ -8,7 +8,7 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from train_RL_agents.commands.choosing import parse_html_path
+from train_RL_agents.commands.choosing import parse_html_path, require_policies
 
 THREADS = 1
 SUPPORTED_ENTRIES = {"self_state", "objects_state", "objects_mask"}
@@ -35,6 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="page to write; demo.html by default",
     )
     add("--no-open", action="store_true", help="do not open the page in a browser")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Check that the policy exists."""
+    require_policies([str(arguments.policy)], baselines=False)
 
 
 def run(arguments: argparse.Namespace) -> int:

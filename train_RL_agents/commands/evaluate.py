@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path
+from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path, require_policies
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.contenders import Contender
@@ -92,10 +92,10 @@ def _parse_risk(text: str) -> float | str:
     raise argparse.ArgumentTypeError(f"must be adaptive, or above 0 and at most 1, not {text}")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run ``marinenav evaluate``, and return its exit status."""
+def check(arguments: argparse.Namespace) -> None:
+    """Check names and options that contradict each other."""
     given = vars(arguments)
-    names = [*arguments.policies, *arguments.more]
+    names = arguments.policies = [*arguments.policies, *arguments.more]
     error = arguments.parser.error
     if not names:
         error("a POLICY is needed: a run folder, a policy file or a baseline")
@@ -106,6 +106,12 @@ def run(arguments: argparse.Namespace) -> int:
     for name in ("seed", "fresh", "record"):
         if given.get("suite") == ALL_SUITES and name in given:
             error(f"argument --{name}: not allowed with --suite {ALL_SUITES}")
+    require_policies([*names, *([given["others"]] if "others" in given else [])])
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run ``marinenav evaluate``, and return its exit status."""
+    given, names = vars(arguments), arguments.policies
     from marinenav_env.support.files import require_writable_outputs
     from marinenav_env.vessels import describe_vessel
     from train_RL_agents.environments.scoring import evaluate_all

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from train_RL_agents.commands.choosing import require_policies
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav export`` to its parser."""
@@ -33,6 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number type of an ONNX file, with its inputs and outputs; TorchScript is float64, as planners load it "
         "(default: float64)",
     )
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Check that the policy exists."""
+    require_policies([str(arguments.checkpoint)], baselines=False)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from train_RL_agents.commands.choosing import parse_episode_count
+from train_RL_agents.commands.choosing import parse_episode_count, require_policies
 
 DEFAULT_EPISODES = 4000
 DEFAULT_SEED = 0
@@ -58,6 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"seed of encounters and noise; {DEFAULT_SEED} by default",
     )
     add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Check the name of the policy."""
+    require_policies([arguments.policy])
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path, reject_excluded
+from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path, reject_excluded, require_policies
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.recording import Recording
@@ -73,11 +73,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run ``marinenav play``, and return its exit status."""
+def check(arguments: argparse.Namespace) -> None:
+    """Check names and options that contradict each other."""
     options = vars(arguments)
     options["policies"] = [*arguments.policies, *arguments.more]
     _check_options(arguments.parser, options)
+    require_policies(options["policies"])
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run ``marinenav play``, and return its exit status."""
+    options = vars(arguments)
     _check_outputs(options)
     if arguments.recording:
         from train_RL_agents.evaluation.recording import load

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--agent", metavar="NAME", help="agent_type=NAME, or package.module:Class")
     add("--env", metavar="NAME", help="env.name=NAME, or package.module:make_env")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; execution.device=DEV")
-    add("--threads", metavar="N", help="CPU threads, 0: one per idle core; execution.threads=N")
+    add("--threads", metavar="N", help="CPU threads, 0: as many as other programs leave idle; execution.threads=N")
     add("--seed", metavar="N", nargs="+", help="one run for each; seed=N,...")
     add("--num-envs", metavar="N", help="trainer.num_envs=N")
     add("--total-timesteps", metavar="N", help="env-steps of a run; total_timesteps=N")
@@ -106,6 +106,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json-lines", action="store_true", help="print progress as JSON, an object a line")
 
 
+def check(arguments: argparse.Namespace) -> None:
+    """Check options that contradict each other, the agent's name, and that the configuration or run exists."""
+    from train_RL_agents.agents import registered_agent_name, require_agent_name
+    from train_RL_agents.run.finding import single_run
+    from train_RL_agents.utils.shipped import require_config
+
+    options, error = vars(arguments), arguments.parser.error
+    for name, default in (("profile_trace", 1), ("jobs", 1)):
+        if options.get(name, default) < 1:
+            error(f"argument --{name.replace('_', '-')}: must be at least 1, not {options[name]}")
+    for option in ("config", "profile", "quick"):
+        if "resume" in options and option in options:
+            error(f"--resume takes no --{option}: a run has its own")
+    agents = [word.partition("=")[2] for word in arguments.overrides if word.startswith("agent_type=")]
+    for name in (*([options["agent"]] if "agent" in options else []), *agents):
+        require_agent_name(registered_agent_name(name))
+    if "config" in options:
+        require_config(options["config"])
+    if "resume" in options and not options["resume"].exists():
+        single_run(options["resume"])
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav train``, and return its exit status."""
     options = vars(arguments)
@@ -114,13 +136,6 @@ def run(arguments: argparse.Namespace) -> int:
     if "help" in options:
         return _print_help(arguments, overrides)
     trace = options.get("profile_trace", 0)
-    if "profile_trace" in options and trace < 1:
-        arguments.parser.error(f"argument --profile-trace: must be at least 1, not {trace}")
-    if options.get("jobs", 1) < 1:
-        arguments.parser.error(f"argument --jobs: must be at least 1, not {options['jobs']}")
-    for option in ("config", "profile", "quick"):
-        if "resume" in options and option in options:
-            arguments.parser.error(f"--resume takes no --{option}: a run has its own")
     from marinenav_env.support import plugins
     from marinenav_env.support.validation import require
     from train_RL_agents.experiments.run import remove_if_not_begun

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from marinenav_env.config import RewardConfig, VesselConfig
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, field_types, require, strip_annotated, union_members
-from train_RL_agents.agents import AGENTS
+from train_RL_agents.agents import AGENTS, registered_agent_name
 from train_RL_agents.config.boat import BOAT_KEY, UNIT_SCALE, merge_boat_settings
 from train_RL_agents.config.levels import LEVEL_CLASSES, LEVEL_COLUMNS, level_to_dict, read_levels
 from train_RL_agents.config.overrides import (
@@ -28,9 +28,8 @@ from train_RL_agents.config.overrides import (
     unknown_setting_message,
 )
 from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainConfig
-from train_RL_agents.utils.closest import did_you_mean, normalized_name
 from train_RL_agents.utils.files import read_json
-from train_RL_agents.utils.shipped import find_shipped, shipped_paths
+from train_RL_agents.utils.shipped import find_shipped, require_config, shipped_paths
 
 ConfigType = TypeVar("ConfigType")
 PLUGIN_GROUPS = {
@@ -126,9 +125,7 @@ def read_file_settings(path: Path | None, extended_by: tuple[Path, ...] = ()) ->
     """
     if path is None:
         return {}
-    file, names = find_shipped("configs", path), ", ".join(shipped_paths("configs"))
-    hint = did_you_mean(path.stem, shipped_paths("configs"))
-    require(file.exists(), "config", str(path), f"a JSON file{hint or f' or one of {names}'}")
+    file = require_config(path)
     values = flatten(read_json(file))
     base = values.pop("extends", None)
     require(base is None or isinstance(base, str), f"{path}: extends", base, "the name of one configuration")
@@ -229,11 +226,6 @@ def _parse_values(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[s
         elif value != {} or not any(name.startswith(f"{key}.") for name in settings):  # {}: a section without settings
             raise ConfigError(unknown_setting_message(key, value, list(settings)))
     return values
-
-
-def registered_agent_name(name: str) -> str:
-    """Return the registered spelling of an agent's name, such as AC-IQN for ac_iqn; return unknown names unchanged."""
-    return {normalized_name(agent): agent for agent in AGENTS}.get(normalized_name(name), name)
 
 
 def _plugin_reference(group: str, value: Any) -> Any:

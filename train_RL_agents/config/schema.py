@@ -17,6 +17,7 @@ from train_RL_agents.agents import AgentConfig, agent_class
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS, OffPolicyConfig, TrainerConfig
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.config.levels import EvalLevel, TrainingLevel, convert_levels
+from train_RL_agents.utils.shipped import DEFAULT_SAVE_DIR
 
 AgentConfigType = TypeVar("AgentConfigType", bound=AgentConfig)
 LOGGER_NAMES = ("tensorboard", "csv", "wandb", "mlflow")
@@ -150,7 +151,7 @@ class TrainConfig(Generic[AgentConfigType]):
     """Env-steps between evaluations (and checkpoints)."""
     log_freq: PositiveInt = 20_000
     """Env-steps between log entries."""
-    save_dir: str = "runs"
+    save_dir: str = DEFAULT_SAVE_DIR
     """Folder that run folders are made in."""
     loggers: tuple[str, ...] = ("tensorboard",)
     """Loggers of scalars: tensorboard, csv, wandb, mlflow, or package.module:Class."""

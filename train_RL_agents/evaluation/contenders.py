@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -37,13 +36,11 @@ from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import Episodes
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
-from train_RL_agents.run.finding import POLICY_PATTERN, missing_path_hint, resolve_path
+from train_RL_agents.run.finding import BLIND_PREFIX, locate_policy
 from train_RL_agents.run.onnx_policy import ONNX_SUFFIX, load_onnx_policy
 from train_RL_agents.utils.memory import require_memory
 from train_RL_agents.utils.shipped import shipped_paths
 
-BLIND_PREFIX = "blind:"
-"""Prefix of the names of policies and baselines that are made to observe no objects."""
 _RECORDED_BYTES = 300
 """Estimated size of a recording (bytes) per robot and control step."""
 
@@ -149,19 +146,11 @@ def find_contender(name: str, which: str, device: torch.device) -> Contender:
     """
     if name.startswith(BLIND_PREFIX):
         return replace(find_contender(name.removeprefix(BLIND_PREFIX), which, device), is_blind=True)
-    path = resolve_path(Path(name), POLICY_PATTERN)
-    if path.exists():
-        is_onnx = path.suffix == ONNX_SUFFIX
-        return Contender.from_loaded(load_onnx_policy(path) if is_onnx else load_policy(path, which, device))
-    if name in BASELINES:
+    path = locate_policy(name, BASELINES)
+    if path is None:
         return Contender(name)
-    near = missing_path_hint(path, [*BASELINES, *shipped_paths("pretrained")])
-    if len(path.parts) > 1:  # a path, not a name
-        raise ConfigError(f"{name}: there is no such run folder or policy file{near}")
-    raise ConfigError(
-        f"{name}: neither a checkpoint nor a baseline ({', '.join(BASELINES)}) nor a policy that "
-        f"is shipped ({', '.join(shipped_paths('pretrained'))})"
-        f"{near}"
+    return Contender.from_loaded(
+        load_onnx_policy(path) if path.suffix == ONNX_SUFFIX else load_policy(path, which, device)
     )
 
 

@@ -15,8 +15,9 @@ from rich.console import Console
 
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import describe_vessel
+from train_RL_agents.agents import registered_agent_name
 from train_RL_agents.config.overrides import Overrides, flatten_overrides
-from train_RL_agents.config.reading import apply_overrides, load_config, registered_agent_name, stated_keys
+from train_RL_agents.config.reading import apply_overrides, load_config, stated_keys
 from train_RL_agents.experiments.run import Run, remove_if_refused
 from train_RL_agents.run.checkpoint import STATE_FILE
 from train_RL_agents.run.finding import LATEST, POLICY_PATTERN, resolve_path

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from marinenav_env.support.validation import ConfigError, require
-from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.files import read_json
-from train_RL_agents.utils.shipped import find_shipped, shipped_paths
+from train_RL_agents.utils.shipped import DEFAULT_SAVE_DIR, find_shipped, shipped_paths
 
 CONFIG_FILE = "trial_config.json"
 MANIFEST_FILE, VERSIONS_FILE = "manifest.json", "versions.json"
@@ -19,6 +18,8 @@ MANIFEST_FILE, VERSIONS_FILE = "manifest.json", "versions.json"
 LATEST = "latest"
 """Name that stands for the newest run of a folder, as in ``runs/latest``; without a folder, of ``save_dir``."""
 _MAX_LISTED = 4
+BLIND_PREFIX = "blind:"
+"""Prefix of the names of policies and baselines that are made to observe no objects."""
 POLICY_PATTERN = "checkpoints/policy_*.pt"
 EVALUATIONS_PATTERN = "evaluations.npz"
 _PATTERN_NAMES = {POLICY_PATTERN: "a policy", EVALUATIONS_PATTERN: "an evaluation"}
@@ -31,7 +32,7 @@ def resolve_path(path: Path, needed: str = "") -> Path:
     """
     if path.name != LATEST or path.exists():
         return find_shipped("pretrained", path)
-    folder = path.parent if path.parent != Path() else Path(TrainConfig.save_dir)
+    folder = path.parent if path.parent != Path() else Path(DEFAULT_SAVE_DIR)
     runs = find_runs_below(folder)
     if not runs:
         hint = "" if folder.is_dir() else similar_paths_hint(folder / LATEST)
@@ -41,6 +42,26 @@ def resolve_path(path: Path, needed: str = "") -> Path:
     if newest is None:
         raise ConfigError(f"{path}: no run in {folder} has {_PATTERN_NAMES[needed]} yet; the newest is {runs[0]}")
     return newest
+
+
+def locate_policy(name: str, baselines: Collection[str]) -> Path | None:
+    """Return the path of a policy, or None for the name of a baseline; either may have the prefix ``blind:``.
+
+    Raises:
+        ConfigError: when there is no such policy or baseline.
+    """
+    plain = name.removeprefix(BLIND_PREFIX)
+    path = resolve_path(Path(plain), POLICY_PATTERN)
+    if path.exists():
+        return path
+    if plain in baselines:
+        return None
+    names = shipped_paths("pretrained")
+    near = missing_path_hint(path, [*baselines, *names])
+    if len(path.parts) > 1:  # a path, not a name
+        raise ConfigError(f"{plain}: there is no such run folder or policy file{near}")
+    kinds = f"a checkpoint nor a baseline ({', '.join(baselines)})" if baselines else "a checkpoint"
+    raise ConfigError(f"{plain}: neither {kinds} nor a policy that is shipped ({', '.join(names)}){near}")
 
 
 def missing_path_hint(path: Path, names: Iterable[str]) -> str:
@@ -61,7 +82,7 @@ def similar_paths_hint(path: Path) -> str:
     except PermissionError:  # such as the parent of the users' home folders
         return ""
     # Without a folder, LATEST is a run of save_dir.
-    runs = find_runs_below(Path(TrainConfig.save_dir) if folder == Path() else folder)
+    runs = find_runs_below(Path(DEFAULT_SAVE_DIR) if folder == Path() else folder)
     names = [LATEST, *entries] if len(missing) == 1 and runs else entries
     close = difflib.get_close_matches(missing[0], names, 2)
     paths = [str(folder.joinpath(name, *missing[1:])) for name in close]

@@ -9,8 +9,6 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from marinenav_env.support import files
 from marinenav_env.support.files import require_overwritable
 from marinenav_env.support.validation import ConfigError, require
@@ -77,6 +75,8 @@ def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, repla
     try:
         with temporary.open("xb") as stream:
             if isinstance(content, dict):
+                import torch
+
                 torch.save(content, stream)
             else:
                 stream.write(content)

@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from marinenav_env.support.validation import require
+from train_RL_agents.utils.closest import did_you_mean
+
 ShippedKind = Literal["configs", "pretrained"]
 
+DEFAULT_SAVE_DIR = "runs"
+"""Default of the setting ``save_dir``."""
 PACKAGE_FOLDER = Path(__file__).parents[1]
 
 
@@ -36,3 +41,11 @@ def find_shipped(kind: ShippedKind, path: Path) -> Path:
     folder, _, file = name.partition("/")
     inside = paths.get(folder, path) / file
     return paths.get(name, inside if inside.is_file() else path)
+
+
+def require_config(path: Path) -> Path:
+    """Return the file of a configuration, given by its path or shipped name; raise a ConfigError if there is none."""
+    file, names = find_shipped("configs", path), shipped_paths("configs")
+    hint = did_you_mean(path.stem, names) or f" or one of {', '.join(names)}"
+    require(file.exists(), "config", str(path), f"a JSON file{hint}")
+    return file

@@ -54,7 +54,7 @@ def test_refusals_are_one_sentence(opened, tmp_path, capsys):
     save(tmp_path / "scan.pt", **{"world.sensor.scan_beams": 8})
     said = refused(capsys, "demo", "scan.pt")
     assert said == "scan.pt='scan': must be a policy that observes its own state and objects only"
-    assert "must be a policy file or a run folder" in refused(capsys, "demo", "nowhere")
+    assert "neither a checkpoint nor a policy that is shipped" in refused(capsys, "demo", "nowhere")
     save(tmp_path / "policy.pt")
     assert "cannot be written" in refused(capsys, "demo", "policy.pt", "--out", "missing/page.html")
     assert opened == []
