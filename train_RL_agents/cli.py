@@ -135,7 +135,7 @@ def make_parser() -> argparse.ArgumentParser:
                 metavar="N",
                 type=_parse_threads,
                 default=0,
-                help="CPU threads; 0, the default: one per idle core",
+                help="CPU threads; 0, the default: one for each core that other programs leave idle",
             )
         subparser.add_argument(
             "--plugin",
@@ -290,14 +290,11 @@ def _set_threads(arguments: argparse.Namespace) -> None:
     """Set the number of CPU threads, unless the command sets it for each of its runs (OWN_THREADS)."""
     if getattr(arguments.command, "OWN_THREADS", False):
         return
-    import torch
+    from train_RL_agents.utils.threads import THREADS_VARIABLE, set_threads
 
-    from train_RL_agents.utils.device import THREADS_VARIABLE, num_cpu_threads
-
-    wanted = arguments.threads or getattr(arguments.command, "THREADS", 0)
     if arguments.threads:
         os.environ[THREADS_VARIABLE] = str(arguments.threads)  # for processes that the command starts
-    torch.set_num_threads(num_cpu_threads(wanted))
+    set_threads(arguments.threads or getattr(arguments.command, "THREADS", 0))
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,7 +12,6 @@ from typing import Any
 import torch
 
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.collectors import StepCollector
@@ -21,7 +19,6 @@ from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.config.building import describe_late_starts
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
-from train_RL_agents.config.schema import replace_execution
 from train_RL_agents.environments import make_environment
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
 from train_RL_agents.learning.checks import (
@@ -46,10 +43,11 @@ from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tags import training_scalars
 from train_RL_agents.utils.compiling import CompilationStoppedError, compile_problem
-from train_RL_agents.utils.device import num_cpu_threads, random_stream, release_memory, set_up_process
+from train_RL_agents.utils.device import random_stream, release_memory, set_up_process
 from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 from train_RL_agents.utils.signals import call_on_first_signal
 from train_RL_agents.utils.slowdown import SlowdownDetector
+from train_RL_agents.utils.threads import follow_load, set_threads
 
 _MAX_REWINDS = 3
 """Largest number of rewinds of a run to its last saved state; see ``on_divergence``."""
@@ -87,17 +85,17 @@ class TorchRLTrainer:
             self.device, self._rank_config = ranks.rank_device(config.execution.device), ranks.rank_config(config)
             if ranks.is_main:
                 run.writer.begin()
-        threads = ranks.num_threads(config.execution.threads)
-        set_up_process(self.device, threads, config.trainer.precision, config.trainer.tf32)
+        set_up_process(self.device, config.trainer.precision, config.trainer.tf32)
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
         self._checked_at, self._rewinds = 0, 0
-        self._slowdown, self._learned_before = SlowdownDetector(self._advice(threads)), False
+        self._slowdown, self._learned_before = SlowdownDetector(), False
         self._saved_at: int | None = None
         self._unsaved = self.asked_to_save = False
         self.clock = PhaseTimer(self._on_first_pass)
         quiet = quiet or not ranks.is_main
         json_lines = json_lines and ranks.is_main
         self.display = ProgressDisplay(config.total_timesteps, quiet, bar, run.writer.write_log_line, json_lines)
+        set_threads(ranks.num_threads(config.execution.threads))
         self.monitor = Monitor.for_device(self.device) if config.monitor else Monitor({})
         with run.writer.writing(ends=False):
             self._set_up()
@@ -175,13 +173,6 @@ class TorchRLTrainer:
         if self.ranks.is_main:
             self.history.begin()
 
-    def _advice(self, threads: int) -> str:
-        """Return advice for a user whose run has become slow, as part of a sentence."""
-        if self.device.type != "cpu" or threads == 1:
-            return "other programs may be using this machine"
-        command = [*self.ranks.launch_command(), "train", "--resume", str(self.run.path), *plugins.option_words()]
-        return f"if other programs use its cores, stop it and go on with {shlex.join(command)} --threads 1"
-
     # The loop -----------------------------------------------------------------------------------
 
     def train(self) -> None:
@@ -206,6 +197,7 @@ class TorchRLTrainer:
 
     def iterate(self) -> None:
         """Make one iteration: collect, learn, and call the callbacks."""
+        follow_load(self.display.log)
         self._before = self.env_steps
         progress = self.env_steps / self.config.total_timesteps
         self.algorithm.set_progress(progress, self.collector.policy)
@@ -366,6 +358,7 @@ class TorchRLTrainer:
             "ranks": self.ranks.size,
             "env_steps": self.env_steps,
             "rewinds": self._rewinds,
+            "threads": torch.get_num_threads(),
             **self.collector.state_dict(),
             **self.algorithm.state_dict(),
             "clock": self.clock.state_dict(),
@@ -382,6 +375,8 @@ class TorchRLTrainer:
             raise ConfigError(f"{self.run.path}: {missing}")
         try:
             self.env_steps = self._logged_at = self.run.writer.resumed_at = state["env_steps"]
+            if not self.config.execution.threads:  # the sums of the same number of threads have the same order
+                set_threads(self.ranks.num_threads(0), state.get("threads", 0))
             self.collector.load_state_dict(state, self.env_steps // self.ranks.size)
             self.algorithm.load_state_dict(state)
             # The time of a rewound run goes on.
@@ -489,9 +484,6 @@ def resume(run: RunFolder, total_timesteps: int | None = None, **options: Any) -
     """
     if total_timesteps is not None:
         run.config = replace(run.config, total_timesteps=total_timesteps)
-    if not run.config.execution.threads and Ranks().size == 1:
-        # The configuration of a new job has no number of threads.
-        run.config = replace_execution(run.config, threads=num_cpu_threads())
     trainer = TorchRLTrainer(run, **options)
     if trainer.ranks.is_main:
         run.write_config()  # changes also hold for the next resume

@@ -19,8 +19,8 @@ class Execution:
     device: str = "auto"
     """Torch device, or auto: a GPU if there is one, else the CPU."""
     threads: Annotated[int, at_least(0), at_most(1024)] = 0
-    """Number of CPU threads of torch, at most one per core; 0: OMP_NUM_THREADS if set, else one per
-    core that is idle when the run begins. The number stays the same during the run."""
+    """Number of CPU threads of torch, at most one per core; 0: OMP_NUM_THREADS if set, else one for each core that
+    other programs leave idle. That number follows the load during the run, and each change is logged."""
     compile: bool = True
     """Compile the world, the policy and the update; the first run then takes a minute longer."""
     capture: bool = True

@@ -240,8 +240,8 @@ def test_a_policy_that_is_not_finite_is_refused(capsys, tmp_path, policy, comman
     ],
 )
 def test_a_command_takes_idle_cores_or_the_threads_it_is_given(line, threads, tmp_path, monkeypatch):
-    monkeypatch.setattr("train_RL_agents.utils.device.num_cpu_cores", lambda: 4)
-    monkeypatch.setattr("train_RL_agents.utils.device.num_idle_cores", lambda: 3)
+    monkeypatch.setattr("train_RL_agents.utils.threads.cpu_cores", lambda: [*range(4)])
+    monkeypatch.setattr("train_RL_agents.utils.threads.num_idle_cores", lambda: 3)
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.chdir(tmp_path)
     name, *rest = line.split()

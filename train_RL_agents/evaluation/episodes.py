@@ -36,6 +36,7 @@ from train_RL_agents.evaluation.steps import (
 )
 from train_RL_agents.results.rows import Episodes
 from train_RL_agents.utils.memory import require_memory
+from train_RL_agents.utils.threads import follow_load
 
 _BYTES_PER_PAIR = 544
 """Estimated temporary memory of a step (bytes) per pair of a robot and an object."""
@@ -232,6 +233,7 @@ class EpisodeRunner:
             every = math.gcd(most, REFILL_INTERVAL)
         for number in range(most * self._rounds):
             if number % every == 0:
+                follow_load()
                 running = self._running()
                 ended = total - self._waiting - int(running.sum())
                 if progress is not None and number % PROGRESS_INTERVAL == 0:

@@ -22,9 +22,9 @@ import torch
 
 from marinenav_env.support import plugins
 from train_RL_agents.experiments.run import Run
-from train_RL_agents.utils.device import THREADS_VARIABLE, num_cpu_cores
 from train_RL_agents.utils.progress import BAR_UPDATE_KEYS, ProgressBars
 from train_RL_agents.utils.signals import INTERRUPTED_STATUS, USER_SIGNALS, call_on_first_signal
+from train_RL_agents.utils.threads import THREADS_VARIABLE, cpu_cores
 
 TRAINING_PROGRAM = (sys.executable, "-m", "train_RL_agents")
 _POLL_INTERVAL = 1.0
@@ -223,7 +223,7 @@ def machine_shares(count: int) -> list[dict[str, str]]:
     """Return, for each of several processes, the environment variables that give it its share of cores and GPUs."""
     if count == 1:
         return [{}]  # a single process takes the idle cores
-    threads = os.environ.get(THREADS_VARIABLE) or str(max(1, num_cpu_cores() // count))
+    threads = os.environ.get(THREADS_VARIABLE) or str(max(1, len(cpu_cores()) // count))
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     gpus = named.split(",") if named else [*map(str, range(devices))]

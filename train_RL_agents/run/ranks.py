@@ -24,8 +24,9 @@ from torch import Tensor
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
-from train_RL_agents.utils.device import num_cpu_cores, num_cpu_threads, resolve_device
+from train_RL_agents.utils.device import resolve_device
 from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.threads import cpu_cores
 
 ResultType = TypeVar("ResultType")
 
@@ -110,14 +111,9 @@ class Ranks:
         return device
 
     def num_threads(self, wanted: int) -> int:
-        """Return the number of CPU threads of this process: the given number, or for 0 its share of the cores.
-
-        A single process takes the idle cores; see num_cpu_threads.
-        """
-        if wanted or self.size == 1:
-            return num_cpu_threads(wanted)
+        """Return the number of CPU threads of this process: the given number, or 0 where it follows the load."""
         # The share is computed here, because torchrun sets OMP_NUM_THREADS to 1.
-        return max(1, num_cpu_cores() // self.local_size)
+        return wanted if wanted or self.size == 1 else max(1, len(cpu_cores()) // self.local_size)
 
     def launch_command(self) -> list[str]:
         """Return the beginning of a command line that resumes this run with the same number of processes."""

@@ -21,9 +21,10 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Column, Table, line_width
 from train_RL_agents.speed import PARTS
 from train_RL_agents.speed.parts import Row, measure_size
-from train_RL_agents.utils.device import num_cpu_cores, num_cpu_threads, resolve_device
+from train_RL_agents.utils.device import resolve_device
 from train_RL_agents.utils.files import write_atomically
 from train_RL_agents.utils.provenance import git_revision, software_versions
+from train_RL_agents.utils.threads import cpu_cores, set_threads
 
 CPU_INFO = Path("/proc/cpuinfo")
 """File in which Linux describes the processor."""
@@ -87,7 +88,7 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
     text = CPU_INFO.read_text(encoding="utf-8") if CPU_INFO.is_file() else ""
     facts = {
         "processor": next(iter(re.findall(r"model name\s*: (.*)", text)), platform.machine()),
-        "cores": num_cpu_cores(),
+        "cores": len(cpu_cores()),
         "threads": torch.get_num_threads(),
         "load before": round(os.getloadavg()[0], 2),
         "device": str(device),
@@ -105,7 +106,7 @@ def run_benchmark(options: BenchmarkOptions, out: Path | None = None) -> None:
     """Measure and print a benchmark; the JSON file ``out`` is written after every size, so that nothing is lost."""
     console, config = Console(highlight=False), options.config
     execution = config.execution
-    torch.set_num_threads(num_cpu_threads(execution.threads))
+    set_threads(execution.threads)
     facts = describe_machine(resolve_device(execution.device, "execution.device"))
     facts |= {"agent": config.agent_type, "precision": config.trainer.precision, "compiled": execution.compile}
     rows: list[Row] = []

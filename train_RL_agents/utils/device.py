@@ -1,59 +1,22 @@
-"""Selection of devices, threads and precision."""
+"""Selection of devices and precision."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import gc
-import os
 import warnings
 from collections.abc import Iterator
 
-import psutil
 import torch
 
 from marinenav_env.support.validation import require
-
-THREADS_VARIABLE = "OMP_NUM_THREADS"
-_LOAD_INTERVAL = 0.2
-"""Time over which the load of the CPU cores is measured (s)."""
 
 
 def available_devices() -> list[str]:
     """Return the names of the devices of this machine, the CPU first."""
     cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return ["cpu", *(f"cuda:{index}" for index in range(cuda))]
-
-
-def num_cpu_cores() -> int:
-    """Return the number of CPU cores that this process may use, which may be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1  # macOS and Windows provide no more information
-
-
-def num_idle_cores() -> int:
-    """Return the number of idle CPU cores among those of this process, measured for a fifth of a second."""
-    try:
-        # Not cpu_times_percent, whose shares are wrong for less than a second.
-        busy = psutil.cpu_percent(interval=_LOAD_INTERVAL, percpu=True)
-        cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(busy))
-        idle = sum(100.0 - busy[core] for core in cores)
-    except (OSError, RuntimeError, NotImplementedError, IndexError):
-        return num_cpu_cores()
-    return max(1, round(idle / 100.0))
-
-
-def num_cpu_threads(wanted: int = 0) -> int:
-    """Return the number of CPU threads that this process should use.
-
-    Threads wait for one another by spinning, so with another program on one of two cores, two threads are four to five
-    times slower than one. With ``wanted`` 0, OMP_NUM_THREADS counts, else the number of idle cores.
-    """
-    if wanted:
-        return min(wanted, num_cpu_cores())
-    variable = os.environ.get(THREADS_VARIABLE, "")
-    return int(variable) if variable.isdecimal() and int(variable) > 0 else num_idle_cores()
 
 
 @contextlib.contextmanager
@@ -96,9 +59,8 @@ def keep_freed_memory() -> None:
             library.mallopt(threshold, most)
 
 
-def set_up_process(device: torch.device, threads: int, precision: str, tf32: bool) -> None:
-    """Set threads, memory allocation and precision of this process; TF32 applies to the whole process."""
-    torch.set_num_threads(threads)
+def set_up_process(device: torch.device, precision: str, tf32: bool) -> None:
+    """Set memory allocation and precision of this process; TF32 applies to the whole process."""
     keep_freed_memory()
     if device.type != "cuda":
         return

@@ -15,8 +15,7 @@ _SLOWDOWN_RATIO = 3.0
 class SlowdownDetector:
     """Detector that compares the latest rates of a run (env-steps/s) with its first ones."""
 
-    def __init__(self, advice: str) -> None:
-        self._advice = advice
+    def __init__(self) -> None:
         self._rates: list[float] = []
         self._reference, self._is_slow = 0.0, False
 
@@ -24,7 +23,7 @@ class SlowdownDetector:
         """Add a rate, and return a sentence if a slowdown begins with it.
 
         Returns:
-            A sentence with rates and advice; empty when the run is not slow, or its slowdown was reported before.
+            A sentence with rates; empty when the run is not slow, or its slowdown was reported before.
         """
         self._rates.append(rate)
         if not self._reference:
@@ -40,5 +39,5 @@ class SlowdownDetector:
         times = self._reference / max(median(self._rates), 1e-9)
         return (
             f"training has become {times:.1f} times slower ({median(self._rates):,.0f} instead of "
-            f"{self._reference:,.0f} env-steps/s); {self._advice}"
+            f"{self._reference:,.0f} env-steps/s); other programs may be using this machine"
         )

@@ -248,7 +248,7 @@ def interrupt_when_ready(said, number=signal.SIGTERM):
 
 
 def test_cores_and_gpus_are_shared(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.experiments.runner.num_cpu_cores", lambda: 5)
+    monkeypatch.setattr("train_RL_agents.experiments.runner.cpu_cores", lambda: [*range(5)])
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
     assert machine_shares(3) == [{"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": each} for each in ("4", "6", "4")]

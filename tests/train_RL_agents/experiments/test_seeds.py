@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.experiments import seeds as module
@@ -12,6 +13,7 @@ from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.sizing import profiles
 from train_RL_agents.sizing.plan import plan_memory
+from train_RL_agents.torchrl_trainer import resume
 
 
 @pytest.mark.parametrize(("seeds", "counted"), [("1", 1), ("1,2", 2), ("1,2,3,4", 3)])
@@ -36,7 +38,7 @@ def test_memory_is_planned_for_all_processes_of_a_host(monkeypatch):
 @pytest.mark.usefixtures("surroundings")
 @pytest.mark.parametrize(("words", "kept"), [([], 2), (["execution.threads=1"], 1)])
 def test_a_run_keeps_the_threads_that_it_began_with(tmp_path, monkeypatch, words, kept):
-    monkeypatch.setattr("train_RL_agents.utils.device.num_cpu_cores", lambda: 4)
+    monkeypatch.setattr("train_RL_agents.utils.threads.cpu_cores", lambda: [*range(4)])
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     file = tmp_path / "tiny.json"
     own = {"execution": {"device": "cpu", "compile": False}, "save_dir": str(tmp_path), "total_timesteps": 8}
@@ -44,4 +46,5 @@ def test_a_run_keeps_the_threads_that_it_began_with(tmp_path, monkeypatch, words
     (run,) = new_runs(file, words, quiet=True)
     run_to_the_end(run)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert RunFolder.open(run.folder.path).config.execution.threads == kept
+    resume(RunFolder.open(run.folder.path), total_timesteps=16, quiet=True).train()
+    assert torch.get_num_threads() == kept

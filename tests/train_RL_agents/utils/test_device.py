@@ -1,7 +1,5 @@
-import os
 import warnings
 from contextlib import nullcontext
-from functools import partial
 
 import pytest
 import torch
@@ -9,8 +7,6 @@ import torch
 from marinenav_env import ConfigError
 from train_RL_agents.utils.device import (
     available_devices,
-    num_cpu_threads,
-    num_idle_cores,
     random_stream,
     resolve_device,
     resolve_precision,
@@ -43,46 +39,26 @@ def test_devices_are_those_that_are_there(monkeypatch):
 def test_precision_is_set_on_gpus_only(monkeypatch):
     set_to = []
     monkeypatch.setattr(torch, "set_float32_matmul_precision", set_to.append)
-    set_precision = partial(set_up_process, threads=torch.get_num_threads())
-    set_precision(torch.device("cpu"), precision="bf16", tf32=True)
+    set_up_process(torch.device("cpu"), precision="bf16", tf32=True)
     assert set_to == []
     gpu, bf16 = torch.device("cuda", 0), {"knows": True}
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bf16["knows"])
-    set_precision(gpu, precision="bf16", tf32=True)
+    set_up_process(gpu, precision="bf16", tf32=True)
     bf16["knows"] = False
-    set_precision(gpu, precision="fp32", tf32=False)
+    set_up_process(gpu, precision="fp32", tf32=False)
     assert set_to == ["high", "highest"]
     with warnings.catch_warnings(record=True) as shown:
         warnings.warn("TensorFloat32 tensor cores for float32 matrix multiplication available", stacklevel=1)
     assert shown == []  # advice that the setting answers
     refused = r"trainer\.precision='bf16': must be auto, fp32 or fp16 on cuda:0"
     with pytest.raises(ConfigError, match=refused):
-        set_precision(gpu, precision="bf16", tf32=False)
+        set_up_process(gpu, precision="bf16", tf32=False)
     assert resolve_precision(gpu, "auto") == "fp16"
     assert resolve_precision(torch.device("cpu"), "auto") == "fp32"
     bf16["knows"] = True
     assert resolve_precision(gpu, "auto") == "bf16"
     assert resolve_precision(gpu, "fp32") == "fp32"
-
-
-def loads(*busy):
-    """What psutil measures with cores that are busy for so much of the time (%)."""
-    return lambda interval, percpu: [float(each) for each in busy]
-
-
-@pytest.mark.parametrize(
-    ("busy", "idle"),
-    [((0, 0, 0), 3), ((3, 8, 1), 3), ((90, 0, 0), 2), ((45, 50, 0), 2), ((90, 90, 90), 1), ((60, 70, 80), 1)],
-)
-def test_a_process_has_a_thread_for_every_idle_core_of_its_own(monkeypatch, busy, idle):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 2, 4})
-    measured = loads(90, busy[0], busy[1], 90, busy[2])  # others' cores do not count
-    monkeypatch.setattr("psutil.cpu_percent", measured)
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    assert num_idle_cores() == num_cpu_threads() == idle
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert num_cpu_threads() == 3 and num_cpu_threads(2) == 2
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:0", "mps", "gpu", "", "cpu:1"])

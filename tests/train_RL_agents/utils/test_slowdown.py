@@ -18,6 +18,6 @@ from train_RL_agents.utils.slowdown import SlowdownDetector
     ],
 )
 def test_a_slowdown_is_noticed_once_it_lasts(rates, noticed):
-    slowdown = SlowdownDetector("close other programs")
+    slowdown = SlowdownDetector()
     lines = [slowdown.add_rate(each) for each in rates]
     assert [number for number, line in enumerate(lines) if line] == noticed
