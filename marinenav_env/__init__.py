@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+import gymnasium
+
 from marinenav_env.support.lazy import lazy_exports
 
 if TYPE_CHECKING:
@@ -57,4 +59,9 @@ __getattr__ = lazy_exports(
         "write_scenarios": "scenarios.scenario_file",
     },
 )
-"""Import of an exported name on first use; gymnasium finds ``MarineNav-v0`` by an entry point."""
+
+gymnasium.register(
+    "MarineNav-v0",
+    "marinenav_env.interfaces.gymnasium_env:MarineNavGymEnv",
+    vector_entry_point="marinenav_env.interfaces.gymnasium_env:MarineNavVectorEnv",
+)

@@ -1,8 +1,7 @@
 """A reinforcement learning trainer on the batched world, and the ``marinenav`` command."""
 
-from typing import TYPE_CHECKING
-
-from marinenav_env.support.lazy import lazy_exports
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from train_RL_agents.agents import AGENTS
@@ -23,17 +22,26 @@ __all__ = [
     "train",
 ]
 
-__getattr__ = lazy_exports(
-    __name__,
-    {
-        "AGENTS": "agents",
-        "Policy": "api",
-        "PolicyWrapper": "policy_wrapper",
-        "TorchRLTrainer": "torchrl_trainer",
-        "TrainConfig": "config.schema",
-        "TrainedRun": "api",
-        "compare": "api",
-        "load": "api",
-        "train": "api",
-    },
-)
+_EXPORTING_MODULES = {
+    "AGENTS": "train_RL_agents.agents",
+    "Policy": "train_RL_agents.api",
+    "PolicyWrapper": "train_RL_agents.policy_wrapper",
+    "TorchRLTrainer": "train_RL_agents.torchrl_trainer",
+    "TrainConfig": "train_RL_agents.config.schema",
+    "TrainedRun": "train_RL_agents.api",
+    "compare": "train_RL_agents.api",
+    "load": "train_RL_agents.api",
+    "train": "train_RL_agents.api",
+}
+"""Module that defines each exported name, by the name."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import an exported name on first use, because importing torch takes seconds and ``--help`` does not need it.
+
+    Raises:
+        AttributeError: for a name that is not exported.
+    """
+    if name not in _EXPORTING_MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_EXPORTING_MODULES[name]), name)
