@@ -109,9 +109,7 @@ def _identify(log: Path, given: dict[str, Any]) -> int:
         lambda text: print(text, flush=True),
     )  # fmt: skip
     report.coefficient_table(result.fit).print(f"{name}, from {result.preset.name}")
-    north, east = result.fit.current
-    print(f"Current: {north:.3f} m/s to the north, {east:.3f} m/s to the east, to {result.fit.current_width:.3f} m/s.")
-    for line in (*report.undetermined_lines(result), *report.summary_lines(result)):
+    for line in (report.nuisance_line(result.fit), *report.undetermined_lines(result), *report.summary_lines(result)):
         print(line)
     if "force" not in given:
         report.check_predictions(result)

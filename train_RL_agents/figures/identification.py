@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from train_RL_agents.figures.page import assemble_page
 from train_RL_agents.identification.fit import DETERMINED
 from train_RL_agents.identification.prediction import HORIZONS, Prediction
-from train_RL_agents.identification.report import Identification, coefficient_table, summary_lines, undetermined_lines
+from train_RL_agents.identification.report import Identification, coefficient_table, nuisance_line, summary_lines, undetermined_lines
 from train_RL_agents.identification.simulation import TIME_STEP, interpolate_poses
 from train_RL_agents.results.table import Table
 
@@ -38,7 +38,7 @@ def make_page(result: Identification, name: str) -> str:
         ("segments", str(fitted.num_segments)),
         ("noise of positions", f"{fitted.noise[0]:.3f} m, with what the model lacks"),
         ("noise of the yaw", f"{math.degrees(fitted.noise[1]):.2f} degrees"),
-        ("current", f"{fitted.current[0]:.3f} m/s to the north, {fitted.current[1]:.3f} m/s to the east"),
+        ("beside the coefficients", nuisance_line(fitted)),
         *(("repaired", note) for note in result.log.notes),
     ]
     sentences = "".join(f"<p>{escape(line)}</p>\n" for line in undetermined_lines(result))

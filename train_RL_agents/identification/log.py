@@ -15,14 +15,7 @@ from marinenav_env.config import VesselConfig
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.identification.coefficients import coefficient_value
-from train_RL_agents.identification.plausibility import (
-    check_columns,
-    check_motion,
-    drop_jumps,
-    question_speed,
-    question_yaw,
-    refuse,
-)
+from train_RL_agents.identification.plausibility import check_columns, check_motion, drop_jumps
 
 Array = NDArray[np.float64]
 FRAMES = ("ned", "enu")
@@ -110,7 +103,7 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
 
     raw, position = _fill_missing(columns(command_names), command_names), columns(position_names)
     yaw = columns(yaw_names)[:, 0]
-    refuse(check_columns(time, (raw, position, yaw), (command_names, position_names, yaw_names[0]), vessel))
+    check_columns(time, (raw, position, yaw), (command_names, position_names, yaw_names[0]), vessel)
     commands = _to_shares(raw, command_names, vessel)
     if position_names[0] == "latitude":
         position = _to_local_plane(position)
@@ -128,10 +121,8 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     present = np.isfinite(pose[:, 0])
     notes += [f"{int((~present).sum())} of {len(pose)} rows have no pose"] if not present.all() else []
     pose[present, 2] = np.unwrap(pose[present, 2])
-    refuse(check_motion(time, commands, pose, vessel))
     is_in_newtons = command_names[0] in ("left", "thrust")
-    notes += question_yaw(time, commands, pose)
-    notes += question_speed(time, commands, pose, vessel) if is_in_newtons else []
+    notes += check_motion(time, commands, pose, vessel, is_in_newtons)
     return BoatLog(time, commands, pose, is_in_newtons, tuple(notes))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ from train_RL_agents.identification.segments import (
     find_gaps,
     guess_initial_states,
 )
-from train_RL_agents.identification.shooting import FitProblem, Unknowns, minimise
-from train_RL_agents.identification.simulation import TIME_STEP, Simulator, interpolate_poses, num_substeps, wrap_angle
+from train_RL_agents.identification.shooting import FIRST_NOISE, Nuisance, ShootingProblem
+from train_RL_agents.identification.simulation import TIME_STEP, Simulator, interpolate_poses, num_substeps
 
 Array = NDArray[np.float64]
 HORIZONS = (5.0, 20.0, 60.0)
@@ -31,9 +32,6 @@ _RUN_UP_SECONDS = 20.0
 """Time before a prediction from which its initial state is estimated (s)."""
 _MAX_TIME_DIFFERENCE = 1.0
 """Largest time between a horizon and the measured pose that a prediction is compared with (s)."""
-_TOLERANCE = 0.05
-"""Decrease of the loss per iteration below which the search for initial states ends."""
-_MAX_ITERATIONS = 15
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def predict(
     vessel: VesselConfig,
     coefficients: Sequence[Coefficient],
     values: Sequence[float],
-    current: tuple[float, float],
+    nuisance: Nuisance,
     begin: float,
 ) -> Prediction:
     """Return predictions of a boat's poses over the end of a log, with their errors.
@@ -87,7 +85,7 @@ def predict(
         vessel: preset of the boat.
         coefficients: coefficients that may differ from the preset.
         values: values of these coefficients.
-        current: velocity of the water to the north and to the east (m/s).
+        nuisance: current, delay of commands and offset of the yaw in the log.
         begin: time from which on predictions start (s).
     """
     horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.duration] or [HORIZONS[0]]
@@ -96,16 +94,14 @@ def predict(
     if not len(starts):
         return Prediction(np.zeros(0), np.zeros((0, 1, 3)), np.zeros((0, 0)), np.zeros((0, 0, 3)), ())
     simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
-    targets, rate = simulator.steady_states(log.commands), simulator.angle_rate
-    before = cut_segments(log, [(start - _RUN_UP_SECONDS, start) for start in starts], targets, rate, _RUN_UP_SECONDS)
-    problem = FitProblem(simulator, coefficients, before)
-    point = Unknowns(np.array(values) / problem.scale, np.array(current), guess_initial_states(before))
-    point, _, _ = minimise(problem, point, (), _TOLERANCE, _MAX_ITERATIONS, with_current=False)
+    begins = starts - _RUN_UP_SECONDS
+    before = cut_segments(log, [*zip(begins, starts, strict=True)], _RUN_UP_SECONDS)
+    problem = ShootingProblem(simulator, coefficients, before, FIRST_NOISE)
+    shared = problem.scaled(values, nuisance)
+    states = problem.fit_states(shared, guess_initial_states(before))
     # The simulation goes on from the run-up, whose end is the start of the prediction.
-    parts = [*zip(starts - _RUN_UP_SECONDS, ends, strict=True)]
-    whole = cut_segments(log, parts, targets, rate, _RUN_UP_SECONDS + longest)
-    poses = problem.simulate_poses(whole, point.coefficients[None], point.initial[None])[0]
-    poses[..., :2] += (np.arange(poses.shape[1]) * TIME_STEP)[:, None] * point.current
+    whole = cut_segments(log, [*zip(begins, ends, strict=True)], _RUN_UP_SECONDS + longest)
+    poses = replace(problem, segments=whole).simulate(shared[None], states[None])[0]
     poses = poses[:, round(_RUN_UP_SECONDS / TIME_STEP) :]
     stamp = whole.pose_times - _RUN_UP_SECONDS
     measured = np.where((stamp >= 0.0)[..., None], whole.pose, np.nan)
@@ -125,33 +121,18 @@ def prediction_windows(log: BoatLog, begin: float, horizons: Sequence[float]) ->
         begin: earliest time at which a prediction may start (s).
         horizons: times after which predictions are compared with the log (s), in ascending order.
     """
-    latest = log.duration - horizons[0]
-    starts = np.arange(max(begin, _RUN_UP_SECONDS), latest + 1e-9, START_INTERVAL)
-    windows = [
-        (start, min(start + horizons[-1], _commands_known_until(log, start)))
-        for start in starts
-        if _has_poses_before(log, start)
-    ]
-    return np.reshape([window for window in windows if window[1] >= window[0] + horizons[0] - 1e-9], (-1, 2))
-
-
-def _commands_known_until(log: BoatLog, start: float) -> float:
-    """Return the end of the commands that a prediction from ``start`` on can use (s).
-
-    It is the time at which a gap of rows begins, the first one after which the actuators have not settled yet when the
-    run-up begins; without such a gap, it is the end of the log.
-    """
-    run_up = start - _RUN_UP_SECONDS
-    later = [low for low, high in find_gaps(log.time, MAX_COMMAND_GAP) if high + SETTLING_SECONDS > run_up]
-    return min([*later, log.duration])
-
-
-def _has_poses_before(log: BoatLog, start: float) -> bool:
-    """Return whether a log has enough poses, without a gap, in the run-up before a prediction from ``start`` on."""
-    inside = (log.time >= start - _RUN_UP_SECONDS) & (log.time <= start) & np.isfinite(log.pose[:, 0])
-    poses = log.time[inside]
-    enough = len(poses) >= 10 and poses[0] <= start - 0.5 * _RUN_UP_SECONDS
-    return bool(enough and float(np.diff(poses, append=start).max()) <= MAX_POSE_GAP)
+    poses, windows = log.time[np.isfinite(log.pose[:, 0])], []
+    gaps = find_gaps(log.time, MAX_COMMAND_GAP)
+    for start in np.arange(max(begin, _RUN_UP_SECONDS), log.duration - horizons[0] + 1e-9, START_INTERVAL):
+        run_up = start - _RUN_UP_SECONDS
+        inside = poses[(poses >= run_up) & (poses <= start)]
+        if len(inside) < 10 or inside[0] > start - 0.5 * _RUN_UP_SECONDS:
+            continue
+        # Commands are known until the first gap of rows after which the actuators have not settled in the run-up.
+        end = min(start + horizons[-1], log.duration, *(low for low, high in gaps if high + SETTLING_SECONDS > run_up))
+        if np.diff(inside, append=start).max() <= MAX_POSE_GAP and end >= start + horizons[0] - 1e-9:
+            windows.append((start, end))
+    return np.reshape(windows, (-1, 2))
 
 
 def _horizon_error(horizon: float, poses: Array, stamp: Array, measured: Array, ends: Array) -> HorizonError:
@@ -159,19 +140,14 @@ def _horizon_error(horizon: float, poses: Array, stamp: Array, measured: Array, 
 
     The arguments are those of Prediction, and ``ends`` [W], the lengths of the predictions (s).
     """
-    place = round(horizon / TIME_STEP)
-    distances, turns, paths = [], [], []
-    for pose, times, real, end in zip(poses, stamp, measured, ends, strict=True):
-        near = np.isfinite(real[:, 0]) & (np.abs(times - horizon) <= _MAX_TIME_DIFFERENCE)
-        if end < horizon - 1e-9 or not near.any():
-            continue
-        difference = interpolate_poses(pose[None], times[None])[0] - real
-        row = int(np.argmin(np.where(near, np.abs(times - horizon), np.inf)))
-        distances.append(float(np.hypot(*difference[row, :2])))
-        turns.append(float(wrap_angle(difference[row, 2])))
-        paths.append(float(np.linalg.norm(np.diff(pose[: place + 1, :2], axis=0), axis=1).sum()))
-    if not distances:
+    far = np.where(np.isfinite(measured[..., 0]), np.abs(stamp - horizon), np.inf)
+    reached = (far.min(1) <= _MAX_TIME_DIFFERENCE) & (ends >= horizon - 1e-9)
+    if not reached.any():
         return HorizonError(horizon, 0, *[float("nan")] * 4)
-    square = float(np.sqrt(np.mean(np.square(distances))))
-    yaw = float(np.degrees(np.sqrt(np.mean(np.square(turns)))))
-    return HorizonError(horizon, len(distances), square, float(np.median(distances)), yaw, float(np.mean(paths)))
+    rows = np.flatnonzero(reached), far.argmin(1)[reached]
+    x, y, turn = (interpolate_poses(poses, stamp) - measured)[rows].T
+    square, turns = x**2 + y**2, np.angle(np.exp(1j * turn), deg=True)
+    track = poses[reached, : round(horizon / TIME_STEP) + 1, :2]
+    path = np.linalg.norm(np.diff(track, axis=1), axis=2).sum(1).mean()
+    errors = math.sqrt(square.mean()), math.sqrt(np.median(square)), math.sqrt((turns**2).mean())
+    return HorizonError(horizon, len(square), *errors, float(path))

@@ -20,7 +20,7 @@ from marinenav_env.vessels import (
     read_vessel_file,
 )
 from train_RL_agents.identification.coefficients import choose_coefficients, has_symmetric_mass
-from train_RL_agents.identification.fit import DETERMINED, PRESET_KEPT, UNCERTAIN, Estimate, Fit, fit
+from train_RL_agents.identification.fit import DETERMINED, UNCERTAIN, Estimate, Fit, fit
 from train_RL_agents.identification.log import BoatLog, read_log
 from train_RL_agents.identification.manoeuvres import manoeuvres_identifying, plan_manoeuvres
 from train_RL_agents.identification.prediction import HORIZONS, Prediction, predict
@@ -29,7 +29,6 @@ from train_RL_agents.results.table import Column, Table
 
 HELD_OUT_SHARE = 0.25
 """Share of the log, at its end, that is held out from the fit."""
-_SIGNIFICANT_DIGITS = 5
 _MAX_ERROR, _MAX_ERROR_SHARE = 1.0, 0.25
 """Error of the last predictions above which a boat is refused (m), if it is also such a share of the path."""
 
@@ -84,113 +83,63 @@ def identify(
     coefficients = choose_coefficients(boat, log.is_in_newtons, extra, kept)
     result = fit(log, boat, coefficients, begin, report)
     fitted, usual = [item.value for item in result.estimates], [item.preset for item in coefficients]
-    prediction, before = (predict(log, boat, coefficients, values, result.current, begin) for values in (fitted, usual))
+    prediction = predict(log, boat, coefficients, fitted, result.nuisance, begin)
+    before = predict(log, boat, coefficients, usual, result.nuisance, begin)
     return Identification(log, path.name, preset, result, begin, prediction, before)
 
 
-# Vessel file ------------------------------------------------------------------------------------
+# Files ------------------------------------------------------------------------------------------
 
 
 def vessel_text(result: Identification, name: str) -> str:
     """Return the content of the vessel file of an identified boat."""
-    numbers: dict[str, Any] = {}
-    for key, value in _vessel_settings(result).items():
+    preset, numbers = result.preset, dict[str, Any]()
+    estimates = {item.coefficient.name: item for item in result.fit.estimates}
+    if "yDotR" in estimates and has_symmetric_mass(preset.vessel):
+        estimates["nDotV"] = estimates["yDotR"]
+    keys = [f"actuators.{key}" if hasattr(preset.vessel.actuators, key) else key for key in estimates]
+    for key, value in (preset.settings | {key: 0.0 for key in keys if key not in preset.settings}).items():
         section, _, field_name = key.rpartition(".")
-        place = numbers.setdefault(section, {}) if section else numbers
-        place[field_name] = value
-    log_length = f"{result.log.duration:.0f} s"
+        entry = _setting_entry(field_name, value, estimates.get(field_name))
+        if key != "name" and entry is not None:
+            (numbers.setdefault(section, {}) if section else numbers)[field_name] = entry
+    about = "marinenav identify. Numbers without an interval are those of the preset."
     content = {
         "format": VESSEL_FILE_FORMAT,
         "version": VESSEL_FILE_VERSION,
         "name": name,
-        "about": f"identified from {_printable(result.log_name)}, of {log_length}, from {result.preset.name}",
-        "source": " ".join(
-            ("marinenav identify. Numbers without an interval are those of the preset.", *summary_lines(result))
-        ),
+        "about": f"identified from {_printable(result.log_name)}, of {result.log.duration:.0f} s, from {preset.name}",
+        "source": " ".join((about, *summary_lines(result))),
         "licence": "",
-        "approximated": [*result.preset.approximated],
+        "approximated": [*preset.approximated],
         "vessel": numbers,
     }
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
-def _vessel_settings(result: Identification) -> dict[str, Any]:
-    """Return the settings of the vessel file by dotted name: texts, or dicts of ``value``, ``unit`` and ``source``."""
-    preset = result.preset
-    estimates = {item.coefficient.name: item for item in result.fit.estimates}
-    if "yDotR" in estimates and has_symmetric_mass(preset.vessel):
-        estimates["nDotV"] = estimates["yDotR"]
-    stated = dict(preset.settings)
-    for name in estimates:
-        key = f"actuators.{name}" if hasattr(preset.vessel.actuators, name) else name
-        stated.setdefault(key, 0.0)
-    settings: dict[str, Any] = {}
-    for key, value in stated.items():
-        field_name = key.rpartition(".")[2]
-        estimate = estimates.get(field_name)
-        is_fitted = estimate is not None and estimate.is_fitted
-        if key == "name" or (key in HYDRODYNAMIC_COEFFICIENTS and value == 0.0 and not is_fitted):
-            continue
-        if isinstance(value, str):
-            settings[key] = value
-            continue
-        entry: dict[str, Any] = {"value": list(value) if isinstance(value, tuple) else value}
-        if field_name in UNITS_BY_SETTING:
-            entry["unit"] = UNITS_BY_SETTING[field_name]
-        if estimate is not None:
-            entry["value"] = _rounded(estimate.value)
-            entry["source"] = _source_text(estimate)
-        settings[key] = entry
-    return settings
-
-
-def _source_text(estimate: Estimate) -> str:
-    """Return a text that says where the value of a coefficient comes from."""
-    ends = f"95% interval {_rounded(estimate.low):g} to {_rounded(estimate.high):g}"
-    if estimate.verdict == PRESET_KEPT:
-        return "the preset's: the log cannot tell it"
-    return ends if estimate.verdict == DETERMINED else f"{ends}; {estimate.verdict}"
+def _setting_entry(name: str, value: Any, estimate: Estimate | None) -> Any:
+    """Return a setting of the vessel file: a text, a dict of ``value``, ``unit`` and ``source``, or None without it."""
+    if isinstance(value, str):
+        return value
+    if name in HYDRODYNAMIC_COEFFICIENTS and value == 0.0 and (estimate is None or not estimate.is_fitted):
+        return None
+    unit = {"unit": UNITS_BY_SETTING[name]} if name in UNITS_BY_SETTING else {}
+    if estimate is None:
+        return {"value": list(value) if isinstance(value, tuple) else value} | unit
+    low, high, fitted = (_rounded(number) for number in (estimate.low, estimate.high, estimate.value))
+    source = f"95% interval {low:g} to {high:g}" + ("" if estimate.verdict == DETERMINED else f"; {estimate.verdict}")
+    kept = "the preset's: the log cannot tell it"
+    return {"value": fitted} | unit | {"source": source if estimate.is_fitted else kept}
 
 
 def _rounded(value: float) -> float:
-    """Return a number rounded to _SIGNIFICANT_DIGITS significant digits."""
-    return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
+    """Return a number rounded to five significant digits."""
+    return float(f"{value:.5g}")
 
 
 def _printable(text: str) -> str:
     """Return a text with its control characters replaced."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
-
-
-def summary_lines(result: Identification) -> list[str]:
-    """Return a sentence on the error of the predictions at each horizon, and one on horizons that were not reached."""
-    lines = []
-    if any(item.verdict == UNCERTAIN for item in result.fit.estimates):
-        lines.append("What the model leaves is not noise: the boat moves otherwise, so that intervals may miss.")
-    preset_errors = {item.seconds: item.position for item in result.preset_prediction.errors}
-    for error in result.prediction.errors:
-        before = preset_errors.get(error.seconds, math.nan)
-        share = f" ({100.0 * error.position / error.path:.1f}% of the path)" if error.path > 0.0 else ""
-        preset = f"; of the preset {before:.2f} m" if math.isfinite(before) else ""
-        lines.append(
-            f"Prediction over {error.seconds:g} s of the part of the log that was not fitted: "
-            f"{error.position:.2f} m{share}, {error.yaw:.1f} degrees{preset}."
-        )
-    reached = {item.seconds for item in result.prediction.errors}
-    missing = [f"{horizon:g}" for horizon in HORIZONS if horizon not in reached]
-    if missing:
-        over = f"for predictions over {' and '.join(missing)} s"
-        lines.append(f"The part that was not fitted is too short, or has too many gaps, {over}.")
-    return lines
-
-
-def check_predictions(result: Identification) -> None:
-    """Raise a ConfigError if the predictions over the longest horizon are far off."""
-    for error in result.prediction.errors[-1:]:
-        share = error.position / max(error.path, 1e-9)
-        off = f"off by {error.position:.1f} m, {share:.0%} of the path, after {error.seconds:g} s"
-        allowed = f"off by less than {_MAX_ERROR_SHARE:.0%} of the path; --force writes the boat nevertheless"
-        require(error.position <= _MAX_ERROR or share <= _MAX_ERROR_SHARE, "predictions", off, allowed)
 
 
 def result_text(result: Identification) -> str:
@@ -203,9 +152,10 @@ def result_text(result: Identification) -> str:
         "preset": result.preset.name,
         "fitted_seconds": result.held_out_start,
         "segments": fitted.num_segments,
-        "iterations": fitted.num_iterations,
+        "evaluations": fitted.num_evaluations,
         "noise": {"position_m": fitted.noise[0], "yaw_degrees": math.degrees(fitted.noise[1])},
-        "current_m_s": {"north": fitted.current[0], "east": fitted.current[1], "half_width": fitted.current_width},
+        "nuisance": fitted.nuisance._asdict(),
+        "nuisance_half_width": fitted.nuisance_width._asdict(),
         "coefficients": {item.coefficient.name: _estimate_row(item, result) for item in fitted.estimates},
         "prediction": [asdict(error) for error in result.prediction.errors],
         "prediction_of_preset": [asdict(error) for error in result.preset_prediction.errors],
@@ -217,13 +167,49 @@ def _estimate_row(item: Estimate, result: Identification) -> dict[str, Any]:
     """Return a coefficient as JSON, with the manoeuvres that would determine it where the log does not."""
     row: dict[str, Any] = {"value": item.value, "low": item.low, "high": item.high}
     row |= {"unit": item.coefficient.unit, "preset": item.coefficient.preset, "verdict": item.verdict}
-    if item.verdict not in (DETERMINED, UNCERTAIN):
-        manoeuvres = plan_manoeuvres(result.preset.vessel)
-        row["manoeuvres"] = list(manoeuvres_identifying(item.coefficient.name, manoeuvres))
-    return row
+    names = manoeuvres_identifying(item.coefficient.name, plan_manoeuvres(result.preset.vessel))
+    return row | ({"manoeuvres": list(names)} if item.is_undetermined else {})
 
 
 # Text -------------------------------------------------------------------------------------------
+
+
+def summary_lines(result: Identification) -> list[str]:
+    """Return sentences on misfit, on the errors of predictions at each horizon, and on horizons not reached."""
+    misfit = "What the model leaves is not noise: the boat moves otherwise, so that intervals may miss."
+    lines = [misfit] * any(item.verdict == UNCERTAIN for item in result.fit.estimates)
+    preset_errors = {item.seconds: item.position for item in result.preset_prediction.errors}
+    for error in result.prediction.errors:
+        before = preset_errors.get(error.seconds, math.nan)
+        share = f" ({100.0 * error.position / error.path:.1f}% of the path)" if error.path > 0.0 else ""
+        preset = f"; of the preset {before:.2f} m" if math.isfinite(before) else ""
+        lines.append(
+            f"Prediction over {error.seconds:g} s of the part of the log that was not fitted: "
+            f"{error.position:.2f} m{share}, {error.yaw:.1f} degrees{preset}."
+        )
+    reached = {item.seconds for item in result.prediction.errors}
+    missing = " and ".join(f"{horizon:g}" for horizon in HORIZONS if horizon not in reached)
+    few = f"The part that was not fitted is too short, or has too many gaps, for predictions over {missing} s."
+    return lines + [few] * bool(missing)
+
+
+def nuisance_line(fitted: Fit) -> str:
+    """Return a sentence on the current, the delay of commands and the offset of the yaw."""
+    value, width = fitted.nuisance, fitted.nuisance_width
+    return (
+        f"Current: {value.north:.3f} m/s to the north, {value.east:.3f} m/s to the east, "
+        f"to {max(width.north, width.east):.3f} m/s; commands act {value.delay:.2f} s late, to {width.delay:.2f} s; "
+        f"the yaw is {math.degrees(value.yaw_offset):.1f} degrees off, to {math.degrees(width.yaw_offset):.1f}."
+    )
+
+
+def check_predictions(result: Identification) -> None:
+    """Raise a ConfigError if the predictions over the longest horizon are far off."""
+    for error in result.prediction.errors[-1:]:
+        share = error.position / max(error.path, 1e-9)
+        off = f"off by {error.position:.1f} m, {share:.0%} of the path, after {error.seconds:g} s"
+        allowed = f"off by less than {_MAX_ERROR_SHARE:.0%} of the path; --force writes the boat nevertheless"
+        require(error.position <= _MAX_ERROR or share <= _MAX_ERROR_SHARE, "predictions", off, allowed)
 
 
 def coefficient_table(fitted: Fit) -> Table:
@@ -235,7 +221,7 @@ def coefficient_table(fitted: Fit) -> Table:
             "preset": f"{item.coefficient.preset:.4g}",
             "value": f"{item.value:.4g}",
             "interval": f"{item.low:.4g} to {item.high:.4g}",
-            "the log": item.verdict if item.verdict != PRESET_KEPT else "cannot tell it: kept",
+            "the log": item.verdict if item.is_fitted else "cannot tell it: kept",
         }
         for item in fitted.estimates
     ]
@@ -247,7 +233,7 @@ def undetermined_lines(result: Identification) -> list[str]:
     manoeuvres = plan_manoeuvres(result.preset.vessel)
     groups: dict[tuple[str, ...], list[str]] = {}
     for item in result.fit.estimates:
-        if item.verdict not in (DETERMINED, UNCERTAIN):
+        if item.is_undetermined:
             name = item.coefficient.name
             groups.setdefault(manoeuvres_identifying(name, manoeuvres), []).append(name)
     return [

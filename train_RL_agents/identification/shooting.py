@@ -1,301 +1,236 @@
-"""Multiple shooting: residuals of segments with their derivatives, minimised by the Levenberg-Marquardt algorithm.
+"""Multiple shooting: residuals of the segments of a log, each with an initial state of its own, by least squares.
 
-Every segment has its own initial state, so that errors do not grow over the log. The same constant current acts
-in all segments. The loss of residuals of positions and yaw is Huber's function. Derivatives are central differences of
-the world's own functions; all of them are one batch of simulations, which takes about as long as a single one.
+Unknowns that all segments share are the coefficients, a constant current and the delay of commands. The states are
+eliminated from the linearised problem, segment by segment, so that SciPy sees the shared unknowns alone (variable
+projection). The loss of residuals of positions and yaw is Huber's function. Derivatives are differences of the world's
+own functions; all of them are one batch of simulations, which takes about as long as a single one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import least_squares
 
 from train_RL_agents.identification.coefficients import Coefficient
 from train_RL_agents.identification.segments import Segments
-from train_RL_agents.identification.simulation import Simulator, interpolate_poses
+from train_RL_agents.identification.simulation import TIME_STEP, Simulator, interpolate_poses
 
 Array = NDArray[np.float64]
-INITIAL_NOISE = (0.1, 0.1, float(np.radians(1.0)))
+FIRST_NOISE = np.array([0.1, 0.1, np.radians(1.0)])
 """Standard deviations of measured x, y (m) and yaw (rad) that are assumed first."""
 HUBER_THRESHOLD = 2.0
 """Size of a residual, in standard deviations, above which Huber's loss is linear."""
-CURRENT_PRIOR_STD = 0.5
-"""Standard deviation of the prior of each component of the current, whose mean is 0 (m/s)."""
-_STATE_DIFFERENCES = np.array([1e-4, 1e-4, 1e-5, 1e-5, 1e-5, 1e-5])
-"""Steps of the central differences by the six components of a segment's initial state (m, rad, m/s, rad/s)."""
-_COEFFICIENT_DIFFERENCE = 1e-5
-"""Step of the central differences by a scaled coefficient."""
-_STATE_DAMPING = 1e-9
-"""Damping of states that is added to the damping of an iteration."""
-_FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-2, 1e-6, 1e7
-_FEW_SEGMENTS_SHARE = 0.2
-"""Share of segments with an increased loss below which mainly the damping of their states is raised."""
-_MAX_COEFFICIENT_STEP = 2.0
-"""Largest step of a scaled coefficient in an iteration."""
+_NUISANCE_STDS = np.array([0.5, 0.5, 0.2, 0.2])
+"""Standard deviations of the priors of a Nuisance, whose means are 0."""
+_MAX_DELAY = 2.0
+"""Largest delay of commands after the poses, or of poses after the commands (s)."""
+_DIFFERENCES = 1e-6, 1e-4, np.array([1e-4, 1e-4, 1e-5, 1e-5, 1e-5, 1e-5])
+"""Differences by a scaled coefficient, by the delay (s), and by the states (m, rad, m/s, rad/s)."""
+_MAX_ERROR = 1e4
+"""Residual of simulations that diverge, in standard deviations."""
+_MAX_EVALUATIONS, _STATE_STEPS = 40, 4
+"""Largest number of evaluations of a search, and number of steps of a search for states alone."""
+
+
+class Nuisance(NamedTuple):
+    """Numbers of a log that are fitted beside the coefficients."""
+
+    north: float = 0.0
+    """Velocity of the water to the north (m/s)."""
+    east: float = 0.0
+    """Velocity of the water to the east (m/s)."""
+    delay: float = 0.0
+    """Time by which commands act later than logged, or poses are logged later than measured (s)."""
+    yaw_offset: float = 0.0
+    """Difference of the measured yaw from that of the hull (rad)."""
 
 
 @dataclass(frozen=True)
-class Unknowns:
-    """Estimates of all unknowns of a fit: coefficients, current and initial states of the segments."""
+class Linearised:
+    """Residuals of E segments and their derivatives by Q shared unknowns at a point, with the states eliminated."""
 
-    coefficients: Array
-    """[K] coefficients, divided by their scales."""
-    current: Array
-    """[2] velocity of the water to the north and to the east (m/s)."""
-    initial: Array
-    """[E, 6] initial states of the segments: x, y (m), yaw (rad), surge, sway (m/s, through the water), yaw rate."""
-
-
-@dataclass(frozen=True)
-class NormalEquations:
-    """Normal equations of least squares for Q = K + 2 unknowns (coefficients, current) and E segments' states."""
-
+    shared: Array
+    """[Q] K coefficients divided by their scales, and the four numbers of a Nuisance."""
     residuals: Array
-    """[E, M, 3] residuals in standard deviations, 0 where nothing is measured."""
-    costs: Array
-    """[E] loss of the residuals of each segment."""
-    shared_blocks: Array
-    """[E, Q, Q] blocks of the unknowns that all segments share."""
-    mixed_blocks: Array
-    """[E, Q, 6] blocks of the shared unknowns and the states."""
-    state_blocks: Array
-    """[E, 6, 6] blocks of the states."""
-    gradient: Array
-    """[E, Q] gradient of the loss by the shared unknowns."""
-    state_gradient: Array
-    """[E, 6] gradient of the loss by the states."""
+    """[E, 3 M] differences from measured x, y and yaw, in turn, in standard deviations, 0 where nothing is measured."""
+    slopes: Array
+    """[E, 3 M, Q] derivatives of these residuals, with the states following the shared unknowns."""
+    states: Array
+    """[E, 6] states of least loss: x, y (m), yaw (rad), surge, sway (m/s, through the water), yaw rate (rad/s)."""
+    state_slopes: Array
+    """[E, 6, Q] derivatives of these states by the shared unknowns."""
 
     @property
-    def cost(self) -> float:
-        """Return the loss of the residuals of all segments."""
-        return float(self.costs.sum())
+    def information(self) -> tuple[Array, Array]:
+        """Return the blocks [E, Q, Q] of the Hessian of each segment's loss, and its gradients [E, Q]."""
+        weighted = self.slopes * huber_loss(self.residuals**2)[1][..., None]
+        return weighted.mT @ self.slopes, (weighted.mT @ self.residuals[..., None])[..., 0]
 
-    def eliminate_states(self, damping: float | Array = 0.0) -> tuple[Array, Array]:
-        """Return the matrix [E, Q, Q] and the gradient [E, Q] of every segment after its state is eliminated.
-
-        Args:
-            damping: damping of the states as a share of their diagonal, one number or [E].
-        """
-        gain = self.mixed_blocks @ self._inverse(damping)
-        return (
-            self.shared_blocks - gain @ self.mixed_blocks.transpose(0, 2, 1),
-            self.gradient - (gain @ self.state_gradient[..., None])[..., 0],
-        )
-
-    def _inverse(self, damping: float | Array) -> Array:
-        """Return the inverses [E, 6, 6] of the blocks of the states with damping, one number or [E]."""
-        diagonal = np.einsum("eii->ei", self.state_blocks)
-        share = np.broadcast_to(damping, len(diagonal))[:, None]
-        damped = self.state_blocks + (share * diagonal + _STATE_DAMPING)[:, None] * np.eye(6)
-        return np.asarray(np.linalg.inv(damped))
-
-    def state_steps(self, step: Array, damping: float | Array) -> Array:
-        """Return the steps [E, 6] of the states that follow from a step [Q] of the shared unknowns, with damping."""
-        right = self.state_gradient + self.mixed_blocks.transpose(0, 2, 1) @ step
-        return np.asarray(-(self._inverse(damping) @ right[..., None])[..., 0])
+    def states_at(self, shared: Array) -> Array:
+        """Return the initial states [E, 6] of least loss for other shared unknowns [Q], to first order."""
+        return self.states + self.state_slopes @ (shared - self.shared)
 
 
-class FitProblem:
-    """Least-squares problem of fitting a boat to segments of a log.
+@dataclass(frozen=True)
+class ShootingProblem:
+    """Least-squares problem of fitting a boat to segments of a log."""
 
-    Args:
-        simulator: simulator of boats that differ in the coefficients.
-        coefficients: K coefficients.
-        segments: segments of the log.
-    """
+    simulator: Simulator
+    """Simulator of boats that differ in the coefficients."""
+    coefficients: Sequence[Coefficient]
+    """K coefficients."""
+    segments: Segments
+    """Segments of the log."""
+    noise: Array
+    """[3] standard deviations of measured x, y (m) and yaw (rad)."""
 
-    def __init__(self, simulator: Simulator, coefficients: Sequence[Coefficient], segments: Segments) -> None:
-        self.simulator, self.segments = simulator, segments
-        self.scale = np.array([item.scale for item in coefficients])
-        self.preset = np.array([item.preset for item in coefficients]) / self.scale
-        self.low = np.array([item.low for item in coefficients]) / self.scale
-        self.high = np.array([item.high for item in coefficients]) / self.scale
-        self.noise = np.array(INITIAL_NOISE)
-        self.prior_precision = np.concatenate((np.ones(len(self.scale)), np.full(2, CURRENT_PRIOR_STD**-2)))
-        """[Q] inverse variances of the prior of the shared unknowns."""
+    @cached_property
+    def bounds(self) -> tuple[Array, Array]:
+        """Return the bounds of the shared unknowns, [Q] each."""
+        ends = [(item.low / item.scale, item.high / item.scale) for item in self.coefficients]
+        low, high = np.array([*ends, *[(-np.inf, np.inf)] * 2, (-_MAX_DELAY, _MAX_DELAY), (-np.pi, np.pi)]).T
+        return low, high
 
-    def prior_offset(self, point: Unknowns) -> Array:
-        """Return the difference [Q] of the shared unknowns from the means of their prior."""
-        return np.concatenate((point.coefficients - self.preset, point.current))
+    @cached_property
+    def prior_std(self) -> Array:
+        """Return the standard deviations [Q] of the prior of the shared unknowns."""
+        return np.concatenate((np.ones(len(self.coefficients)), _NUISANCE_STDS))
 
-    def prior_cost(self, point: Unknowns) -> float:
-        """Return the loss of the shared unknowns under the prior."""
-        return float(0.5 * (self.prior_precision * self.prior_offset(point) ** 2).sum())
+    def prior_offset(self, shared: Array) -> Array:
+        """Return the differences [Q] of shared unknowns from the means of their prior, in standard deviations."""
+        return (shared - self.scaled([item.preset for item in self.coefficients])) / self.prior_std
 
-    def simulate_poses(self, segments: Segments, scaled: Array, initial: Array) -> Array:
-        """Return simulated poses [V, E, N + 1, 3] of V variants, without the current.
+    def scaled(self, values: Sequence[float], nuisance: Sequence[float] = (0.0, 0.0, 0.0, 0.0)) -> Array:
+        """Return shared unknowns [Q] from the values of the coefficients and a nuisance."""
+        return np.append(np.array(values) / [item.scale for item in self.coefficients], nuisance)
 
-        Args:
-            segments: segments, which give the commands.
-            scaled: [V, K] coefficients, divided by their scales.
-            initial: [V, E, 6] states at the start of the segments.
-        """
-        variants, count = initial.shape[:2]
-
-        def repeat(array: Array) -> torch.Tensor:
-            return torch.from_numpy(np.tile(array, (variants, *[1] * (array.ndim - 1))))
-
-        values = torch.from_numpy(np.repeat(scaled * self.scale, count, 0))
-        earlier = (segments.initial_targets, segments.target_changes, segments.change_ages, segments.initial_angles)
-        actuator = self.simulator.actuator_states(values, *map(repeat, earlier))
-        states = torch.from_numpy(initial.reshape(-1, 6))
+    def simulate(self, shared: Array, states: Array) -> Array:
+        """Return simulated poses [V, E, N + 1, 3] for V shared unknowns [V, Q] and initial states [V, E, 6]."""
+        segments, (variants, count) = self.segments, states.shape[:2]
+        values = shared[:, : len(self.coefficients)] * [item.scale for item in self.coefficients]
+        lags = self.simulator.time_constants(values)
+        actuators, commands = np.empty((variants, count, 2)), np.empty((variants, count, segments.num_steps, 2))
+        for delay in np.unique(shared[:, -2]):
+            chosen = shared[:, -2] == delay
+            actuators[chosen] = self.simulator.actuator_states(segments.log, segments.start_times - delay, lags[chosen])
+            commands[chosen] = segments.mean_commands(delay)
         with torch.no_grad():
-            poses = self.simulator.simulate_poses(values, states, actuator, repeat(segments.mean_commands))
-        return np.asarray(poses.unflatten(0, (variants, count)).numpy())
+            poses = self.simulator.simulate_poses(
+                torch.from_numpy(np.repeat(values, count, 0)),
+                *(torch.from_numpy(array.reshape(-1, *array.shape[2:])) for array in (states, actuators, commands)),
+            )
+        result = np.array(poses.unflatten(0, (variants, count)).numpy())
+        times = np.arange(segments.num_steps + 1)[:, None] * TIME_STEP
+        result += np.concatenate((times * shared[:, None, None, -4:-2], 0.0 * times + shared[:, None, None, -1:]), -1)
+        return result
 
-    def _residuals(self, scaled: Array, initial: Array, current: Array) -> Array:
-        """Return residuals [V, E, M, 3] of V variants: coefficients [V, K], states [V, E, 6], one current [2]."""
-        segments = self.segments
-        predicted = interpolate_poses(
-            self.simulate_poses(segments, scaled, initial), np.tile(segments.pose_times, (len(scaled), 1, 1))
-        )
-        predicted[..., :2] += segments.pose_times[None, :, :, None] * current
-        residuals = (predicted - segments.pose) / self.noise
-        return np.where(np.isfinite(segments.pose), residuals, 0.0)
-
-    def equations(self, point: Unknowns, free: Sequence[int]) -> NormalEquations:
-        """Return the normal equations at estimates of the unknowns.
+    def linearise(self, shared: Array, states: Array, with_shared: bool = True) -> Linearised:
+        """Return the linearised problem at shared unknowns [Q] and initial states [E, 6].
 
         Args:
-            point: estimates.
-            free: indices of the coefficients by which derivatives are computed; the derivatives by others are 0.
+            shared: shared unknowns.
+            states: initial states.
+            with_shared: whether to compute derivatives by the shared unknowns, too, which otherwise are 0.
         """
-        count, width = len(self.scale), len(self.segments.start_times)
-        variants = 1 + 2 * (len(free) + 6)
-        scaled = np.repeat(point.coefficients[None], variants, 0)
-        initial = np.repeat(point.initial[None], variants, 0)
-        for place, number in enumerate(free):
-            scaled[1 + 2 * place, number] += _COEFFICIENT_DIFFERENCE
-            scaled[2 + 2 * place, number] -= _COEFFICIENT_DIFFERENCE
-        first = 1 + 2 * len(free)
+        count, by_coefficient, by_delay, by_state = len(self.coefficients), *_DIFFERENCES
+        columns = [*range(count), count + 2] if with_shared else []
+        steps = np.concatenate((np.array([*[by_coefficient] * count, by_delay])[: len(columns)], by_state))
+        points, starts = np.repeat(shared[None], 1 + len(steps), 0), np.repeat(states[None], 1 + len(steps), 0)
+        points[np.arange(len(columns)) + 1, columns] += steps[: len(columns)]
         for number in range(6):
-            initial[first + 2 * number, :, number] += _STATE_DIFFERENCES[number]
-            initial[first + 1 + 2 * number, :, number] -= _STATE_DIFFERENCES[number]
-        values = self._residuals(scaled, initial, point.current)
-        residuals = values[0]
-        slopes = 0.5 * (values[1::2] - values[2::2])
-        flat = (width, residuals[0].size)
-        by_shared = np.zeros((width, count + 2, flat[1]))
-        by_state = np.zeros((width, 6, flat[1]))
-        for place, number in enumerate(free):
-            by_shared[:, number] = slopes[place].reshape(flat) / _COEFFICIENT_DIFFERENCE
-        for number in range(6):
-            by_state[:, number] = slopes[len(free) + number].reshape(flat) / _STATE_DIFFERENCES[number]
-        carried = np.where(np.isfinite(self.segments.pose), self.segments.pose_times[..., None], 0.0)
-        for axis in range(2):
-            drift = np.zeros_like(residuals)
-            drift[..., axis] = carried[..., axis] / self.noise[axis]
-            by_shared[:, count + axis] = drift.reshape(flat)
-        return _normal_equations(residuals, by_shared, by_state)
+            starts[1 + len(columns) + number, :, number] += by_state[number]
+        segments = self.segments
+        poses = interpolate_poses(self.simulate(points, starts), np.repeat(segments.pose_times[None], len(points), 0))
+        is_measured = np.isfinite(segments.pose)
+        errors = np.where(is_measured, (poses - segments.pose) / self.noise, 0.0)
+        errors = np.nan_to_num(errors, nan=_MAX_ERROR).clip(-_MAX_ERROR, _MAX_ERROR)
+        changes = (errors[1:] - errors[0]) / steps[:, None, None, None]
+        slopes = np.zeros((*errors.shape[1:], count + 4))
+        slopes[..., columns] = np.moveaxis(changes[: len(columns)], 0, -1)
+        if with_shared:
+            drifts = np.where(is_measured[..., 0], segments.pose_times, 0.0)
+            slopes[..., 0, count], slopes[..., 1, count + 1] = drifts / self.noise[0], drifts / self.noise[1]
+            slopes[..., 2, count + 3] = is_measured[..., 2] / self.noise[2]
+        by_states = np.moveaxis(changes[len(columns) :], 0, -1)
+        residuals, slopes, step, following = _eliminate_states(errors[0], slopes, by_states, self.simulator.state_scale)
+        return Linearised(shared, residuals, slopes, states + step, following)
+
+    def solve(self, shared: Array, states: Array, free: Sequence[int], tolerance: float) -> tuple[Linearised, int]:
+        """Return the problem linearised at the least loss near a start, and the number of evaluations.
+
+        Args:
+            shared: shared unknowns [Q] to start from.
+            states: initial states [E, 6] to start from.
+            free: indices of the coefficients that may change.
+            tolerance: relative step below which the search ends, or relative decrease of the loss below a tenth of it.
+        """
+        low, high = self.bounds
+        shared = shared.clip(low, high)
+        columns = np.array([*free, *range(len(self.coefficients), len(shared))])
+        latest: list[Linearised] = []
+        accepted: list[Linearised] = []
+
+        def residuals(values: Array) -> Array:
+            point = shared.copy()
+            point[columns] = values
+            latest[:] = [self.linearise(point, accepted[0].states_at(point) if accepted else states)]
+            return np.concatenate((latest[0].residuals.ravel(), self.prior_offset(point)))
+
+        def slopes(_: Array) -> Array:
+            accepted[:] = latest  # SciPy asks for derivatives where it accepts a step: at the point that it tried last.
+            flat = latest[0].slopes.reshape(-1, len(shared))
+            return np.concatenate((flat, np.diag(1.0 / self.prior_std)))[:, columns]
+
+        result = least_squares(
+            residuals, shared[columns], slopes, (low[columns], high[columns]), "trf", 0.1 * tolerance, tolerance, None,
+            loss=huber_loss, max_nfev=_MAX_EVALUATIONS,
+        )  # fmt: skip
+        return accepted[0], int(result.nfev)
+
+    def fit_states(self, shared: Array, states: Array) -> Array:
+        """Return the initial states [E, 6] of least loss near others, for given shared unknowns [Q]."""
+        for _ in range(_STATE_STEPS):
+            states = self.linearise(shared, states, with_shared=False).states_at(shared)
+        return states
 
 
-def _normal_equations(residuals: Array, by_shared: Array, by_state: Array) -> NormalEquations:
-    """Return the normal equations of residuals [E, M, 3] with derivatives [E, Q, 3 M] and [E, 6, 3 M]."""
-    flat = residuals.reshape(len(residuals), -1)
-    size = np.abs(flat)
-    within = np.minimum(size, HUBER_THRESHOLD)
-    costs = (within * (size - 0.5 * within)).sum(1)
-    weight = np.minimum(1.0, HUBER_THRESHOLD / np.maximum(size, 1e-12))[:, None]
-    shared, states = by_shared * weight, by_state * weight
-    transposed = by_state.transpose(0, 2, 1)
-    return NormalEquations(
-        residuals,
-        costs,
-        shared @ by_shared.transpose(0, 2, 1),
-        shared @ transposed,
-        states @ transposed,
-        (shared @ flat[..., None])[..., 0],
-        (states @ flat[..., None])[..., 0],
-    )
+def huber_loss(squares: Array) -> Array:
+    """Return Huber's loss of squared residuals [N], its first derivative, and 0 for the second one, [3, N].
 
-
-def minimise(
-    problem: FitProblem,
-    point: Unknowns,
-    free: Sequence[int],
-    tolerance: float,
-    max_iterations: int,
-    with_current: bool = True,
-) -> tuple[Unknowns, NormalEquations, int]:
-    """Return the estimates of least loss near a start, the equations there, and the number of iterations.
-
-    Args:
-        problem: problem to solve.
-        point: estimates to start from.
-        free: indices of the coefficients that may change.
-        tolerance: decrease of the loss in an iteration below which the search ends.
-        max_iterations: largest number of iterations.
-        with_current: whether the current may change, too.
+    Without the second derivative SciPy weights residuals by the first, so that far ones do not lose all curvature.
     """
-    count = len(problem.scale)
-    active = np.array([*free, *((count, count + 1) if with_current else ())], dtype=np.int64)
-    equations = problem.equations(point, free)
-    cost, damping, done = equations.cost + problem.prior_cost(point), _FIRST_DAMPING, 0
-    # A state whose step was too long is damped by itself, so that one segment does not slow down all.
-    state_damping = np.full(len(point.initial), _FIRST_DAMPING)
-    while done < max_iterations:
-        done += 1
-        step = _bounded_step(problem, equations, point, active, damping, state_damping)
-        steps = equations.state_steps(step, state_damping)
-        candidate = Unknowns(point.coefficients + step[:count], point.current + step[count:], point.initial + steps)
-        following = problem.equations(candidate, free)
-        candidate_cost = following.cost + problem.prior_cost(candidate)
-        is_worse = ~(following.costs <= equations.costs + 0.05 * tolerance)  # also where a simulation diverges
-        state_damping = np.where(is_worse, 10.0 * state_damping, state_damping / 5.0)
-        state_damping = state_damping.clip(_LEAST_DAMPING, _MOST_DAMPING)
-        if not candidate_cost < cost:
-            if damping > _MOST_DAMPING or abs(candidate_cost - cost) < 0.01 * tolerance:
-                break
-            # If only a few segments are worse, the damping of their states has been raised already.
-            damping *= 2.0 if is_worse.mean() < _FEW_SEGMENTS_SHARE else 5.0
-            continue
-        gain, cost, point, equations = cost - candidate_cost, candidate_cost, candidate, following
-        damping = max(damping / 5.0, _LEAST_DAMPING)
-        if gain < tolerance and not is_worse.any():
-            break
-    return point, equations, done
+    size = np.sqrt(np.maximum(squares, HUBER_THRESHOLD**2))
+    loss = np.where(squares <= HUBER_THRESHOLD**2, squares, HUBER_THRESHOLD * (2.0 * size - HUBER_THRESHOLD))
+    return np.stack((loss, HUBER_THRESHOLD / size, np.zeros_like(size)))
 
 
-def _bounded_step(
-    problem: FitProblem,
-    equations: NormalEquations,
-    point: Unknowns,
-    active: NDArray[np.int64],
-    damping: float,
-    state_damping: Array,
-) -> Array:
-    """Return the damped step [Q] of the shared unknowns; if some meet their bounds, the others are solved again."""
-    count = len(problem.scale)
-    matrix, gradient = equations.eliminate_states(state_damping)
-    total = matrix.sum(0) + np.diag(problem.prior_precision)
-    total = total + damping * np.diag(np.diag(total))
-    right = gradient.sum(0) + problem.prior_precision * problem.prior_offset(point)
-    unlimited = np.full(2, np.inf)
-    low = np.concatenate((np.maximum(problem.low - point.coefficients, -_MAX_COEFFICIENT_STEP), -unlimited))
-    high = np.concatenate((np.minimum(problem.high - point.coefficients, _MAX_COEFFICIENT_STEP), unlimited))
-    step, moving = np.zeros(count + 2), active
-    while len(moving):
-        trial = step.copy()
-        trial[moving] = 0.0
-        trial[moving] = -np.linalg.solve(total[np.ix_(moving, moving)], (right + total @ trial)[moving])
-        step = np.clip(trial, low, high)
-        at_bound = step[moving] != trial[moving]
-        if not at_bound.any():
-            break
-        # Unknowns that met a bound stay there.
-        step[moving[~at_bound]] = 0.0
-        moving = moving[~at_bound]
-    return np.asarray(step)
+def _eliminate_states(errors: Array, slopes: Array, state_slopes: Array, scale: Array) -> tuple[Array, ...]:
+    """Return residuals and slopes of Linearised, the steps [E, 6] of the states, and their derivatives [E, 6, Q].
+
+    Steps of states that say little of the motion, such as a turn that dies down at once, are damped below ``scale``
+    [6]. Errors [E, M, 3] have derivatives [E, M, 3, Q] and, by the states, [E, M, 3, 6].
+    """
+    flat = errors.reshape(len(errors), -1)
+    by_shared, by_state = (part.reshape(*flat.shape, -1) for part in (slopes, state_slopes))
+    weighted = (by_state * huber_loss(flat**2)[1][..., None]).mT
+    inverse = np.linalg.inv(weighted @ by_state + np.diag(scale**-2)) @ weighted
+    step, following = -(inverse @ flat[..., None])[..., 0], -(inverse @ by_shared)
+    residuals = flat + (by_state @ step[..., None])[..., 0]
+    return residuals, by_shared + by_state @ following, step, following
 
 
-def estimate_noise(problem: FitProblem, residuals: Array) -> Array:
-    """Return the standard deviations [3] of measured x, y (m) and yaw (rad), from the median size of the residuals."""
+def estimate_noise(problem: ShootingProblem, residuals: Array) -> Array:
+    """Return the standard deviations [3] of measured x, y (m) and yaw (rad), from the median size of residuals."""
     measured = np.isfinite(problem.segments.pose)
-    sizes = [np.median(np.abs(residuals[..., axis][measured[..., axis]])) for axis in range(3)]
-    noise = problem.noise * np.maximum(1.4826 * np.array(sizes), 1e-3)
+    sizes = np.abs(residuals).reshape(measured.shape)
+    medians = np.array([np.median(sizes[..., axis][measured[..., axis]]) for axis in range(3)])
+    noise = problem.noise * np.maximum(1.4826 * medians, 1e-3)
     noise[:2] = np.sqrt((noise[:2] ** 2).mean())
     return np.asarray(np.maximum(noise, (1e-3, 1e-3, 1e-4)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,17 +11,23 @@ from torch import Tensor
 
 from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.physics.actuators import move_vessels, steady_actuator_state
-from marinenav_env.physics.dynamics import wrap_to_pi, wrap_to_two_pi
+from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.scenarios.parameters import build_extras, build_parameters
 from marinenav_env.scenarios.scenario import blank_scenarios
-from marinenav_env.state import ActuatorParameters, Parameters, State, Vessel
-from marinenav_env.vessels import scaled_settings
-from train_RL_agents.identification.coefficients import has_symmetric_mass
+from marinenav_env.state import ActuatorParameters, Parameters, Vessel
+from marinenav_env.stepping.world import initial_state
+from marinenav_env.vessels import scaled_settings, top_speed
+from train_RL_agents.identification.coefficients import coefficient_value, has_symmetric_mass
+from train_RL_agents.identification.log import BoatLog
 
 Array = NDArray[np.float64]
 TIME_STEP = 0.1
 """Length of a step of the time grid of simulations (s)."""
 _TENSOR_OPTIONS = {"device": torch.device("cpu"), "dtype": torch.float64}
+_MEMORY_SECONDS = 20.0
+"""Time for which earlier commands count for the states of actuators (s)."""
+_STATE_SHARE = 0.3
+"""Change of a state over the boat's length, speed or turn over which the motion is about linear."""
 _MIN_LAG = 1e-6
 """Lower bound of the time constant of actuators, which is a divisor (s)."""
 
@@ -49,7 +54,10 @@ class Simulator:
         # Boats with ideal actuators have ActuatorParameters here, too, since a lag may be fitted to them.
         self._vessel, self._extras = dict(self._parameters.vessel.items()), dict(extras.items())
         self._is_steered, self._is_tied = vessel.actuators.steering != "thrusters", has_symmetric_mass(vessel)
-        self.angle_rate = float(vessel.actuators.angle_rate)  # type: ignore[arg-type]
+        self._angle_rate = float(vessel.actuators.angle_rate)  # type: ignore[arg-type]
+        speed, length = top_speed(vessel), coefficient_value(vessel, "length")
+        self.state_scale = _STATE_SHARE * np.array([length, length, 1.0, speed, speed, speed / length])
+        """[6] changes of x, y (m), yaw (rad), surge, sway (m/s), yaw rate (rad/s) over which motion is about linear."""
 
     def parameters(self, values: Tensor) -> Parameters:
         """Return the parameters, of batch size [B], of B boats with coefficients [B, K]."""
@@ -89,25 +97,30 @@ class Simulator:
         setpoints = self.setpoints(torch.from_numpy(shares)[:, None], vessel)
         return np.asarray(steady_actuator_state(setpoints, scenario, vessel, extras)[:, 0].numpy(), np.float64)
 
-    def time_constants(self, values: Tensor) -> Tensor:
-        """Return the time constants [B] of the actuators (s) of boats with coefficients [B, K]."""
-        if "lag" in self.names:
-            return values[:, self.names.index("lag")].clamp_min(_MIN_LAG)
-        return self._extras["lag"][:, 0].expand(len(values)).clamp_min(_MIN_LAG)
+    def time_constants(self, values: Array) -> Array:
+        """Return the time constants [V] of the actuators (s) of boats with coefficients [V, K]."""
+        preset = np.full(len(values), float(self._extras["lag"]))
+        return values[:, self.names.index("lag")] if "lag" in self.names else preset
 
-    def actuator_states(self, values: Tensor, first: Tensor, changes: Tensor, ago: Tensor, angle: Tensor) -> Tensor:
-        """Return the states of the actuators [B, 2] after earlier commands.
+    def actuator_states(self, log: BoatLog, times: Array, lags: Array) -> Array:
+        """Return the states [V, E, 2] of the actuators at times [E] (s) of a log, for V time constants [V] (s).
 
-        Args:
-            values: [B, K] coefficients.
-            first: [B, 2] steady state that the actuators had reached before.
-            changes: [B, C, 2] changes of the steady state that the actuators follow.
-            ago: [B, C] times since these changes (s).
-            angle: [B] angles of azimuth thrusters or rudders (rad), which have no lag; unused for other boats.
+        They were steady 20 s before, which is longer than they remember.
         """
-        followed = 1.0 - torch.exp(-ago / self.time_constants(values)[:, None])
-        state = first + (changes * followed[..., None]).sum(1)
-        return torch.stack((state[:, 0], angle), -1) if self._is_steered else state
+        targets, ends = self.steady_states(log.commands), np.append(log.time[1:], np.inf)
+        first = np.searchsorted(log.time, times - _MEMORY_SECONDS)
+        last = np.maximum(np.searchsorted(log.time, times, side="right") - 1, first)
+        state = np.repeat(targets[first][None], len(lags), 0)
+        for later in range(int((last - first).max()) + 1):
+            row = np.minimum(first + later, len(targets) - 1)
+            seconds = np.minimum(ends[row], times) - np.minimum(log.time[row], times)
+            missing = targets[row] - state
+            moved = state + missing * (1.0 - np.exp(-seconds / np.maximum(lags, _MIN_LAG)[:, None]))[..., None]
+            if self._is_steered:
+                turn = self._angle_rate * seconds
+                moved[..., 1] = state[..., 1] + missing[..., 1].clip(-turn, turn)
+            state = moved
+        return state
 
     def simulate_poses(self, values: Tensor, initial: Tensor, actuator: Tensor, shares: Tensor) -> Tensor:
         """Return the poses [B, N + 1, 3] of boats at the points of the grid, yaw not wrapped.
@@ -122,46 +135,20 @@ class Simulator:
         parameters = self.parameters(values)
         scenario = blank_scenarios(count, 1, 0, 0, torch.device("cpu"), torch.float64)
         setpoints = self.setpoints(shares, parameters.vessel)
-        state = _initial_state(initial, actuator)
-        yaw = initial[:, 2]
+        cos, sin, (x, y, yaw, u, v, r) = initial[:, 2].cos(), initial[:, 2].sin(), initial.unbind(1)
+        velocity = torch.stack((cos * u - sin * v, sin * u + cos * v, r), -1)
+        start = {"start": torch.stack((x, y), -1), "heading": yaw, "velocity": velocity}
+        scenario = scenario.replace(**{name: value[:, None] for name, value in start.items()})
+        state = initial_state(scenario, parameters.rules.core_radius).replace(actuator=actuator[:, None])
         poses = [initial[:, :3]]
         for setpoint in setpoints.unbind(1):
             rates = (setpoint[:, None] - state.thrust) / TIME_STEP
             before = state.pose[:, 0, 2]
             moved = move_vessels(state, rates, scenario, parameters, TIME_STEP / self._substeps, self._substeps)
-            state = state.replace(
-                pose=moved.pose,
-                velocity_water=moved.velocity_water,
-                velocity_ground=moved.velocity_ground,
-                thrust=moved.thrust,
-                actuator=moved.actuator,
-            )
+            state = state.replace(**moved._asdict())
             yaw = yaw + wrap_to_pi(moved.pose[:, 0, 2] - before)
             poses.append(torch.cat((moved.pose[:, 0, :2], yaw[:, None]), -1))
         return torch.stack(poses, 1)
-
-
-def _initial_state(initial: Tensor, actuator: Tensor) -> State:
-    """Return the state of the world of B boats, one per environment, from the states [B, 6] that simulate_poses takes.
-
-    The states of the actuators are [B, 2].
-    """
-    count = len(initial)
-    cos, sin, u, v = initial[:, 2].cos(), initial[:, 2].sin(), initial[:, 3], initial[:, 4]
-    velocity = torch.stack((cos * u - sin * v, sin * u + cos * v, initial[:, 5]), -1)[:, None]
-    active = torch.ones(count, 1, dtype=torch.bool)
-    return State(
-        pose=torch.cat((initial[:, :2], wrap_to_two_pi(initial[:, 2:3])), -1)[:, None],
-        velocity_water=velocity,
-        velocity_ground=velocity,
-        thrust=torch.zeros_like(actuator)[:, None],
-        active=active,
-        collided=~active,
-        arrived=~active,
-        steps=torch.zeros(count, dtype=torch.int64),
-        actuator=actuator[:, None],
-        batch_size=[count],
-    )
 
 
 def interpolate_poses(poses: Array, stamp: Array) -> Array:
@@ -171,8 +158,3 @@ def interpolate_poses(poses: Array, stamp: Array) -> Array:
     share = (place - before)[..., None]
     low = np.take_along_axis(poses, before[..., None], -2)
     return np.asarray((1.0 - share) * low + share * np.take_along_axis(poses, before[..., None] + 1, -2))
-
-
-def wrap_angle(angle: Array) -> Array:
-    """Return angles wrapped to [-pi, pi) (rad)."""
-    return np.asarray((angle + math.pi) % (2.0 * math.pi) - math.pi)

@@ -7,6 +7,7 @@ import numpy as np
 from marinenav_env import read_vessel
 from tests.oracle import otter
 from tests.oracle.dynamics import VesselParams, control_step
+from train_RL_agents.identification.log import BoatLog
 from train_RL_agents.identification.manoeuvres import plan_manoeuvres, timed_commands
 
 HEADER = "time,left,right,x,y,yaw"
@@ -62,27 +63,46 @@ def thrusts(vessel, seconds, generator):
     return np.column_stack((rows[:, 0], rows[:, 1:] * limits))
 
 
-def sail(name, seconds=600.0, seed=0, position=0.1, yaw=1.0, jitter=0.01, missing=0.03):
-    """Rows of a log at 5 Hz, and the true poses at its times, [T, 6] and [T, 3]."""
+def sail(name, seconds=600.0, seed=0, late=0.0, rate=math.inf, offset=0.0):
+    """Rows of a log at 5 Hz, and the true poses at its times, [T, 6] and [T, 3].
+
+    Commands are late by one to three rows in a share ``late`` of the rows, thrusts follow them at most at ``rate`` N/s,
+    and ``offset`` degrees are added to the yaw.
+    """
     generator, boat, vessel = np.random.default_rng(seed), BOATS[name](), read_vessel(name)
     commands = thrusts(vessel, seconds, generator)
-    every, rows, truth, held = round(0.2 / boat.dt), [], [], (0.0, 0.0)
+    every, rows, truth, actual = round(0.2 / boat.dt), [], [], np.zeros(2)
     for step in range(round(seconds / boat.dt)):
         time = step * boat.dt
         if step % every == 0:
             held = commands[np.searchsorted(commands[:, 0], time + 1e-9) - 1, 1:]
-            noise = generator.normal(size=3) * (position, position, math.radians(yaw))
-            pose = boat.pose + noise
+            noise = generator.normal(size=3) * (0.1, 0.1, math.radians(1.0))
+            pose = boat.pose + noise + (0.0, 0.0, math.radians(offset))
             pose[2] = (pose[2] + math.pi) % (2 * math.pi) - math.pi
-            pose = np.full(3, np.nan) if generator.random() < missing else pose
-            rows.append([time + generator.uniform(-jitter, jitter), *held, *pose])
+            pose = np.full(3, np.nan) if generator.random() < 0.03 else pose
+            rows.append([time + generator.uniform(-0.01, 0.01), *held, *pose])
             truth.append(boat.pose.copy())
-        boat.step(held)
+        actual = actual + np.clip(held - actual, -rate * boat.dt, rate * boat.dt)
+        boat.step(held if math.isinf(rate) else actual)
     rows, truth = np.array(rows), np.array(truth)
+    for row in np.flatnonzero(generator.random(len(rows)) < late) if late else ():
+        rows[row, 1:3] = rows[max(row - generator.integers(1, 4), 0), 1:3]
     # Some rows are lost, and once all of several seconds.
     kept = generator.random(len(rows)) > 0.01
     kept[round(0.2 * len(rows)) : round(0.2 * len(rows)) + 35] = False
     return rows[kept], truth[kept]
+
+
+def log_of(has_row=lambda time: True, has_pose=lambda time: True, seconds=60.0, commands=((0.0, 0.0, 0.0),)):
+    """A log at 5 Hz of a boat that rests, with the rows and the poses for which two functions of the time are true.
+
+    Rows of ``commands`` are a time (s), and both commands from then on.
+    """
+    time = np.array([time for time in np.round(np.arange(0.0, seconds, 0.2), 1) if has_row(time)])
+    changes, pose = np.array(commands), np.zeros((len(time), 3))
+    pose[[not has_pose(time) for time in time]] = np.nan
+    held = changes[np.searchsorted(changes[:, 0], time + 1e-6, side="right") - 1, 1:]
+    return BoatLog(time, held, pose, True)
 
 
 def text_of(rows, header=HEADER):

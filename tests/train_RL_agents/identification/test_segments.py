@@ -2,16 +2,8 @@
 
 import numpy as np
 
-from train_RL_agents.identification.log import BoatLog
+from tests.train_RL_agents.identification.logs import log_of
 from train_RL_agents.identification.segments import cut_segments, divide_log
-
-
-def log_of(has_row=lambda time: True, has_pose=lambda time: True):
-    """A log of 60 s at 5 Hz with the rows and the poses for which two functions of the time are true."""
-    time = np.array([time for time in np.arange(0.0, 60.0, 0.2) if has_row(time)])
-    pose = np.zeros((len(time), 3))
-    pose[[not has_pose(time) for time in time]] = np.nan
-    return BoatLog(time, np.zeros((len(time), 2)), pose, True)
 
 
 def test_a_whole_log_is_divided_evenly_after_five_seconds():
@@ -29,9 +21,9 @@ def test_segments_have_poses():
     assert all(not 10.1 < begin < 22.3 for begin, _ in divide_log(between, 60.0, 5.0))
 
 
-def test_segments_begin_with_the_angle_that_a_turning_rudder_has_reached():
-    targets = np.zeros((300, 2))
-    targets[100:150, 1], targets[150:, 1] = 0.5, -0.5
-    parts = [(begin, begin + 5.0) for begin in (19.9, 21.0, 22.1, 25.0, 33.0, 40.0)]
-    angles = cut_segments(log_of(), parts, targets, 0.25, 5.0).initial_angles
-    assert np.allclose(angles, [0.0, 0.25, 0.5, 0.5, -0.25, -0.5])
+def test_commands_are_averaged_and_act_after_the_delay():
+    log = log_of()
+    log.commands[:] = np.where(log.time < 20.0, 0.0, 0.8)[:, None]
+    segments = cut_segments(log, [(19.5, 21.0)], 1.5)
+    assert np.allclose(segments.mean_commands(0.0)[0, :, 0], [0.0] * 5 + [0.8] * 10)
+    assert np.allclose(segments.mean_commands(0.25)[0, :, 1], [0.0] * 7 + [0.4] + [0.8] * 7)

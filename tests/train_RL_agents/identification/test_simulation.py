@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch.autograd import forward_ad
 
 from marinenav_env import read_vessel
 from marinenav_env.vessels import vessel_files
 from tests.oracle import otter
+from tests.train_RL_agents.identification.logs import log_of
 from train_RL_agents.identification.coefficients import FITTABLE_COEFFICIENTS, choose_coefficients, coefficient_value
 from train_RL_agents.identification.simulation import Simulator, interpolate_poses, num_substeps
 
@@ -59,22 +59,6 @@ def test_tracks_are_those_of_the_source():
         assert track[-1, 2] == pytest.approx(boat.eta[5], abs=0.05)
 
 
-@pytest.mark.heavy
-def test_differences_are_the_derivatives_of_automatic_differentiation():
-    initial = torch.tensor([[1.0, 2.0, 0.3, 1.2, 0.1, 0.2]], dtype=torch.float64)
-    for number in range(len(NAMES)):
-        step = 1e-5 * max(1.0, abs(float(VALUES[0, number])))
-        change = torch.zeros_like(VALUES)
-        change[0, number] = step
-        ends = run(torch.cat((VALUES + change, VALUES - change)), initial.expand(2, 6), 10)
-        with forward_ad.dual_level():
-            dual = forward_ad.make_dual(VALUES, change / step)
-            tangent = forward_ad.unpack_dual(run(dual, initial, 10)).tangent
-        difference = (ends[0] - ends[1]) / (2.0 * step)
-        if tangent is not None:
-            assert difference.numpy() == pytest.approx(tangent[0].numpy(), rel=1e-4, abs=1e-8), NAMES[number]
-
-
 def test_yaw_is_not_wrapped_and_times_between_points_are_interpolated():
     poses = run(VALUES, torch.tensor([[0.0, 0.0, 6.2, 2.0, 0.0, 0.5]], dtype=torch.float64), 50).numpy()
     assert (np.abs(np.diff(poses[0, :, 2])) < 0.2).all() and poses[0, -1, 2] > 6.3
@@ -84,15 +68,21 @@ def test_yaw_is_not_wrapped_and_times_between_points_are_interpolated():
 
 
 def test_actuators_have_followed_earlier_commands():
-    simulator = Simulator(OTTER, ("lag",), 1)
-    values = torch.tensor([[1.0], [0.0]], dtype=torch.float64)
-    first = torch.zeros(2, 2).double()
-    changes = torch.tensor([[[1.0, 0.5], [-0.4, 0.0]]] * 2, dtype=torch.float64)
-    ago = torch.tensor([[2.0, 1.0]] * 2, dtype=torch.float64)
-    state = simulator.actuator_states(values, first, changes, ago, torch.tensor([0.3, 0.3])).numpy()
+    log = log_of(commands=[(0.0, 0.25, 0.25), (38.0, 1.0, 0.25), (39.0, 0.49, 0.25)])
+    states = Simulator(OTTER, ("lag",), 1).actuator_states(log, np.array([37.9, 40.0]), np.array([1.0, 0.0]))
     followed = 1.0 - np.exp([-2.0, -1.0])
-    assert state[0] == pytest.approx([followed[0] - 0.4 * followed[1], 0.5 * followed[0]])
-    assert state[1] == pytest.approx([0.6, 0.5])
+    # The share of the full shaft speed is the root of that of the thrust.
+    assert states[0, 1] == pytest.approx([0.5 + 0.5 * followed[0] - 0.3 * followed[1], 0.5])
+    assert states[:, 0] == pytest.approx(0.5) and states[1, 1] == pytest.approx([0.7, 0.5])
+
+
+def test_a_rudder_turns_at_its_rate():
+    ship = read_vessel("cybership2")
+    ship = replace(ship, actuators=replace(ship.actuators, angle_rate=0.25, angle_limit=0.5))
+    log = log_of(commands=[(0.0, 0.5, 0.0), (20.0, 0.5, 1.0), (30.0, 0.5, -1.0)])
+    times = np.array([19.9, 21.0, 22.1, 25.0, 33.0, 40.0])
+    angles = Simulator(ship, (), 1).actuator_states(log, times, np.ones(1))[0, :, 1]
+    assert angles == pytest.approx([0.0, 0.25, 0.5, 0.5, -0.25, -0.5])
 
 
 def test_substeps_are_about_those_of_the_boats_world():
