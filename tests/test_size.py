@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 11_976,
-    "train_RL_agents": 30_257,
+    "train_RL_agents": 30_271,
     "pages": 3_940,
     "tools": 1_473,
-    "tests": 41_447,
-    "docs (bytes)": 281_896,
+    "tests": 41_456,
+    "docs (bytes)": 281_888,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

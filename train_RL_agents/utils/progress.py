@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import is_number
@@ -158,6 +159,17 @@ class _Terminal(Console):
         stop_on_broken_pipe()
 
 
+class _TimeColumn(TimeRemainingColumn):
+    """Column with the time that is left, or the time gone by as long as nothing is known of the speed."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text of the column."""
+        if task.speed or task.elapsed is None:
+            return super().render(task)
+        minutes, seconds = divmod(int(task.elapsed), 60)
+        return Text(f"{minutes:02d}:{seconds:02d} gone", style="progress.elapsed")
+
+
 class ProgressBars:
     """Progress bars below the printed lines; every bar is one line of the terminal."""
 
@@ -169,7 +181,7 @@ class ProgressBars:
             BarColumn(bar_width=None),
             *counts,
             TextColumn("{task.percentage:.0f}%  {task.fields[text]}", markup=False),
-            TimeRemainingColumn(compact=True),
+            _TimeColumn(compact=True),
             console=self.console,
             speed_estimate_period=_SPEED_PERIOD,
             get_time=time.perf_counter,
@@ -239,9 +251,11 @@ class ProgressDisplay:
         if env_steps:
             self.log(f"resuming at {env_steps:,} env-steps")
         if compiles:
-            self.log("compiling (up to two minutes; some seconds once it is in the cache) ...")
+            self.log("compiling: a minute or two, about a quarter of it in the next run with these settings ...")
         self._bars.start()
         self._bars.show("training", self._total, env_steps)
+        if compiles:
+            self._bars.show_text("training", "compiling")
 
     def log(self, text: str) -> None:
         """Print and record a line."""

@@ -84,7 +84,7 @@ def test_a_run_in_lines(capsys):
     display.finish(Path("runs/a/seed_0"), Path("runs/a/seed_0/checkpoints/p.pt"), True, True)
     assert shown(capsys) == [
         "resuming at 1,000,000 env-steps",
-        "compiling (up to two minutes; some seconds once it is in the cache) ...",
+        "compiling: a minute or two, about a quarter of it in the next run with these settings ...",
         "  1,500,000 env-steps  train: 1,250/s",
         "  1,500,000 env-steps    1.5 min  success 0.250  collision 0.500   31.2 s  best",
         "  2,000,000 env-steps  100.0 min  success 0.250  collision 0.500      - s",
@@ -111,7 +111,7 @@ def last_bar(capsys):
 def test_the_bar_shows_the_latest_metrics(monkeypatch, capsys, time):
     terminal_of(monkeypatch, 120)
     moves = (
-        (lambda display: display.show_log_entry(4, 1.0, 0.125), "eval 0.12  1/s --:--"),
+        (lambda display: display.show_log_entry(4, 1.0, 0.125), "eval 0.12  1/s 00:00 gone"),
         (
             lambda display: display.show_log_entry(5, 2.0, None, 1.5, 0.75),
             "return 1.5  success 0.75  eval 0.12  2/s 00:02",
@@ -130,6 +130,15 @@ def test_the_bar_shows_the_latest_metrics(monkeypatch, capsys, time):
             time.passes(0.4)
         display.stop()
         assert last_bar(capsys).partition("%  ")[2] == expected
+
+
+def test_the_time_of_compiling_is_shown(monkeypatch, capsys, time):
+    terminal_of(monkeypatch, 120)
+    display = ProgressDisplay(total=10, quiet=False, bar=True)
+    display.start(0, compiles=True)
+    time.passes(75.0)
+    display.stop()
+    assert last_bar(capsys).partition("%  ")[2] == "compiling 01:15 gone"
 
 
 def test_commands_that_follow_allow_the_same_plugins(capsys, monkeypatch):
