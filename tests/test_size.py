@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 11_976,
-    "train_RL_agents": 30_271,
+    "train_RL_agents": 30_277,
     "pages": 3_940,
     "tools": 1_473,
     "tests": 41_456,

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from train_RL_agents.figures.page import assemble_page
 from train_RL_agents.identification.fit import DETERMINED
 from train_RL_agents.identification.prediction import HORIZONS, Prediction
-from train_RL_agents.identification.report import Identification, coefficient_table, nuisance_line, summary_lines, undetermined_lines
+from train_RL_agents.identification.report import (
+    Identification,
+    coefficient_table,
+    nuisance_line,
+    summary_lines,
+    undetermined_lines,
+)
 from train_RL_agents.identification.simulation import TIME_STEP, interpolate_poses
 from train_RL_agents.results.table import Table
 
