@@ -4,8 +4,6 @@ The defaults are those of Lin, Szenher, Huang and Englot, "Distributional RL bas
 decision making and control for autonomous surface vehicles", RA-L 2025 (arXiv 2412.09466).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Annotated, Literal

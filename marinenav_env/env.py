@@ -1,7 +1,5 @@
 """TorchRL environment of the world: E environments with R robots in one batch, on one device."""
 
-from __future__ import annotations
-
 from numbers import Integral
 from typing import Any
 
@@ -332,14 +330,7 @@ class MarineNavEnv(EnvBase):
         return self._current_tensordict()
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Reset the environments whose episode is over, without reading device values on the host.
-
-        Args:
-            tensordict: result of ``step_mdp``; it is updated in place.
-
-        Returns:
-            The tensordict, with the first observation of new episodes and their flags cleared.
-        """
+        """Reset the environments whose episode is over in a result of ``step_mdp``, which is updated in place."""
         self._check_periodically()
         self.reset_pool.refresh(self.env_steps)
         self._start_episodes(tensordict.get("done"))
@@ -348,14 +339,8 @@ class MarineNavEnv(EnvBase):
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Make a step and start a new episode wherever it ends one, like EnvBase.step_and_maybe_reset.
 
-        The checks of EnvBase are left out: they take a sixth of a step of 256 environments on a CPU.
-
-        Args:
-            tensordict: tensordict with the actions; the step is written into it under ``next``.
-
-        Returns:
-            The tensordict, and the input of the next step: the observation and flags, and all other
-            entries of ``tensordict`` except ``next``.
+        The checks of EnvBase are left out: they take a sixth of a step of 256 environments on a CPU. Returned are
+        ``tensordict``, with the step under ``next``, and the input of the next step.
         """
         if "next" in tensordict.keys() or "_step" in tensordict.keys():  # noqa: SIM118
             return super().step_and_maybe_reset(tensordict)  # a partial step
@@ -381,15 +366,8 @@ class MarineNavEnv(EnvBase):
     ) -> tuple[WorldState, tuple[Outcome, TensorDictBase, TensorDictBase]]:
         """Make a step from a given state and start a new episode wherever it ends one; CUDA graphs can capture this.
 
-        The counters of noise and reset pool advance, but ``world_state`` does not change.
-
-        Args:
-            world: state before the step; it is not changed.
-            action: actions as in ``World.step``.
-
-        Returns:
-            The state that the next step starts from; and the outcome of the step, its result under
-            TorchRL's keys, and the state that the next step starts from under TorchRL's keys.
+        The counters of noise and reset pool advance, but ``world_state`` does not change. Returned are the state that
+        the next step starts from; and the outcome of the step, its result and that state under TorchRL's keys.
         """
         self._actions.flag_invalid(action, controlled_robots(world.now))
         result = self.world.step(world, action, self.next_noise_source(), self.episodes.next_episodes())
@@ -422,12 +400,7 @@ class MarineNavEnv(EnvBase):
         return controlled_robots(self.world_state.now)
 
     def to_tensordict(self, world: WorldState, outcome: Outcome | None = None) -> TensorDictBase:
-        """Return a state of the world under TorchRL's keys.
-
-        Args:
-            world: state of the world.
-            outcome: outcome of the step that led to this state; None at the start of a step.
-        """
+        """Return a state of the world, and the outcome of the step that led to it, if any, under TorchRL's keys."""
         now = world.now
         active = controlled_robots(now).clone()  # no part of the state, which a write to the mask would change
         return self._as_tensordict(now.observation, active, outcome, now.statistics)

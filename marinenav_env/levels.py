@@ -1,7 +1,5 @@
 """Levels: size and difficulty of sampled scenarios."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

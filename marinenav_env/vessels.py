@@ -1,7 +1,5 @@
 """Vessels by name or from a file, and the settings of the world that follow from a vessel's size and speed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace

@@ -1,7 +1,5 @@
 """BenchMARL task of the world; BenchMARL is not a dependency and must be installed separately."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gymnasium environments with one vessel as the agent: ``gymnasium.make("MarineNav-v0")``, or ``make_vec``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
@@ -45,21 +43,13 @@ class _FirstVesselWorlds(NumpyWorlds):
             require(has_thrusters, "others", others, allowed)
         self._others = others
 
-    def reset(self, seed: Any = None) -> None:
-        """Start new episodes in all worlds, like NumpyWorlds.reset."""
-        super().reset(seed)
-        self._require_agents(np.ones(self.env.num_envs, np.bool_))
-
-    def start_episodes(self, over: NDArray[np.bool_]) -> None:
-        """Start a new episode in the worlds where ``over`` [E] is true."""
-        super().start_episodes(over)
-        self._require_agents(over)
-
-    def _require_agents(self, begun: NDArray[np.bool_]) -> None:
-        """Raise ConfigError if a new episode has no agent."""
-        if not self.now.get((GROUP, "mask"))[:, 0].cpu().numpy()[begun].all():
+    def observation(self, robot: int) -> Any:
+        """Return observations like NumpyWorlds.observation; raise ConfigError if a new episode has no agent."""
+        is_new, has_agent = self.env.state.steps == 0, self.now.get((GROUP, "mask"))[:, 0]
+        if not (has_agent | ~is_new).all():
             allowed = "there must be a first vessel, the agent, which does not keep course and speed"
             raise ConfigError(f"scenarios: in each episode {allowed}")
+        return super().observation(robot)
 
     def step(self, actions: Tensor) -> Results:
         """Make a control step with the agents' actions, [E, 2] or [E], and return the agents' results."""
@@ -132,9 +122,8 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
 class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
     """Gymnasium vector environment of many worlds like MarineNavGymEnv, stepped as one batch.
 
-    Where the agent's episode is over, the next one starts according to Gymnasium's
-    AutoresetMode: in the same step, with the last observation in ``info["final_obs"]``; in the next
-    step, whose action is then ignored; or by ``reset(options={"reset_mask": [E] bool})``.
+    Where the agent's episode is over, the next one starts in the same step (Gymnasium's ``AutoresetMode.SAME_STEP``),
+    with the last observation in ``info["final_obs"]``.
 
     The further arguments are those of MarineNavGymEnv; the first world is drawn.
 
@@ -143,7 +132,6 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         device: device of the worlds; arrays are on the host.
         max_episode_steps: number of control steps after which episodes are truncated, if smaller than
             ``config.max_steps``.
-        autoreset_mode: Gymnasium's AutoresetMode or its name; it determines when the next episodes start.
     """
 
     metadata = METADATA | {"autoreset_mode": AutoresetMode.SAME_STEP}
@@ -161,20 +149,11 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         render_fps: float | None = DEFAULT_FPS,
         device: torch.device | str = "cpu",
         max_episode_steps: int | None = None,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
-        modes = {name: mode for mode in AutoresetMode for name in (mode.name, mode.value)}
-        mode_name: Any = getattr(autoreset_mode, "value", autoreset_mode)
-        is_mode = isinstance(mode_name, str) and mode_name in modes
-        values = ", ".join(mode.value for mode in AutoresetMode)
-        require(is_mode, "autoreset_mode", autoreset_mode, f"one of {values}")
         require(_is_positive_int(num_envs), "num_envs", num_envs, "a whole number, at least 1")
         config = _limit_steps(config or WorldConfig(), max_episode_steps)
         settings = config, scenarios, continuous, flat, render_mode, render_fps, num_envs, device
         self._worlds = _FirstVesselWorlds(others, *settings)
-        self._mode = modes[mode_name]
-        self.metadata = METADATA | {"autoreset_mode": self._mode}
-        self._over = np.zeros(num_envs, np.bool_)
         self.num_envs, self.render_mode = num_envs, render_mode
         self.single_observation_space = self._worlds.observation_space()
         self.single_action_space = self._worlds.action_space()
@@ -187,45 +166,19 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         return self._worlds.env.entries
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start episodes in all worlds or those of a mask; return observations and an empty ``info``.
+        """Start episodes in all worlds; return observations and an empty ``info``. ``options`` are ignored.
 
-        Args:
-            seed: seed of all worlds, or a list with one seed per world, from which one common seed
-                is derived.
-            options: dictionary that may have ``reset_mask``, [E] bool, the worlds in which an episode
-                starts; by default all.
+        The seed is one number, or a list with one per world, from which one common seed is derived.
         """
-        mask = (options or {}).get("reset_mask")
-        if mask is None:
-            self._worlds.reset(seed)
-            self._over[:] = False
-        else:
-            is_mask = isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.shape == self._over.shape
-            allowed = f"an array of {self.num_envs} truth values, without a seed"
-            require(is_mask and seed is None, "reset_mask", mask, allowed)
-            self._worlds.start_episodes(mask)
-            self._over &= ~mask
+        self._worlds.reset(seed)
         return self._worlds.observation(0), {}
 
     def step(self, actions: Any) -> Results:
         """Make a control step in all worlds; return observations, rewards, terminated, truncated and ``info``."""
-        action, begin = self._worlds.actions(actions, "actions"), self._over.copy()
-        can_step = self._mode != AutoresetMode.DISABLED or not begin.any()
-        require(can_step, "reset", f"of worlds {np.flatnonzero(begin).tolist()}", "called where an episode is over")
-        action[torch.from_numpy(begin)] = 0
-        last, reward, terminated, truncated, info = self._worlds.step(action)
-        if begin.any():
-            self._worlds.start_episodes(begin)
-            last = self._worlds.observation(0)
-            reward, terminated, truncated = (
-                np.where(begin, np.zeros_like(values), values) for values in (reward, terminated, truncated)
-            )
-            info = _mask_info(~begin, info)
-        info |= {f"_{name}": ~begin for name in info}
+        last, reward, terminated, truncated, info = self._worlds.step(self._worlds.actions(actions, "actions"))
+        info |= {f"_{name}": np.ones(self.num_envs, np.bool_) for name in info}
         over = terminated | truncated
-        if self._mode != AutoresetMode.SAME_STEP:
-            self._over = over
-        elif over.any():
+        if over.any():
             info |= self._final(last, info, over)
             self._worlds.start_episodes(over)
             last = self._worlds.observation(0)
@@ -237,7 +190,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         for row in np.flatnonzero(over):
             is_flat = isinstance(last, np.ndarray)
             final[row] = last[row] if is_flat else {name: values[row] for name, values in last.items()}
-        final_info = _mask_info(over, info)
+        final_info = {name: np.where(over, values, np.zeros_like(values)) for name, values in info.items()}
         return {"final_obs": final, "final_info": final_info, "_final_obs": over, "_final_info": over}
 
     def render(self) -> Any:
@@ -248,11 +201,6 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Close the worlds and their window, if there is one; keyword arguments are ignored."""
         self._worlds.close()
-
-
-def _mask_info(mask: NDArray[np.bool_], info: dict[str, Any]) -> dict[str, Any]:
-    """Return ``info`` with values [E] kept where the mask is true, and 0 or False elsewhere."""
-    return {name: np.where(mask, values, np.zeros_like(values)) for name, values in info.items()}
 
 
 def _limit_steps(config: WorldConfig, steps: int | None) -> WorldConfig:

@@ -1,7 +1,5 @@
 """Wrapper of MarineNavEnv with NumPy arrays, on which the interfaces to other libraries are based."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -89,9 +87,6 @@ class NumpyWorlds:
         require(list(array.shape) == shape, f"{key}.shape", list(array.shape), f"{shape}")
         kinds, allowed = ("iuf", "a type of numbers") if continuous else ("iu", "a type of whole numbers")
         require(array.dtype.kind in kinds, f"{key}.dtype", array.dtype, allowed)
-        if array.dtype.kind == "f":
-            # Clipped before conversion to a smaller type makes values infinite; ``step_all`` raises an error for those.
-            array = np.where(np.isfinite(array), array.clip(-1.0, 1.0), array)
         tensor = torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else np.int64))
         return tensor[None] if unbatched else tensor
 

@@ -1,7 +1,5 @@
 """PettingZoo parallel environment with all vessels as agents; it needs the extra ``pettingzoo``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,18 +1,14 @@
 """VecEnv of stable-baselines3 with many worlds and one learning vessel in each; it needs the extra ``sb3``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from marinenav_env.interfaces.gymnasium_env import MarineNavVectorEnv
 from marinenav_env.sensing.entries import Entry
-from marinenav_env.support.validation import require
 
 try:
     from stable_baselines3.common.vec_env import VecEnv
@@ -34,14 +30,10 @@ class MarineNavVecEnv(VecEnv):
     Args:
         num_envs: number of worlds, with one learning vessel per world.
         scaled: whether observations are divided by their scales.
-        **options: further arguments of MarineNavVectorEnv; ``autoreset_mode`` must be SAME_STEP.
+        **options: further arguments of MarineNavVectorEnv.
     """
 
     def __init__(self, num_envs: int = 64, *, scaled: bool = True, **options: Any) -> None:
-        same_step = AutoresetMode.SAME_STEP
-        mode = options.pop("autoreset_mode", same_step)
-        is_same_step = mode in (same_step, same_step.value, same_step.name)
-        require(is_same_step, "autoreset_mode", mode, f"{same_step.value}, as stable-baselines3 has it")
         self.worlds = MarineNavVectorEnv(num_envs, **options)
         entries, space = self.worlds.entries, self.worlds.single_observation_space
         self.scales = {name: _scale(entry) for name, entry in entries.items() if scaled and entry.kind != "mask"}

@@ -4,8 +4,6 @@ A scripted policy returns continuous actions [E, R, 2]; ``write_actions`` conver
 the environment has discrete actions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Contact of hulls with each other and with obstacles, computed from true positions."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

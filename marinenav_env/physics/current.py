@@ -1,7 +1,5 @@
 """Water currents: the sum of Rankine vortices (docs/world.md, "Current")."""
 
-from __future__ import annotations
-
 import math
 
 import torch

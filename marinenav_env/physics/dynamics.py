@@ -1,7 +1,5 @@
 """Motion of the vessels: 3-DOF manoeuvring model (Fossen, Handbook of Marine Craft, ch. 6.5)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -121,14 +119,11 @@ def move_ideal_vessels(
     substeps: int,
     weather: Wrench | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the motion of every robot, active or not, after one control step with two ideal thrusters.
+    """Return pose, velocity_water, velocity_ground and thrust (see State) after a control step with ideal thrusters.
 
-    As published, a substep first moves the vessel with its velocity over ground and only then
-    updates the velocity, so that the velocity over ground is one substep old when a step ends.
-    ``rates`` [E, R, 2] are commanded thrust rates (N/s), ``weather`` is the Wrench [E, R] of wind and waves.
-
-    Returns:
-        pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], thrust [E, R, 2], as in State.
+    As published, a substep first moves the vessel with its velocity over ground and only then updates the velocity, so
+    that the velocity over ground is one substep old when a step ends. ``rates`` [E, R, 2] are commanded thrust rates
+    (N/s), ``weather`` is the Wrench [E, R] of wind and waves.
     """
     low, high = vessel.min_thrust[..., None], vessel.max_thrust[..., None]
     thrust = torch.clamp(env_last(state.thrust + dt * substeps * rates), env_last(low), env_last(high))
@@ -151,12 +146,9 @@ def integrate_motion(
     carry: Any,
     force: WrenchFunction,
 ) -> tuple[Tensor, Tensor, Tensor, Any]:
-    """Integrate the motion of every robot over a control step, with forces on the hull from a function.
+    """Return pose, velocity_water and velocity_ground (see State) after a control step, and the carried value.
 
     ``carry`` is the first value of what ``force`` passes on from substep to substep.
-
-    Returns:
-        pose [E, R, 3], velocity_water [E, R, 3], velocity_ground [E, R, 3], as in State, and the carried value.
     """
     vessel_last = vessel.apply(env_last, batch_size=[])
     x, y, theta = env_last(state.pose)

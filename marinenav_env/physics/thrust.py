@@ -1,7 +1,5 @@
 """Controller of two thrusters that follows a desired velocity, by inversion of the vessel model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,12 +41,8 @@ class ThrustController:
     """Factor on the times of the controller (1); the settings above are for the published vessel, whose factor is 1."""
 
     @classmethod
-    def from_world(cls, world: WorldConfig) -> ThrustController:
-        """Return the controller for the vessels of a world, which must all have the same parameters.
-
-        Raises:
-            ConfigError: when the parameters of the vessels differ, or vessels do not have two thrusters.
-        """
+    def from_world(cls, world: WorldConfig) -> "ThrustController":
+        """Return the controller for the vessels of a world, which must be equal and have two thrusters."""
         for name in _SHARED_FIELDS:
             value = getattr(world.vessel, name)
             is_shared = not isinstance(value, tuple)
@@ -63,7 +57,7 @@ class ThrustController:
         return cls(vessel, world.control_step, time_scale=world.scenario.time_scale)
 
     @classmethod
-    def from_parameters(cls, parameters: Parameters, seconds: float, time_scale: float) -> ThrustController:
+    def from_parameters(cls, parameters: Parameters, seconds: float, time_scale: float) -> "ThrustController":
         """Return the controller for vessels with two thrusters, batch [E or 1], and control steps of some seconds."""
         vessel, extras = parameters.vessel, parameters.extras
         vessel = vessel if extras is None else vessel.replace(width=extras.spacing)

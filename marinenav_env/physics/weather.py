@@ -11,8 +11,6 @@ Second-order drift, diffraction, heave, roll and pitch are left out.
 Forces are computed at the beginning of a control step and stay constant during the step, like the thrust.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

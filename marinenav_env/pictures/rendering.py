@@ -1,7 +1,5 @@
 """Rendering of a running world, as pixels or in a window that shows them while it runs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -55,24 +53,18 @@ class Renderer:
         import_optional("matplotlib", "plot")
 
     def render(self, world: WorldState, mode: str, fps: float | None) -> NDArray[np.uint8] | None:
-        """Return the current state as pixels, or show it in a window (mode ``human``) and return None."""
+        """Return the current state as pixels [height, width, 3], or show it in a window and return None.
+
+        The window (mode ``human``) has the ``fps`` of the first call, and is shown until the user closes it.
+        """
         require(mode in RENDER_MODES, "mode", mode, " or ".join(RENDER_MODES))
+        self._append_poses(world)
         if mode == "rgb_array":
-            return self.image(world)
-        self.show(world, fps)
-        return None
-
-    def image(self, world: WorldState) -> NDArray[np.uint8]:
-        """Return the current state of the world as pixels [height, width, 3]."""
-        self._append_poses(world)
-        return self._draw(world)
-
-    def show(self, world: WorldState, fps: float | None) -> None:
-        """Show the current state in a window, with the ``fps`` of the first call, until the user closes it."""
+            return self._draw(world)
         self._window = self._window or Window(fps)
-        self._append_poses(world)
         if self._window.due():
             self._window.show(self._draw(world))
+        return None
 
     def close(self) -> None:
         """Close the window, if there is one."""

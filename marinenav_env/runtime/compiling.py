@@ -1,7 +1,5 @@
 """Compilation of tensor functions by ``torch.compile``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from inspect import signature
 from types import FunctionType, MethodType
@@ -36,16 +34,9 @@ def compile_function(
 ) -> Callable[..., Any]:
     """Return a function compiled by torch.compile into one graph, once per combination of input shapes.
 
-    On a CPU, large matrix products are computed by oneDNN where that is faster; see runtime.products.
-
-    Args:
-        function: function of tensors.
-        device: device of the tensors.
-        keep_all_guards: whether to keep all guards of Dynamo. If False, modules (with their parameters and fields) and
-            global names are not checked in each call, because there may be thousands; they must not change. Arguments,
-            with their content, and global settings are still checked. ``function`` must then be a plain function or
-            method.
-        inductor_options: additional options of Inductor, except ``post_grad_custom_post_pass``.
+    On a CPU, large matrix products are computed by oneDNN where that is faster; see runtime.products. Without
+    ``keep_all_guards``, modules (with their parameters and fields) and global names are not checked in each call,
+    because there may be thousands; they must not change, and ``function`` is a plain function or method.
     """
     options = dict(inductor_options or {})
     if device.type == "cuda":

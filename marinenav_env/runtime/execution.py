@@ -1,7 +1,5 @@
 """Settings of the execution of tensor functions: device, threads, compilation, CUDA graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -4,8 +4,6 @@ A host read copies values of a tensor to Python. On a CPU it is free, so only th
 other devices it waits for all earlier work, so all rows are computed and a mask selects. Results are the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

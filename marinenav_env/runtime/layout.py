@@ -7,8 +7,6 @@ Compiled code then stores intermediate results with environments innermost as we
 on the layout.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import torch

@@ -12,8 +12,6 @@ captured therefore
 The next call overwrites the results of a replay.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -35,11 +33,7 @@ WARMUP_CALLS = 3
 
 
 class CudaRecorder:
-    """Recorder of CUDA graphs on one device, with a stream of its own.
-
-    Args:
-        device: device of all tensors of the recorded functions.
-    """
+    """Recorder of CUDA graphs on one device, with a stream of its own."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -47,10 +41,7 @@ class CudaRecorder:
 
     @contextmanager
     def on_side_stream(self) -> Iterator[None]:
-        """Return a context that runs kernels on the stream of later captures, for warm-up calls.
-
-        Libraries such as cuBLAS keep one workspace per stream.
-        """
+        """Return a context for warm-up calls on the stream of later captures: libraries keep a workspace for each."""
         usual = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(usual)
         with torch.cuda.stream(self._stream):
@@ -58,11 +49,7 @@ class CudaRecorder:
         usual.wait_stream(self._stream)
 
     def record(self, call: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
-        """Capture a call as a CUDA graph, without running its kernels.
-
-        Returns a function that replays the graph and returns the tensors of the call, which each replay overwrites.
-        The call may draw from the generators.
-        """
+        """Capture a call, which may draw from the generators; return a function that replays it in the same tensors."""
         gc.collect()  # nothing may be freed while a capture is active
         graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
         usual, index = torch.cuda.current_stream(self._device), self._stream.device_index
@@ -161,7 +148,7 @@ class Loop:
         recorder: recorder of graphs; by default a CudaRecorder on a CUDA device.
     """
 
-    _instances: ClassVar[WeakSet[Loop]] = WeakSet()
+    _instances: ClassVar[WeakSet["Loop"]] = WeakSet()
     """All existing Loop objects of this process."""
 
     def __init__(
@@ -209,10 +196,7 @@ class Loop:
                 copy_all(list_tensors(self._state), list_tensors(state))
 
     def reset(self) -> None:
-        """Discard the captured graph; call this after replacing tensors that the step refers to.
-
-        The next calls warm up and capture again, even if an earlier capture failed.
-        """
+        """Discard the graph after tensors that the step refers to were replaced; the next calls capture again."""
         if self._recorder is not None and not self.captures:
             self._state, self.captures = copy_tensors(self._state), True
         self._discard_graph()
@@ -226,12 +210,7 @@ class Loop:
         """Inputs of the graph: the static tensors, or copies."""
 
     def __call__(self, *inputs: Any) -> Any:
-        """Run a step with inputs and return its outputs.
-
-        Raises:
-            TypeError: when an input is not a tensor and calls are captured.
-            ValueError: when calls are captured and the shapes or types of inputs differ from those of the first call.
-        """
+        """Run a step and return its outputs; captured calls take tensors whose shapes and types stay the same."""
         if self._recorder is None or not self.captures:
             self._state, outputs = self._step(self._state, *inputs, *self._draw_inputs())
             return outputs

@@ -6,8 +6,6 @@ within compiled code, for any part of a batch and on any device. Raw words and u
 devices, and normal numbers are equal up to rounding.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -78,7 +76,7 @@ class RandomSource(NamedTuple):
     """Stream id, 1 for raw words, 2 for normal and 3 for uniform numbers, which are independent of each other."""
 
     @classmethod
-    def from_seed(cls, seed: int, environments: int, device: torch.device, first: int = 0) -> RandomSource:
+    def from_seed(cls, seed: int, environments: int, device: torch.device, first: int = 0) -> "RandomSource":
         """Return the source for step 0 of several environments, which are numbered from ``first`` on."""
         zeros = torch.zeros(3, dtype=torch.int64, device=device)
         numbers = torch.arange(first, first + environments, device=device)
@@ -92,7 +90,7 @@ class RandomSource(NamedTuple):
         self.seed[1].fill_(seed >> 32 & _WORD_MASK)
         self.step.zero_()
 
-    def take_step(self) -> RandomSource:
+    def take_step(self) -> "RandomSource":
         """Return a copy of the source for the current step, and advance this source to the next step in place."""
         taken = self._replace(step=self.step.expand_as(self.environment).clone())
         self.step.add_(1)
@@ -102,11 +100,11 @@ class RandomSource(NamedTuple):
         """Return the tensors to save in a checkpoint: ``seed`` [2] and ``step`` [] or [E]."""
         return {"seed": self.seed, "step": self.step}
 
-    def with_purpose(self, purpose: int) -> RandomSource:
+    def with_purpose(self, purpose: int) -> "RandomSource":
         """Return the source of independent random numbers for another purpose."""
         return self._replace(purpose=purpose)
 
-    def select(self, select: Tensor | slice) -> RandomSource:
+    def select(self, select: Tensor | slice) -> "RandomSource":
         """Return the source of some environments, given as indices [n], a mask [E] or a slice of the batch."""
         step = self.step[select] if self.step.ndim else self.step
         return self._replace(environment=self.environment[select], step=step)

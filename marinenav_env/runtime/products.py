@@ -4,8 +4,6 @@ PyTorch multiplies float32 matrices with MKL. On a processor with AVX-512 that i
 uses AVX2, whereas oneDNN, which PyTorch includes as well, uses AVX-512 and is twice as fast.
 """
 
-from __future__ import annotations
-
 from threading import Lock
 from typing import Any
 
@@ -30,11 +28,9 @@ _library.define(
 
 
 def onednn_is_faster() -> bool:
-    """Return whether oneDNN multiplies large float32 matrices faster than MKL, and as accurately.
-
-    On processors with AMX instructions, oneDNN would round to bfloat16; see ``product``.
-    """
+    """Return whether oneDNN multiplies large float32 matrices faster than MKL, and as accurately."""
     cpu = torch.cpu.get_capabilities()
+    # On processors with AMX instructions, oneDNN would round to bfloat16; see ``product``.
     libraries = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
     wide = cpu.get("avx512_f", False) and not cpu.get("amx_tile", False)
     return libraries and wide and "AMD" in cpu.get("cpu_name", "")
@@ -44,9 +40,8 @@ def onednn_is_faster() -> bool:
 def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
     """Return the product of two matrices [M, K] and [K, N] float32, plus a bias, computed by oneDNN.
 
-    PyTorch calls oneDNN only if its setting ``fp32_precision`` allows products in bfloat16. On a
-    processor without AMX, oneDNN nevertheless computes in float32. A value of the setting that
-    already allows less than float32 is not changed.
+    PyTorch calls oneDNN only if its setting ``fp32_precision`` allows products in bfloat16. On a processor without AMX,
+    oneDNN nevertheless computes in float32.
     """
     mkldnn: Any = torch.backends.mkldnn
     with _precision_lock:

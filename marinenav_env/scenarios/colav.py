@@ -6,8 +6,6 @@ of its first leg; the course of ``csog_state`` is used only where there is no wa
 goal. A ship with ``t_start`` (s) appears then. Maps, trackers, sensors and controllers are left out.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

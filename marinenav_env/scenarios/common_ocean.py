@@ -10,15 +10,13 @@ which preserves port and starboard, and the magnitudes of all numbers. A file th
 situation.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from marinenav_env.scenarios.nodes import MAX_ELEMENTS, MAX_MAGNITUDE
+from marinenav_env.scenarios.nodes import MAX_ELEMENTS, MAX_MAGNITUDE, XmlNode, parse_xml
 from marinenav_env.scenarios.situations import (
     Point,
     Ship,
@@ -27,7 +25,6 @@ from marinenav_env.scenarios.situations import (
     has_speed_changes,
     ships_at_first_time,
 )
-from marinenav_env.scenarios.xml_tree import XmlNode, parse_xml
 from marinenav_env.support.validation import ConfigError, require
 
 ROOT_TAG = "commonOcean"
@@ -189,12 +186,7 @@ def write_common_ocean(path: str | Path, situation: Situation) -> None:
 
 
 def common_ocean_text(situation: Situation, hull: tuple[float, float] = DEFAULT_HULL) -> str:
-    """Return the XML of a situation as a scenario of CommonOcean; ``write_common_ocean`` writes it to a file.
-
-    Args:
-        situation: situation in the lengths and speeds of this world.
-        hull: length and width of vessels with a track (m).
-    """
+    """Return the XML of a situation to scale, in which vessels with a track have a length and width ``hull`` (m)."""
     require(situation.is_to_scale, "situation.to_scale", False, "true: lengths and speeds must be those of this world")
     planned = [not ship.track for ship in situation.ships]
     require(planned == sorted(planned, reverse=True), "situation.ships", "...", "those without a track first")

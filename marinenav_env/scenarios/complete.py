@@ -4,12 +4,10 @@ The published rejection loops may run out of draws, which leaves a scenario inco
 are incomplete raises an error before anything is drawn; otherwise the incomplete scenarios are drawn again.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -91,32 +89,16 @@ def required_attempts(config: ScenarioConfig, levels: tuple[Level, ...]) -> int:
 
 
 def _raise_no_room(config: ScenarioConfig, levels: tuple[Level, ...], number: int) -> NoReturn:
-    """Raise the error for ``levels[number]``, which lacks room on the map, with the counts that fit."""
+    """Raise the error for ``levels[number]``, of which most scenarios lack something however many draws are made."""
     level = levels[number]
-    asked, room = dict(zip(COUNT_FIELDS, _required_counts(config, level), strict=True)), _fitting_counts(config, level)
-    short = [name for name in COUNT_FIELDS if room[name] < asked[name]]
-    wanted = ", ".join(f"{name}={asked[name]}" for name in short)
-    fits = " and ".join(str(room[name]) for name in short)
+    lacking = _trial_counts(config, level, MAX_DRAWS) < torch.tensor(_required_counts(config, level))
+    worst = COUNT_FIELDS[int(lacking.sum(0).argmax())]  # host: before there is a world
     wide, high = level.map_size or config.width, level.map_size or config.height
     far = "" if level.encounter else f", min_start_goal_dis={level.min_start_goal_dis:g}"
     raise ConfigError(
-        f"level {number + 1}: {wanted}: there is room for {fits} on the map of {wide:.10g} x {high:.10g} m "
+        f"level {number + 1}: {worst}={getattr(level, worst)}: too many for the map of {wide:.10g} x {high:.10g} m "
         f"(clear_r={config.clear_r:g}{far})"
     )
-
-
-def _fitting_counts(config: ScenarioConfig, level: Level) -> dict[str, int]:
-    """Return how many robots, cores and obstacles of those required fit in nine of ten scenarios, by field of Level."""
-    room = {}
-    most = min(DRAW_BUDGET_FACTORS[-1] * config.draws, MAX_DRAWS)
-    for column, (name, asked) in enumerate(zip(COUNT_FIELDS, _required_counts(config, level), strict=True)):
-        counts = _trial_counts(config, level, most)[:, column].sort().values
-        room[name] = min(asked, int(counts[len(counts) // 10]))
-        if room[name] < asked:
-            # Cores and obstacles have more room without the robots that do not fit.
-            fits: dict[str, Any] = {name: max(room[name], int(name == "num_robots"))}
-            level = replace(level, **fits)
-    return room
 
 
 class CompleteSampler(ScenarioSampler):
@@ -125,8 +107,6 @@ class CompleteSampler(ScenarioSampler):
     Incomplete scenarios are drawn again. Where host reads are not free, all scenarios of a batch are drawn equally
     often, and one that is then still incomplete becomes a copy of a complete one of the batch, of the same level if
     possible. If the batch has no complete one, it stays incomplete; see ``replace_if_complete``.
-
-    The arguments are those of ScenarioSampler; ``config.draws`` is increased where it is too small for a level.
     """
 
     def __init__(
@@ -151,16 +131,9 @@ class CompleteSampler(ScenarioSampler):
         return scenario[_complete_rows(level, self.is_complete(scenario))]
 
     def redraw_incomplete(
-        self,
-        scenario: Scenario,
-        level: Tensor,
-        generator: torch.Generator | RandomSource,
-        attempts: int | None = None,
+        self, scenario: Scenario, level: Tensor, generator: torch.Generator | RandomSource, attempts: int | None = None
     ) -> Scenario:
-        """Draw incomplete scenarios of ``sample`` again, in place and with host reads, and return all scenarios.
-
-        ``attempts`` is the number of earlier attempts; None: the number that ``sample`` makes without host reads.
-        """
+        """Draw incomplete scenarios again, in place, after ``attempts`` (None: as many as without host reads)."""
         for attempt in range(attempts or required_attempts(self.config, self._levels), MAX_ATTEMPTS):
             complete = self.is_complete(scenario)
             if complete.all():  # host: where reads are free, or when the pool is first filled

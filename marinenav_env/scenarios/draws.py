@@ -5,8 +5,6 @@ number of candidates. A CPU can therefore examine a few candidates first, and mo
 for which these were not enough.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -86,13 +84,10 @@ class CounterDraws:
 
     @property
     def can_draw_parts(self) -> bool:
-        """Return whether numbers may be drawn for a part of the scenarios, or for the first candidates of each alone.
-
-        Which scenarios need more candidates must then be read on the host, which is free on a CPU only.
-        """
+        """Return whether numbers may be drawn for a part of the scenarios: which need more is read on the host."""
         return host_reads_are_free(self.source.environment.device)
 
-    def rows(self, rows: Tensor | slice) -> Draws:
+    def rows(self, rows: Tensor | slice) -> "Draws":
         """Return the random numbers of some of the scenarios; use it only if ``can_draw_parts``."""
         return replace(self, source=self.source.select(rows))
 

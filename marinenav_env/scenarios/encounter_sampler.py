@@ -1,7 +1,5 @@
 """Sampling of encounters: vessels that start at rest or in motion and meet; some keep their course or misbehave."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -45,8 +43,7 @@ DELAY_FACTORS = (1.0, 0.6, 0.3, 0.0)
 MAX_MEETING_TIME = 30.0
 """Largest time until vessels that start in motion meet, apart from delays (s)."""
 ONSET_LEAD_TIMES = (2.0, 8.0)
-"""Smallest and largest time from the start of a misbehaviour until the vessels would meet (s), for the default vessel.
-"""
+"""Smallest and largest time from the start of a misbehaviour until the vessels meet (s), for the default vessel."""
 
 
 class Encounters(NamedTuple):
@@ -195,11 +192,7 @@ class EncounterSampler:
     def _draw_motion(
         self, level: Tensor, moving: Tensor, course: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return courses (rad), speeds (m/s) and the mask of scripted robots, all [P, R]; use them where ``moving``.
-
-        A second vessel that is slow by its level is not scripted; where the first is overtaken, it is slow and the
-        second is scripted.
-        """
+        """Return courses (rad), speeds (m/s) and the mask of scripted robots, all [P, R]; use them where ``moving``."""
         traffic, controlled, overtaken, spread = (
             values[level][:, None] for values in (self._traffic, self._slow, self._overtaken, self._speed_spread)
         )

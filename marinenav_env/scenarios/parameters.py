@@ -1,7 +1,5 @@
 """Conversion of typed configurations to parameter tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
@@ -24,10 +22,9 @@ REWARD_WEIGHT_FIELDS = ("timestep_penalty", "COLREGs_penalty", "collision_penalt
 
 
 def _stack_setting(worlds: Sequence[WorldConfig], section: str, name: str, robots: int, **options: Any) -> Tensor:
-    """Stack a setting of all environments into [E, R], or [E, 1] if no environment has one value per robot.
+    """Stack a setting of all environments into [E, R], or [E, 1] if none has one value per robot; commands: [E, 1, n].
 
-    A field in COMMAND_FIELDS is stacked into [E, 1, n], with n discrete commands. ``section`` is the dotted path to
-    the config that has the setting, such as ``vessel.actuators``.
+    ``section`` is the dotted path to the config that has the setting, such as ``vessel.actuators``.
     """
     values = [attrgetter(f"{section}.{name}")(world) for world in worlds]
     key = f"world.{section}.{name}"
@@ -44,10 +41,7 @@ def _stack_setting(worlds: Sequence[WorldConfig], section: str, name: str, robot
 
 
 def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> ActuatorParameters:
-    """Convert actuators and hull terms of worlds, with ``robots`` slots, to tensors, batch [len(worlds)].
-
-    The options are the device and the floating-point type of the tensors.
-    """
+    """Convert actuators and hull terms of worlds, with ``robots`` slots, to tensors, batch [len(worlds)]."""
     per_robot: Callable[..., Tensor] = partial(_stack_setting, worlds, robots=robots, **options)
     tensors = {
         item.name: per_robot("vessel.actuators", item.name)
@@ -76,11 +70,7 @@ def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> 
 def build_parameters(
     worlds: Sequence[WorldConfig], robots: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[Parameters, Tensor]:
-    """Convert the configurations of environments, with ``robots`` slots, to parameter tensors.
-
-    Returns:
-        Parameters, batch [len(worlds)] (1: shared by all), and the von Mises quantile table [rows, points].
-    """
+    """Convert configurations, with ``robots`` slots, to Parameters, batch [len(worlds)], and von Mises quantiles."""
     options: dict[str, Any] = {"device": device, "dtype": dtype}
     batch = [len(worlds)]
     per_robot: Callable[..., Tensor] = partial(_stack_setting, worlds, robots=robots, **options)

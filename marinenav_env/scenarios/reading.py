@@ -1,7 +1,5 @@
 """Reading of scenario files of this project and of other programs; the content determines the format."""
 
-from __future__ import annotations
-
 import json
 import re
 import warnings
@@ -14,7 +12,7 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.scenarios.colav import SHIP_LIST_KEY, is_colav, parse_colav, parse_yaml
 from marinenav_env.scenarios.common_ocean import parse_common_ocean
 from marinenav_env.scenarios.dnv import is_dnv, parse_dnv
-from marinenav_env.scenarios.odd_starts import GOAL_OUT_OF_REACH, count_implausible_starts, count_unreachable_goals
+from marinenav_env.scenarios.plausibility import GOAL_OUT_OF_REACH, count_implausible_starts, count_unreachable_goals
 from marinenav_env.scenarios.scenario_file import Episode, parse_scenarios
 from marinenav_env.scenarios.situations import Situation, scaled_episode
 from marinenav_env.support.files import parse_json, read_text
@@ -37,7 +35,7 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     In addition to scenario files of this project (see ``parse_scenarios``), it reads traffic situations of DNV's
     ship-traffic-generator, and scenarios of NTNU's colav-simulator and of CommonOcean. These are scaled to the vessels
     of ``world`` (see ``scenarios.situations``), and a warning counts what episodes cannot represent. Another warning
-    counts implausible starts, goals and motions (see ``scenarios.odd_starts``), and, in situations of other programs,
+    counts implausible starts, goals and motions (see ``scenarios.plausibility``), and, in situations of other programs,
     goals that are too far for an episode.
 
     Args:
@@ -50,21 +48,21 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     """
     episodes: list[Episode] = []
     left_out: Counter[str] = Counter()
-    odd: Counter[str] = Counter()
+    implausible: Counter[str] = Counter()
     for file in scenario_paths(path):
         content = _read_content(file)
         if isinstance(content, Situation):
             episodes.append(_scaled_episode_of_file(content, file, world or WorldConfig()))
             left_out.update(content.left_out)
-            odd[GOAL_OUT_OF_REACH] += count_unreachable_goals(episodes[-1])
+            implausible[GOAL_OUT_OF_REACH] += count_unreachable_goals(episodes[-1])
         else:
             episodes += parse_scenarios(content, str(file))
     if left_out:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
         warnings.warn(f"{path}: left out {counts}", stacklevel=2)
-    odd = sum(map(count_implausible_starts, episodes), +odd)
-    if odd:
-        counts = ", ".join(f"{count:,} {kind}" for kind, count in odd.items())
+    implausible = sum(map(count_implausible_starts, episodes), +implausible)
+    if implausible:
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in implausible.items())
         line = f"{path}: {len(episodes):,} episodes with {counts}"
         if strict:
             raise ConfigError(line)
@@ -122,11 +120,9 @@ def _scaled_episode_of_file(situation: Situation, file: Path, world: WorldConfig
 
 @cache
 def packaged_situations(name: str) -> tuple[Situation, ...]:
-    """Return a set of traffic situations that is part of the package.
+    """Return traffic situations of the package: ``dnv`` (55 of ship-traffic-generator) or ``imazu_ntnu`` (Imazu's 22).
 
-    Args:
-        name: ``dnv`` for 55 situations of ship-traffic-generator, or ``imazu_ntnu`` for Imazu's 22 problems as in
-            colav-simulator; ``data/README.md`` states sources and licences.
+    ``data/README.md`` states sources and licences.
     """
     content = json.loads((DATA_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     parse = parse_dnv if name == "dnv" else parse_colav

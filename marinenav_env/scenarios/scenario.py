@@ -38,10 +38,7 @@ from marinenav_env.support.validation import require
 def blank_scenarios(
     size: int, robots: int, obstacles: int, cores: int, device: torch.device, dtype: torch.dtype
 ) -> Scenario:
-    """Return scenarios, batch [size], with all numbers zero and all slots empty, for a sampler to fill.
-
-    They have ``robots``, ``obstacles`` and ``cores`` (vortices of the current) slots.
-    """
+    """Return scenarios, batch [size], with zeros and empty slots, for a sampler to fill; cores are vortices."""
 
     def zeros(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
         return torch.zeros(size, *shape, dtype=dtype, device=device)
@@ -113,12 +110,9 @@ def _check_room(config: ScenarioConfig, level: Level) -> None:
     require(has_room, "level.map_size", level.map_size, f"above {2.0 * margin:g}, both margins")
     sides = (level.map_size or side for side in (config.width, config.height))
     longest = math.hypot(*(side - 2.0 * config.start_margin for side in sides))
-    require(
-        level.encounter or level.min_start_goal_dis < longest,
-        "level.min_start_goal_dis",
-        level.min_start_goal_dis,
-        f"below {longest:g}, the diagonal of the map inside its margins",
-    )
+    has_room = level.encounter or level.min_start_goal_dis < longest
+    allowed = f"below {longest:g}, the diagonal of the map inside its margins"
+    require(has_room, "level.min_start_goal_dis", level.min_start_goal_dis, allowed)
 
 
 class ScenarioSampler:

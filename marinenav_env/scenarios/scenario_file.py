@@ -6,8 +6,6 @@ the published ones also have these (``actuators``, one list per field), and the 
 episode under ``config``, as in recordings, are read as well.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -432,11 +430,7 @@ def overridden_settings(episodes: Iterable[Episode], config: WorldConfig) -> lis
 def stack_episodes(
     episodes: Sequence[Episode], device: torch.device, dtype: torch.dtype
 ) -> tuple[Scenario, Parameters, Tensor]:
-    """Convert N episodes to tensors, padded to the largest numbers of robots, obstacles and cores.
-
-    Returns:
-        Scenarios, batch [N], parameters, batch [N], and the von Mises quantile table [rows, points].
-    """
+    """Convert N episodes to padded scenarios and parameters, batch [N], and von Mises quantiles [rows, points]."""
 
     def padded(name: str, *width: int) -> Tensor:
         rows = [torch.tensor(getattr(episode, name), dtype=dtype) for episode in episodes]

@@ -19,8 +19,6 @@ later waypoints (every vessel keeps its first course) and changes of speed, whic
 and types of ships, and depths.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -144,8 +142,7 @@ def guided_ship(
 ) -> Ship:
     """Return a ship on the course to its first waypoint ahead, or on ``degrees``, if known, where none is ahead.
 
-    ``node`` describes the ship, for messages. The speeds are the initial one, then later ones, in any unit; turns and
-    changes of speed are counted in ``left_out``.
+    The first of the speeds, in any unit, is the initial one; turns and changes of speed are counted in ``left_out``.
     """
     ahead = waypoints_ahead(position, waypoints)
     if not ahead and degrees is None:
@@ -166,10 +163,7 @@ def count_turns(waypoints: Sequence[Point]) -> int:
 
 
 def ships_at_first_time(ships: Sequence[Ship], times: Sequence[float], left_out: Counter[str]) -> tuple[Ship, ...]:
-    """Return ships at the earliest of the times (s) of their initial states, from which all keep course and speed.
-
-    The ships with a later time are counted in ``left_out``.
-    """
+    """Return ships at the earliest of the times (s) of their initial states, and count the later ones."""
     placed = []
     for ship, time in zip(ships, times, strict=True):
         delay, (north, east), speed = time - min(times), ship.position, _velocity_of_ship(ship)

@@ -1,7 +1,5 @@
 """Sampling of parameters that vary between the scenarios of a level: vessels, sensors, weather and faults."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -16,6 +14,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import FAULTS, VESSELS, WEATHER, CounterDraws, Draws
 from marinenav_env.scenarios.encounters import SAME_SPEED_SHARE
 from marinenav_env.scenarios.parameters import build_extras
+from marinenav_env.scenarios.reset import select_environments
 from marinenav_env.state import ActuatorParameters, Parameters, Weather
 
 MASS_FIELDS = ("m", "Izz")
@@ -29,10 +28,7 @@ MAX_WAVE_DEVIATION = math.radians(30.0)
 
 
 class ParameterSampler:
-    """Sampler of the parameters of scenarios with ``robots`` slots, without host reads.
-
-    Levels state the ranges by which those of the world, ``shared``, batch [1], vary.
-    """
+    """Sampler of parameters of scenarios, without host reads: those of the world (``shared``), varied by level."""
 
     def __init__(self, shared: Parameters, levels: tuple[Level, ...], robots: int) -> None:
         self._shared, self._robots = shared, robots
@@ -59,10 +55,9 @@ class ParameterSampler:
         self._spread = torch.tensor([math.log(level.vessel_spread) for level in levels], **like)
 
     def sample(self, level: Tensor, velocity: Tensor, source: RandomSource) -> Parameters:
-        """Draw the parameters, batch [P], of one scenario per entry of ``level`` [P], int64 indices into the levels.
+        """Draw the parameters of one scenario per index of a level in ``level`` [P], with initial velocities [P, R, 3].
 
-        ``velocity`` [P, R, 3] is the initial one relative to the water (m/s, m/s, rad/s). Factors on mass and thrust
-        are uniform on a logarithmic scale.
+        Factors on mass and thrust are uniform on a logarithmic scale.
         """
         draws = CounterDraws(source, self._noise.dtype)
         chance = draws.uniform(VESSELS, (2,), (self._robots,))
@@ -127,9 +122,4 @@ class ParameterSampler:
         )
         if shared is None:
             return drawn
-
-        def pick(new: Tensor, old: Tensor) -> Tensor:
-            has_weather = (strength > 0.0).view(-1, *[1] * (new.ndim - 1))
-            return torch.where(has_weather, new, old)
-
-        return drawn.apply(pick, shared)
+        return select_environments(strength > 0.0, drawn, shared)

@@ -5,8 +5,6 @@ from ``perception``, since collisions and the rules of the sea depend on them. E
 comes from an EntrySensor.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 

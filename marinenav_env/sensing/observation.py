@@ -1,7 +1,5 @@
 """Entries of the observations of a world, and the sensors of all entries but those of sensing.perception."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,11 +27,7 @@ def flatten_observation(observation: Any, entries: Mapping[str, Entry]) -> Tenso
 
 
 def describe_entries(config: WorldConfig, sensors: tuple[EntrySensor, ...]) -> dict[str, Entry]:
-    """Return the descriptions of the entries of perception and of additional sensors by name.
-
-    Raises:
-        ConfigError: when two entries have the same name, or the mask of an entry does not fit.
-    """
+    """Return the descriptions of the entries of perception and of additional sensors by name, after checking them."""
     entries: dict[str, Entry] = {}
     for entry in (*perception_entries(config), *(sensor.entry(config) for sensor in sensors)):
         require(entry.name not in entries, "world.sensor.entries", entry.name, "named once")

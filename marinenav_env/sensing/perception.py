@@ -1,7 +1,5 @@
 """Perception of every robot: its own state and the nearest objects, measured with noise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

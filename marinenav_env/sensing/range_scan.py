@@ -1,7 +1,5 @@
 """Range scan: distances to the nearest disc along beams, as a lidar measures them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

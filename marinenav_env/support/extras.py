@@ -1,7 +1,5 @@
 """Import of optional dependencies, which extras of the package install."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 
@@ -9,12 +7,7 @@ from marinenav_env.support.validation import ConfigError
 
 
 def import_optional(name: str, extra: str) -> Any:
-    """Import and return a module of an optional dependency.
-
-    Args:
-        name: dotted name of the module, such as ``matplotlib.figure``.
-        extra: extra that installs it, as in ``pip install marinenav[extra]``.
-    """
+    """Import and return a module, such as ``matplotlib.figure``, that ``pip install marinenav[extra]`` installs."""
     try:
         return import_module(name)
     except ImportError as error:

@@ -1,7 +1,5 @@
 """Safe access to files: reading refuses pipes, devices and huge files, and writing refuses to overwrite inputs."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

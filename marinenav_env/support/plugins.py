@@ -6,8 +6,6 @@ checkpoints name components. A name from a file is therefore imported only if an
 registers it, or if the user gave it as a command-line argument (or called ``allow``).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

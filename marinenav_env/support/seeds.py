@@ -1,7 +1,5 @@
 """Conversion of seeds to int, and random seeds where none is given."""
 
-from __future__ import annotations
-
 import contextlib
 import operator
 import secrets

@@ -1,16 +1,12 @@
 """Restoration of saved tensors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 
 def restore_tensors(target: Any, values: dict[Any, Any]) -> None:
     """Copy a nested dict of tensors, in place, into a tensorclass, tensordict or dict of the same structure.
 
-    Raises:
-        RuntimeError: when a tensor is missing or unknown, has another type or shape (copying alone
-            would convert or broadcast it), or is not finite.
+    A RuntimeError says which tensor is missing or unknown, of another type or shape, or not finite.
     """
     if values.keys() != set(target.keys()):
         different = ", ".join(sorted(map(str, values.keys() ^ set(target.keys()))))

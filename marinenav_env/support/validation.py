@@ -4,8 +4,6 @@ The fields of a configuration declare types and bounds in their annotations, as 
 ``Annotated[float, above(0.0)]``; ``check_fields`` enforces both.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re
@@ -38,11 +36,7 @@ _UNPRINTABLE_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class ConfigError(ValueError):
-    """Error raised for a setting, file or argument that cannot be used; its text is one sentence for the user.
-
-    Args:
-        message: text of the error; it is put on one line, and shortened in the middle if it is too long.
-    """
+    """Error raised for a setting, file or argument that cannot be used; its text is one sentence for the user."""
 
     def __init__(self, message: str) -> None:
         line = re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]+", " ", _shorten(message, _MAX_MESSAGE_LENGTH))
@@ -145,18 +139,10 @@ OrderedRange = Annotated[tuple[float, float], IS_ORDERED]
 
 
 def check_fields(config: Any, section: str = "") -> None:
-    """Convert every field of a dataclass to its declared type, and check its rules.
+    """Convert every field of a dataclass to its declared type, in place, and check its rules, in ``__post_init__``.
 
-    It is meant to be called in ``__post_init__``. Lists become tuples; where the type requires it, a
-    float without a fraction, such as 1e6, becomes an int, and a single value becomes a tuple of one.
-    Numbers must be finite.
-
-    Args:
-        config: instance of a dataclass, which may be frozen; its fields are replaced by the converted values.
-        section: prefix of the names of the fields in error messages, such as ``world.sensor``.
-
-    Raises:
-        ConfigError: for the first field whose value does not fit.
+    Lists become tuples; where the type requires it, a float without a fraction, such as 1e6, becomes an int, and a
+    single value becomes a tuple of one. Numbers must be finite. ``section``, such as ``world.sensor``, is for messages.
     """
     config_type: Any = type(config)
     for name, annotation in field_types(config_type).items():

@@ -1,15 +1,11 @@
 """What holds for all tests of the world."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     """The tensors here are small: more threads only wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -18,12 +14,12 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def drawn_numbers(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+def drawn_numbers(monkeypatch):
     """The uniform numbers of generators, in the order in which they are drawn."""
-    numbers: list[Tensor] = []
+    numbers = []
     uniform = torch.rand
 
-    def recorded(*shape: Any, **options: Any) -> Tensor:
+    def recorded(*shape, **options):
         numbers.append(uniform(*shape, **options))
         return numbers[-1]
 
@@ -32,6 +28,6 @@ def drawn_numbers(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
 
 
 @pytest.fixture
-def reads_cost_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def reads_cost_time(monkeypatch):
     """Host reads are avoided, as on a GPU."""
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())

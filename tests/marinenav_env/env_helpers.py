@@ -1,15 +1,11 @@
 """Environments of every kind, and how tests play them."""
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
-from tensordict import TensorDict
-from torch import Tensor
 
-from marinenav_env import GROUP, Curriculum, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ScenarioConfig, SensorConfig
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from tests.marinenav_env.helpers import CPU, random_episode
@@ -31,19 +27,19 @@ SHORT = WorldConfig(max_steps=7, sensor=SensorConfig(max_objects=3))
 ACTION, MASK, REWARD = (GROUP, "action"), (GROUP, "mask"), (GROUP, "reward")
 
 
-def episodes(count: int = 5) -> list[Episode]:
+def episodes(count=5):
     """Episodes of different sizes, every parameter different."""
     rng = random.Random(0)
     sizes = [(3, 2, 1), (1, 0, 0), (2, 1, 2), (3, 0, 0), (2, 2, 0)]
     return [random_episode(rng, *sizes[n % len(sizes)], size=50.0) for n in range(count)]
 
 
-def drawn_scenarios() -> Any:
+def drawn_scenarios():
     sampler = ScenarioSampler(ScenarioConfig(), LEVELS, CPU, torch.float32)
     return sampler.sample(torch.arange(6) % 3, torch.Generator().manual_seed(0))
 
 
-KINDS: dict[str, Callable[[], Any]] = {
+KINDS = {
     "mixture": lambda: MIXTURE,
     "schedule": lambda: SCHEDULE,
     "unruly": lambda: UNRULY,
@@ -53,12 +49,12 @@ KINDS: dict[str, Callable[[], Any]] = {
 }
 
 
-def make(kind: str = "mixture", num_envs: int = 4, **options: Any) -> MarineNavEnv:
+def make(kind="mixture", num_envs=4, **options):
     config = options.pop("config", SHORT)
     return MarineNavEnv(config, num_envs, scenarios=KINDS[kind](), **{"seed": 0} | options)
 
 
-def actions_of(env: MarineNavEnv, steps: int, seed: int = 0) -> list[Tensor]:
+def actions_of(env, steps, seed=0):
     """Random actions that do not touch the global random state."""
     generator = torch.Generator().manual_seed(seed)
     shape = (steps, env.num_envs, env.num_robots)
@@ -68,7 +64,7 @@ def actions_of(env: MarineNavEnv, steps: int, seed: int = 0) -> list[Tensor]:
     return list(torch.randint(env.num_discrete_actions, shape, generator=generator))
 
 
-def advance(env: MarineNavEnv, td: TensorDict, actions: list[Tensor]) -> tuple[list[TensorDict], TensorDict]:
+def advance(env, td, actions):
     """Steps with resets; every step's data, and what comes next."""
     rows = []
     for action in actions:
@@ -78,24 +74,24 @@ def advance(env: MarineNavEnv, td: TensorDict, actions: list[Tensor]) -> tuple[l
     return rows, td
 
 
-def play(env: MarineNavEnv, steps: int = 20, seed: int = 0) -> list[TensorDict]:
+def play(env, steps=20, seed=0):
     return advance(env, env.reset(), actions_of(env, steps, seed))[0]
 
 
-def full_ahead(env: MarineNavEnv, steps: int = 20) -> Any:
+def full_ahead(env, steps=20):
     """A rollout of robots that go ahead with both thrusters."""
 
-    def policy(step: Any) -> Any:
+    def policy(step):
         return step.set(ACTION, torch.ones_like(env.state.thrust))
 
     return env.rollout(steps, policy, break_when_any_done=False)
 
 
-def equal(first: Any, second: Any) -> bool:
+def equal(first, second):
     """Whether nested tensors are the same bit for bit."""
     a, b = (dict(td.items(True, True)) for td in (first, second))
     return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
 
 
-def same(first: list[TensorDict], second: list[TensorDict]) -> bool:
+def same(first, second):
     return len(first) == len(second) and all(map(equal, first, second))

@@ -4,11 +4,9 @@ import copy
 import json
 import math
 import random
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,11 +15,10 @@ from torch import Tensor
 from marinenav_env.config import RewardConfig, ScenarioConfig, SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario_file import Episode, stack_episodes
-from marinenav_env.sensing.perception import PerceptionNoise, draw_perception_noise, look_up_quantile
+from marinenav_env.sensing.perception import draw_perception_noise, look_up_quantile
 from marinenav_env.state import Parameters, Scenario, State
-from tests.oracle.current import Core
 from tests.oracle.dynamics import VesselParams
-from tests.oracle.perception import ObjectNoise, Obstacle, Robot, Sensor
+from tests.oracle.perception import Robot, Sensor
 
 DATA = Path(__file__).parents[1] / "data"
 CPU = torch.device("cpu")
@@ -69,15 +66,15 @@ SENSOR_BOUNDS = {
 }
 
 
-def drawn(rng: random.Random, bounds: dict[str, tuple[float, float]], count: int) -> dict[str, Any]:
+def drawn(rng, bounds, count):
     """One number per robot for every name."""
     return {name: tuple(rng.uniform(*bounds[name]) for _ in range(count)) for name in bounds}
 
 
-def random_episode(rng: random.Random, robots: int, obstacles: int, cores: int, size: float = 30.0) -> Episode:
+def random_episode(rng, robots, obstacles, cores, size=30.0):
     """An episode in which every parameter differs from robot to robot and from the defaults."""
 
-    def rows(count: int, *bounds: tuple[float, float]) -> list[list[float]]:
+    def rows(count, *bounds):
         return [[rng.uniform(*bound) for bound in bounds] for _ in range(count)]
 
     span, turn = (0.0, size), (-math.pi, 3.0 * math.pi)
@@ -113,12 +110,12 @@ def random_episode(rng: random.Random, robots: int, obstacles: int, cores: int, 
     )
 
 
-def of_robot(value: Any, robot: int) -> Any:
+def of_robot(value, robot):
     """A robot's number, of a value that is one for all or one for each."""
     return value[robot] if isinstance(value, tuple) else value
 
 
-def oracle_vessel(episode: Episode, robot: int) -> VesselParams:
+def oracle_vessel(episode, robot):
     """The oracle's parameters of a robot."""
     left, right = episode.thruster_angle[robot]
     names = {item.name for item in fields(VesselParams)} & {item.name for item in fields(VesselConfig)}
@@ -131,18 +128,18 @@ def oracle_vessel(episode: Episode, robot: int) -> VesselParams:
     )
 
 
-def oracle_sensor(episode: Episode, robot: int) -> Sensor:
+def oracle_sensor(episode, robot):
     """The oracle's sensor of a robot."""
     names = (item.name for item in fields(Sensor))
     return Sensor(**{name: of_robot(getattr(episode.world.sensor, name), robot) for name in names})
 
 
-def oracle_cores(episode: Episode) -> list[Core]:
+def oracle_cores(episode):
     """The oracle's cores."""
     return [(x, y, gamma > 0.0, abs(gamma)) for x, y, gamma in episode.cores]
 
 
-def oracle_obstacles(episode: Episode) -> list[Obstacle]:
+def oracle_obstacles(episode):
     """The oracle's obstacles."""
     return [(x, y, radius) for x, y, radius in episode.obstacles]
 
@@ -157,7 +154,7 @@ class World:
     quantiles: Tensor
     state: State
 
-    def robots(self, environment: int) -> list[Robot]:
+    def robots(self, environment):
         """The oracle's robots of an environment, as they are in the state."""
         episode, state = self.episodes[environment], self.state[environment]
         rows = oracle_states(state)
@@ -172,14 +169,14 @@ class World:
             for i, goal in enumerate(episode.goal)
         ]
 
-    def noise(self, seed: int) -> PerceptionNoise:
+    def noise(self, seed):
         """Noise of one observation."""
         environments, robots = self.scenario.robot_mask.shape
         objects = robots + self.scenario.obstacle_mask.shape[1]
         source = RandomSource.from_seed(seed, environments, CPU)
         return draw_perception_noise(source, robots, objects, torch.float64)
 
-    def oracle_noise(self, noise: PerceptionNoise, environment: int, robot: int) -> list[ObjectNoise]:
+    def oracle_noise(self, noise, environment, robot):
         """The same for the oracle: of the obstacles first and then of the robots."""
         row = self.parameters.sensor.table_row[environment, robot]
         angle = look_up_quantile(self.quantiles, row, noise.uniform[environment, robot])
@@ -191,20 +188,20 @@ class World:
         return [tuple(c) for c in (*columns[slots : slots + len(episode.obstacles)], *own)]
 
 
-def oracle_states(state: State) -> list[list[float]]:
+def oracle_states(state):
     """The oracle's state of every robot of one environment."""
     parts = (state.pose, state.velocity_water, state.velocity_ground, state.thrust)
     return torch.cat(parts, -1).tolist()
 
 
-def random_world(seed: int, sizes: Sequence[tuple[int, int, int]], size: float = 30.0, inactive: float = 0.2) -> World:
+def random_world(seed, sizes, size=30.0, inactive=0.2):
     """Random episodes of (robots, obstacles, cores), padded, with some robots inactive."""
     rng = random.Random(seed)
     episodes = [random_episode(rng, *counts, size=size) for counts in sizes]
     scenario, parameters, quantiles = stack_episodes(episodes, CPU, torch.float64)
     (envs, robots), generator = scenario.robot_mask.shape, torch.Generator().manual_seed(seed)
 
-    def uniform(low: float, high: float, width: int) -> Tensor:
+    def uniform(low, high, width):
         unit = torch.rand(envs, robots, width, generator=generator, dtype=torch.float64)
         return low + (high - low) * unit
 
@@ -222,12 +219,7 @@ def random_world(seed: int, sizes: Sequence[tuple[int, int, int]], size: float =
     return World(episodes, scenario, parameters, quantiles, state)
 
 
-def simple_episode(
-    poses: Sequence[tuple[float, float, float]],
-    goals: Sequence[tuple[float, float]],
-    obstacles: Sequence[tuple[float, float, float]] = (),
-    sensor: SensorConfig = QUIET,
-) -> Episode:
+def simple_episode(poses, goals, obstacles=(), sensor=QUIET):
     """Default vessels at rest at (x, y, yaw), without noise."""
     count = len(poses)
     return Episode(
@@ -243,10 +235,10 @@ def simple_episode(
 
 
 @cache
-def recordings() -> dict[str, tuple[dict[str, Any], dict[str, np.ndarray]]]:
+def recordings():
     """Entry and arrays of every recorded episode by key."""
     entries = json.loads((DATA / "episodes.json").read_text())
-    arrays: dict[str, dict[str, np.ndarray]] = {entry["key"]: {} for entry in entries}
+    arrays = {entry["key"]: {} for entry in entries}
     with np.load(DATA / "episodes.npz") as file:
         for path in file.files:
             key, name = path.split("/")
@@ -254,12 +246,12 @@ def recordings() -> dict[str, tuple[dict[str, Any], dict[str, np.ndarray]]]:
     return {entry["key"]: (entry, arrays[entry["key"]]) for entry in entries}
 
 
-def recorded_entry(key: str = "ep032") -> dict[str, Any]:
+def recorded_entry(key="ep032"):
     """A fresh copy of a recorded episode's configuration: 6 robots, 8 cores, 8 obstacles."""
     return copy.deepcopy(recordings()[key][0]["config"])
 
 
-def normal_cdf(x: np.ndarray) -> np.ndarray:
+def normal_cdf(x):
     """Distribution function of the standard normal distribution."""
     return 0.5 * (1.0 + np.vectorize(math.erf)(x / math.sqrt(2.0)))
 
@@ -267,7 +259,7 @@ def normal_cdf(x: np.ndarray) -> np.ndarray:
 # Kolmogorov-Smirnov: the distance between distribution functions, and its bound at 0.1 %.
 
 
-def ks_distance(sample: np.ndarray, cdf: Callable[[np.ndarray], np.ndarray]) -> float:
+def ks_distance(sample, cdf):
     """Largest distance of a sample's distribution function from a given one."""
     ordered, count = np.sort(sample), len(sample)
     expected = cdf(ordered)
@@ -276,14 +268,6 @@ def ks_distance(sample: np.ndarray, cdf: Callable[[np.ndarray], np.ndarray]) -> 
     return float(max(above, below))
 
 
-def ks_distance_of_two(first: Sequence[float], second: Sequence[float]) -> float:
-    """Largest distance between the distribution functions of two samples."""
-    a, b = np.sort(first), np.sort(second)
-    points = np.concatenate((a, b))
-    shares = (np.searchsorted(s, points, side="right") / len(s) for s in (a, b))
-    return float(np.abs(np.subtract(*shares)).max())
-
-
-def ks_bound(*counts: int) -> float:
+def ks_bound(*counts):
     """What the distance exceeds with a probability of 0.1 %, for one sample or for two."""
     return 1.95 * math.sqrt(sum(1.0 / count for count in counts))

@@ -3,7 +3,6 @@
 import math
 import re
 from dataclasses import fields
-from typing import Any
 
 import pytest
 
@@ -35,7 +34,7 @@ from tests.oracle import colregs, dynamics, perception, reward, scenario
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_defaults_are_those_of_the_specification(config: Any, expected: Any, names: dict[str, str]) -> None:
+def test_defaults_are_those_of_the_specification(config, expected, names):
     compared = 0
     for item in fields(expected):
         name = names.get(item.name, item.name)
@@ -45,7 +44,7 @@ def test_defaults_are_those_of_the_specification(config: Any, expected: Any, nam
     assert compared >= 2
 
 
-def test_more_defaults() -> None:
+def test_more_defaults():
     corner = colregs.ColregsParams()
     zones = ours.ColregsConfig()
     assert corner.crossing_corner == (zones.crossing_x[1], zones.crossing_corner_y)
@@ -59,7 +58,7 @@ def test_more_defaults() -> None:
     assert ours.SensorConfig(max_objects=(2, 7, 3)).slots == 7
 
 
-def test_levels_are_the_published_ones() -> None:
+def test_levels_are_the_published_ones():
     got = [
         (level.num_robots, level.num_cores, level.num_obstacles, level.min_start_goal_dis) for level in levels.LEVELS
     ]
@@ -70,7 +69,7 @@ def test_levels_are_the_published_ones() -> None:
 
 
 NAN, INF = math.nan, math.inf
-SECTIONS: dict[Any, str] = {
+SECTIONS = {
     ours.ActuatorConfig: "world.vessel.actuators",
     ours.VesselConfig: "world.vessel",
     ours.SensorConfig: "world.sensor",
@@ -84,7 +83,7 @@ SECTIONS: dict[Any, str] = {
 }
 RANGES = [(2.0, 1.0), (-1.0, 1.0), (1.0,), (1.0, 2.0, 3.0), 3.0, (NAN, 1.0)]
 # Values that fields refuse, by the names of the fields.
-REFUSED: dict[Any, dict[str, list[Any]]] = {
+REFUSED = {
     ours.VesselConfig: {
         "length width radius detect_radius goal_distance m Izz max_thrust_rate": [0.0],
         "m": [(400.0, -1.0), (), "heavy", True],
@@ -133,7 +132,7 @@ REFUSED: dict[Any, dict[str, list[Any]]] = {
 
 
 @pytest.mark.parametrize(("config", "section"), SECTIONS.items(), ids=SECTIONS.values())
-def test_bad_values_are_refused_by_key_and_value(config: Any, section: str) -> None:
+def test_bad_values_are_refused_by_key_and_value(config, section):
     refused = [(name, NAN) for name in (item.name for item in fields(config) if isinstance(item.default, float))]
     for names, values in REFUSED.get(config, {}).items():
         refused += [(name, value) for name in names.split() for value in values]

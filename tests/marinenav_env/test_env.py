@@ -2,12 +2,10 @@
 
 import random
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, ScenarioConfig, VesselConfig
@@ -51,12 +49,12 @@ from tests.marinenav_env.helpers import CPU
         ({"num_envs": 4, "total_envs": 2}, r"^total_envs=2: must be a whole number of at least num_envs, 4$"),
     ],
 )
-def test_bad_arguments_are_refused(options: dict[str, Any], message: str) -> None:
+def test_bad_arguments_are_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         MarineNavEnv(**options)
 
 
-def test_writing_to_a_mask_ends_no_robot() -> None:
+def test_writing_to_a_mask_ends_no_robot():
     env = make()
     first = env.reset()
     second = env.step(first.clone().set(ACTION, actions_of(env, 1)[0]))["next"]
@@ -65,7 +63,7 @@ def test_writing_to_a_mask_ends_no_robot() -> None:
         assert env.state.active.any()
 
 
-def test_a_batch_has_one_time_step() -> None:
+def test_a_batch_has_one_time_step():
     given = episodes(2)
     env = MarineNavEnv(scenarios=given)
     assert (env.config.dt, env.config.substeps) == (0.04, 7)
@@ -74,7 +72,7 @@ def test_a_batch_has_one_time_step() -> None:
 
 
 @pytest.mark.parametrize("kind", ["unruly", "episodes", "scenarios"])
-def test_the_seed_decides_and_the_global_generators_do_not(kind: str) -> None:
+def test_the_seed_decides_and_the_global_generators_do_not(kind):
     runs = {}
     for name, seed, world_seed in (("first", 1, 3), ("again", 2, 3), ("other", 1, 4)):
         torch.manual_seed(seed)
@@ -91,7 +89,7 @@ def test_the_seed_decides_and_the_global_generators_do_not(kind: str) -> None:
     assert not any(map(equal, runs["first"], runs["other"]))
 
 
-def test_the_noise_of_an_environment_does_not_depend_on_how_many_there_are() -> None:
+def test_the_noise_of_an_environment_does_not_depend_on_how_many_there_are():
     scenario = drawn_scenarios()
     few, many = (MarineNavEnv(SHORT, count, scenarios=scenario, seed=3) for count in (2, 4))
     actions = actions_of(many, 3)
@@ -101,7 +99,7 @@ def test_the_noise_of_an_environment_does_not_depend_on_how_many_there_are() -> 
 
 
 @pytest.mark.parametrize("kind", ["schedule", "sea"])
-def test_environments_of_several_processes_have_the_scenarios_of_one_batch(kind: str) -> None:
+def test_environments_of_several_processes_have_the_scenarios_of_one_batch(kind):
     """Over more refreshes than the pool has parts, and whatever the seeds of the processes."""
     config = replace(SHORT, max_steps=3)
     whole = make(kind, 8, config=config, seed=3)
@@ -125,14 +123,14 @@ def test_environments_of_several_processes_have_the_scenarios_of_one_batch(kind:
 
 
 @pytest.mark.parametrize("kind", ["mixture", "sea"])
-def test_no_generator_is_drawn_from(kind: str) -> None:
+def test_no_generator_is_drawn_from(kind):
     env = make(kind)
     before = env.generator.get_state()
     play(env)
     assert torch.equal(env.generator.get_state(), before)
 
 
-def test_episodes_are_those_of_a_device_without_free_host_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_episodes_are_those_of_a_device_without_free_host_reads(monkeypatch):
     expected = play(make("sea", seed=3))
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     assert same(play(make("sea", seed=3)), expected)
@@ -140,7 +138,7 @@ def test_episodes_are_those_of_a_device_without_free_host_reads(monkeypatch: pyt
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "free"), [("mixture", 1), ("episodes", 1), ("mixture", 0)])
-def test_the_compiled_step_equals_the_eager_one(kind: str, free: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiled_step_equals_the_eager_one(kind, free, monkeypatch):
     """In double precision, as one graph; also as on a GPU, where it has the starts of episodes."""
     if not free:
         monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
@@ -159,7 +157,7 @@ def test_the_compiled_step_equals_the_eager_one(kind: str, free: bool, monkeypat
 
 
 @pytest.mark.slow
-def test_every_option_of_training_compiles_for_vector_instructions() -> None:
+def test_every_option_of_training_compiles_for_vector_instructions():
     """With enough environments in float32; kernels of fewer, or of float64, are other code."""
     reward = RewardConfig(**{f"{name}_penalty": -1.0 for name in ROLE_TERMS})  # type: ignore[arg-type]
     torch.compiler.reset()
@@ -174,11 +172,11 @@ def test_every_option_of_training_compiles_for_vector_instructions() -> None:
 class Broken(ScenarioSampler):
     """A sampler that fails."""
 
-    def sample(self, level: Tensor, generator: torch.Generator) -> Any:
+    def sample(self, level, generator):
         raise KeyError("no level")
 
 
-def test_errors_of_users_parts_name_them() -> None:
+def test_errors_of_users_parts_name_them():
     config = ScenarioConfig()
     working, broken = (kind(config, LEVELS, CPU, torch.float32) for kind in (ScenarioSampler, Broken))
     MarineNavEnv(SHORT, scenarios=replace(MIXTURE, sampler=working))

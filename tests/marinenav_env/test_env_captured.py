@@ -1,26 +1,25 @@
 """Captured steps of the environment: with a stand-in for a graph, and with CUDA graphs."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
 
-from marinenav_env import GROUP, MarineNavEnv
+from marinenav_env import GROUP
 from marinenav_env.runtime.loop import WARMUP_CALLS, Loop
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, make, same
 from tests.marinenav_env.runtime.test_loop import Tape
 
+NUM_STEPS = 42
+
 
 @pytest.fixture
-def tapes(monkeypatch: pytest.MonkeyPatch) -> list[Tape]:
+def tapes(monkeypatch):
     """Environments record their steps as they would capture them on a GPU; gives the recorders."""
     init, tapes = Loop.__init__, list[Tape]()
 
-    def recorded(self: Loop, *args: Any, capture: bool, **options: Any) -> None:
+    def recorded(self, *args, capture, **options):
         if capture:
             tapes.append(Tape())
         init(self, *args, **options, recorder=tapes[-1] if capture else None)
@@ -29,12 +28,12 @@ def tapes(monkeypatch: pytest.MonkeyPatch) -> list[Tape]:
     return tapes
 
 
-def recording(kind: str, seed: int, **options: Any) -> MarineNavEnv:
+def recording(kind, seed, **options):
     """An environment whose steps are captured, if ``tapes`` are there."""
     return make(kind, seed=seed, capture_step=True, **options)
 
 
-def steps(env: MarineNavEnv, td: TensorDict, actions: list[torch.Tensor]) -> tuple[Any, Any]:
+def steps(env, td, actions):
     """Steps as they were returned, with the present outcome, and what comes next."""
     rows = []
     for action in actions:
@@ -45,50 +44,45 @@ def steps(env: MarineNavEnv, td: TensorDict, actions: list[torch.Tensor]) -> tup
     return rows, td
 
 
-def everything(env: MarineNavEnv) -> list[TensorDict]:
+def everything(env):
     """What a rollout may contain: all kinds of steps and resets, and a state that is restored."""
-    actions = actions_of(env, 70)
-    rows, td = steps(env, env.reset(), actions[:12])
+    actions = actions_of(env, NUM_STEPS)
+    rows, td = steps(env, env.reset(), actions[:9])
     saved = env.state_dict()
-    more, td = steps(env, td, actions[12:25])
+    more, td = steps(env, td, actions[9:17])
     rows += more
     env.load_state_dict(saved)  # in the midst of episodes
-    more, td = steps(env, env.reset(), actions[25:35])
+    more, td = steps(env, env.reset(), actions[17:23])
     rows += more
-    row = env.step(td.set(ACTION, actions[35]))
+    row = env.step(td.set(ACTION, actions[23]))
     td = env.maybe_reset(env.step_mdp(row))
-    more, td = steps(env, td, actions[36:45])
+    more, td = steps(env, td, actions[24:30])
     rows += [row, *more]
     some = torch.tensor([[True], [False], [True], [False]], device=env.device)
     td = env.reset(TensorDict({"_reset": some}, [4], device=env.device))
-    more, td = steps(env, td, actions[45:55])
-    rows += [*more, *steps(env, env.reset(), actions[55:])[0]]
+    more, td = steps(env, td, actions[30:38])
+    env.set_seed(2)
+    rows += [*more, *steps(env, env.reset(), actions[38:])[0]]
     return [*rows, TensorDict(env.state_dict())]
 
 
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [
-        *((kind, {}) for kind in ("sea", "scenarios")),
-        ("mixture", {"continuous": False, "flat": True}),
-    ],
+    [("sea", {}), ("scenarios", {}), ("mixture", {"continuous": False, "flat": True})],
     ids=str,
 )
-def test_a_captured_step_is_a_step(tapes: list[Tape], kind: str, options: dict[str, Any]) -> None:
+def test_a_captured_step_is_a_step(tapes, kind, options):
     """All of them, and none is overwritten by a later one."""
     env = recording(kind, 1, **options)
     found, expected = everything(env), everything(make(kind, seed=1, **options))
-    assert sum(row["next", "done"].any() for row in expected if "next" in row) >= 8
+    assert sum(row["next", "done"].any() for row in expected if "next" in row) >= 6
     assert same(found, expected)
     assert [tape.recorded for tape in tapes] == [1]
-    assert tapes[0].replays == 69 - WARMUP_CALLS
-    env.set_seed(1)
-    assert same(everything(env), expected)
-    assert [tape.replays for tape in tapes] == 2 * [69 - WARMUP_CALLS]
+    assert tapes[0].replays == NUM_STEPS - 1 - WARMUP_CALLS
 
 
-def test_torchrls_collector_gets_the_same_batches(tapes: list[Tape]) -> None:
-    def uniform(generator: torch.Generator) -> Callable[[torch.Tensor], torch.Tensor]:
+def test_torchrls_collector_gets_the_same_batches(tapes):
+    def uniform(generator):
         return lambda mask: 2.0 * torch.rand(*mask.shape, 2, generator=generator) - 1.0
 
     batches = []
@@ -103,7 +97,7 @@ def test_torchrls_collector_gets_the_same_batches(tapes: list[Tape]) -> None:
     assert tapes[0].replays == 50 - WARMUP_CALLS
 
 
-def test_a_policy_that_learns_leaves_the_state_without_gradients(tapes: list[Tape]) -> None:
+def test_a_policy_that_learns_leaves_the_state_without_gradients(tapes):
     env = recording("mixture", 1)
     td = env.reset()
     for action in actions_of(env, WARMUP_CALLS + 2):
@@ -114,8 +108,8 @@ def test_a_policy_that_learns_leaves_the_state_without_gradients(tapes: list[Tap
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize(("kind", "compile"), [*((kind, False) for kind in KINDS), ("sea", True)], ids=str)
-def test_captured_is_uncaptured(kind: str, compile: bool) -> None:
-    options: dict[str, Any] = {"seed": 1, "device": "cuda", "compile_step": compile}
+def test_captured_is_uncaptured(kind, compile):
+    options = {"seed": 1, "device": "cuda", "compile_step": compile}
     env = make(kind, capture_step=True, **options)
     assert same(everything(env), everything(make(kind, **options)))
     td = env.reset().set(ACTION, actions_of(env, 1)[0])

@@ -1,10 +1,7 @@
 """Endings of robots and episodes in the environment."""
 
-from typing import Any
-
 import pytest
 import torch
-from tensordict import TensorDict
 from torchrl.envs.utils import step_mdp
 
 from marinenav_env import GROUP, MarineNavEnv, WorldConfig
@@ -14,7 +11,7 @@ from tests.marinenav_env.helpers import simple_episode
 FORWARD, STILL = [1.0, 1.0], [0.0, 0.0]
 
 
-def fleet(**settings: Any) -> MarineNavEnv:
+def fleet(**settings):
     """Robot 0 arrives soon, robot 1 hits an obstacle later, robot 2 goes nowhere."""
     given = simple_episode(
         poses=[(5.0, 5.0, 0.0), (5.0, 40.0, 0.0), (25.0, 5.0, 0.0)],
@@ -24,7 +21,7 @@ def fleet(**settings: Any) -> MarineNavEnv:
     return MarineNavEnv(WorldConfig(**settings), scenarios=[given], seed=0)
 
 
-def run(env: MarineNavEnv, steps: int, actions: list[list[float]]) -> list[TensorDict]:
+def run(env, steps, actions):
     """Steps without resets."""
     td, rows = env.reset(), []
     for _ in range(steps):
@@ -35,7 +32,7 @@ def run(env: MarineNavEnv, steps: int, actions: list[list[float]]) -> list[Tenso
     return rows
 
 
-def flags(row: TensorDict) -> dict[str, list[Any]]:
+def flags(row):
     after = row["next"]
     return {
         name: [after[name].flatten().tolist(), after[GROUP, name].flatten().tolist()]
@@ -43,7 +40,7 @@ def flags(row: TensorDict) -> dict[str, list[Any]]:
     }
 
 
-def test_a_time_out_truncates_and_does_not_terminate() -> None:
+def test_a_time_out_truncates_and_does_not_terminate():
     rows = run(fleet(max_steps=5), 5, [STILL] * 3)
     for row in rows[:4]:
         assert all(values == [[False], [False] * 3] for values in flags(row).values())
@@ -58,16 +55,16 @@ def test_a_time_out_truncates_and_does_not_terminate() -> None:
     assert rows[4]["next", MASK].all()
 
 
-def ends(rows: list[TensorDict]) -> dict[int, int]:
+def ends(rows):
     """The step in which each robot that ends does so."""
-    found: dict[int, int] = {}
+    found = {}
     for t, row in enumerate(rows):
         for r in row["next", GROUP, "terminated"].flatten().nonzero().flatten().tolist():
             found.setdefault(r, t)
     return found
 
 
-def test_done_is_latched_until_the_episode_is_over() -> None:
+def test_done_is_latched_until_the_episode_is_over():
     rows = run(fleet(max_steps=30), 30, [FORWARD, FORWARD, STILL])
     when = ends(rows)
     assert set(when) == {0, 1} and when[0] < when[1] < 29
@@ -87,7 +84,7 @@ def test_done_is_latched_until_the_episode_is_over() -> None:
 
 
 @pytest.mark.parametrize("evaluation", [False, True])
-def test_the_first_collision_ends_an_evaluation_episode(evaluation: bool) -> None:
+def test_the_first_collision_ends_an_evaluation_episode(evaluation):
     env = fleet(ends_at_first_collision=evaluation)
     rows = run(env, 20, [FORWARD, FORWARD, STILL])
     arrival, collision = (ends(rows)[r] for r in (0, 1))
@@ -100,7 +97,7 @@ def test_the_first_collision_ends_an_evaluation_episode(evaluation: bool) -> Non
 
 
 @pytest.mark.parametrize("continuous", [True, False])
-def test_what_ended_and_absent_robots_are_told_has_no_effect(continuous: bool) -> None:
+def test_what_ended_and_absent_robots_are_told_has_no_effect(continuous):
     given = [
         simple_episode([(5.0, 5.0, 0.0), (20.0, 5.0, 0.0)], [(9.0, 5.0), (50.0, 5.0)]),
         simple_episode([(5.0, 5.0, 0.0)], [(50.0, 5.0)]),

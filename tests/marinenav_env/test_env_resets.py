@@ -1,13 +1,9 @@
 """Resets of the environment, and which scenarios they take."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
-from tensordict import TensorDict
-from torch import Tensor
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import step_mdp
 
@@ -28,13 +24,13 @@ from tests.marinenav_env.env_helpers import (
 )
 
 
-def controlled(env: MarineNavEnv) -> Tensor:
+def controlled(env):
     """[E, R] bool: active robots that are no traffic."""
     scripted = env.scenario.scripted
     return env.state.active if scripted is None else env.state.active & ~scripted
 
 
-def fields_of(env: MarineNavEnv) -> dict[str, Tensor]:
+def fields_of(env):
     """Everything that an environment consists of."""
     parts = {"state": env.state, "scenario": env.scenario, "parameters": env.constants}
     return {
@@ -46,7 +42,7 @@ def fields_of(env: MarineNavEnv) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("kind", ["sea", "episodes"])
-def test_a_masked_reset_touches_only_what_it_is_asked_to(kind: str) -> None:
+def test_a_masked_reset_touches_only_what_it_is_asked_to(kind):
     env = make(kind, config=replace(SHORT, max_steps=100))
     _, td = advance(env, env.reset(), actions_of(env, 5))
     before, given = fields_of(env), td.clone()
@@ -69,7 +65,7 @@ def test_a_masked_reset_touches_only_what_it_is_asked_to(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["mixture", "unruly", "episodes"])
-def test_episodes_that_are_over_start_anew_and_the_others_go_on(kind: str) -> None:
+def test_episodes_that_are_over_start_anew_and_the_others_go_on(kind):
     env = make(kind)
     td = env.reset()
     starts, ended = 0, 0
@@ -110,7 +106,7 @@ def test_episodes_that_are_over_start_anew_and_the_others_go_on(kind: str) -> No
         lambda t: t.new_tensor((1.0, 2.0)),
     ],
 )
-def test_the_guard_against_host_reads_works(read: Callable[[Tensor], Any]) -> None:
+def test_the_guard_against_host_reads_works(read):
     tensor = torch.tensor([1])
     with no_host_reads(), pytest.raises(AssertionError, match="read"):
         read(tensor)
@@ -118,7 +114,7 @@ def test_the_guard_against_host_reads_works(read: Callable[[Tensor], Any]) -> No
 
 @pytest.mark.usefixtures("reads_cost_time")
 @pytest.mark.parametrize(("kind", "continuous"), [*((kind, True) for kind in KINDS), ("mixture", False)])
-def test_steps_and_resets_read_nothing_on_the_host(kind: str, continuous: bool) -> None:
+def test_steps_and_resets_read_nothing_on_the_host(kind, continuous):
     env = make(kind, continuous=continuous)
     td, actions = env.reset(), actions_of(env, 15)  # refreshes of the pool and time-outs
     first = env.state.pose.clone()
@@ -131,7 +127,7 @@ def test_steps_and_resets_read_nothing_on_the_host(kind: str, continuous: bool) 
     assert env.state.steps.max() < 7 and not torch.equal(env.state.pose, first)
 
 
-def test_environments_that_continue_a_run_start_in_the_level_of_its_env_steps() -> None:
+def test_environments_that_continue_a_run_start_in_the_level_of_its_env_steps():
     """As in workers, which create their environments again when a run is resumed."""
     env = make("schedule")
     env.env_steps = 80
@@ -139,7 +135,7 @@ def test_environments_that_continue_a_run_start_in_the_level_of_its_env_steps() 
     assert (env.scenario.level == SCHEDULE.level_at(80)).all() and SCHEDULE.level_at(80) > 0
 
 
-def test_the_curriculum_goes_by_env_steps() -> None:
+def test_the_curriculum_goes_by_env_steps():
     env = make("schedule")  # levels from 0, 40 and 80 env-steps, 4 environments
     td = env.reset()
     robots = {0: 2, 1: 3, 2: 1}
@@ -155,7 +151,7 @@ def test_the_curriculum_goes_by_env_steps() -> None:
     assert env.env_steps == 120 and set(seen) == {0, 1, 2}
 
 
-def test_given_scenarios_are_gone_through_with_their_parameters() -> None:
+def test_given_scenarios_are_gone_through_with_their_parameters():
     given = episodes(5)
     env = MarineNavEnv(WorldConfig(max_steps=3), 2, scenarios=given, dtype=torch.float64, seed=0)
     td = env.reset()
@@ -171,7 +167,7 @@ def test_given_scenarios_are_gone_through_with_their_parameters() -> None:
         td = advance(env, td, actions_of(env, 3))[1]
 
 
-def with_extras(env: MarineNavEnv) -> TensorDict:
+def with_extras(env):
     """A reset with entries that are not the environment's, at every depth."""
     td = env.reset()
     for key in ("extra", (GROUP, "hidden"), ("other", "deep"), REWARD):
@@ -180,7 +176,7 @@ def with_extras(env: MarineNavEnv) -> TensorDict:
 
 
 @pytest.mark.parametrize(("kind", "flat"), [("sea", False), ("episodes", False), ("mixture", True)])
-def test_a_step_with_resets_is_torchrls_own(kind: str, flat: bool) -> None:
+def test_a_step_with_resets_is_torchrls_own(kind, flat):
     ours, theirs = (make(kind, seed=1, flat=flat) for _ in range(2))
     td, expected = with_extras(ours), with_extras(theirs)
     started = 0
@@ -201,14 +197,14 @@ def test_a_step_with_resets_is_torchrls_own(kind: str, flat: bool) -> None:
     assert row["other", "deep"].all()  # the step keeps what it had
 
 
-def test_a_step_of_another_number_of_environments_is_refused() -> None:
+def test_a_step_of_another_number_of_environments_is_refused():
     env, other = make(), make(num_envs=5)
     expected = r"^a step with the batch size \[5\]; this environment has \[\d\]$"
     with pytest.raises(RuntimeError, match=expected):
         env.step_and_maybe_reset(other.reset())
 
 
-def test_a_part_of_an_environment_neither_steps_nor_starts_an_episode() -> None:
+def test_a_part_of_an_environment_neither_steps_nor_starts_an_episode():
     """TorchRL's partial steps moved all environments, and a reset of some robots started episodes in all."""
     env = make()
     td = env.rand_action(env.reset())

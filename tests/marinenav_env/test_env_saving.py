@@ -14,32 +14,31 @@ from tests.marinenav_env.helpers import simple_episode
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_restored_run_goes_on_bit_for_bit(kind: str) -> None:
+def test_a_restored_run_goes_on_bit_for_bit(kind):
     env = make(kind, seed=1)
-    actions = actions_of(env, 28)
-    _, td = advance(env, env.reset(), actions[:11])
+    actions = actions_of(env, 24)
+    _, td = advance(env, env.reset(), actions[:9])
     snapshot, here = env.state_dict(), td.clone()
     buffer = io.BytesIO()
     torch.save(snapshot, buffer)
     buffer.seek(0)
     loaded = torch.load(buffer, weights_only=True)
-    expected, last = advance(env, td, actions[11:])
-    assert sum(row["next", "done"].any() for row in expected) >= 3
+    expected, last = advance(env, td, actions[9:])
+    assert sum(row["next", "done"].any() for row in expected) >= 2
 
-    fresh = make(kind, seed=2)
     play(used := make(kind, seed=3), 5)
-    for other, state in ((env, snapshot), (fresh, loaded), (used, snapshot), (env, snapshot)):
+    for other, state in ((env, snapshot), (used, loaded)):
         held = last.clone()
         other.load_state_dict(state)
         assert equal(last, held)  # what was handed out earlier stays as it was
         again = other.reset()
         assert equal(again, here.exclude(ACTION))
-        assert other.env_steps == 44
-        rows, _ = advance(other, again, actions[11:])
+        assert other.env_steps == 36
+        rows, _ = advance(other, again, actions[9:])
         assert same(rows, expected)
 
 
-def test_a_state_from_before_the_first_reset_goes_on_with_it() -> None:
+def test_a_state_from_before_the_first_reset_goes_on_with_it():
     """A world draws its first episodes at once, and others at its first full reset."""
     env, other = make(seed=1), make(seed=2)
     actions, state = actions_of(env, 12), env.state_dict()
@@ -50,7 +49,7 @@ def test_a_state_from_before_the_first_reset_goes_on_with_it() -> None:
     assert same(advance(env, env.reset(), actions)[0], expected)
 
 
-def test_only_the_first_full_reset_after_loading_goes_on() -> None:
+def test_only_the_first_full_reset_after_loading_goes_on():
     env = make(config=replace(SHORT, max_steps=100))
     advance(env, env.reset(), actions_of(env, 5))
     state = env.state_dict()
@@ -80,13 +79,13 @@ def test_only_the_first_full_reset_after_loading_goes_on() -> None:
         (("scenarios", 4), ("episodes", 4)),
     ],
 )
-def test_a_state_that_does_not_fit_is_refused(saved: tuple[str, int], into: tuple[str, int]) -> None:
+def test_a_state_that_does_not_fit_is_refused(saved, into):
     state = make(*saved).state_dict()
     with pytest.raises(ConfigError, match=r"^the saved world does not fit this one: "):
         make(*into).load_state_dict(state)
 
 
-def test_scenarios_of_a_saved_world_keep_their_parameters() -> None:
+def test_scenarios_of_a_saved_world_keep_their_parameters():
     """Also those that begin later, in a world that was made for others of the same sizes."""
     one = simple_episode([(5.0, 5.0, 0.0)], [(50.0, 50.0)])
     light, heavy = (
@@ -100,7 +99,7 @@ def test_scenarios_of_a_saved_world_keep_their_parameters() -> None:
 
 
 @pytest.mark.parametrize(("part", "kind"), [("generator", "mixture"), ("generator", "episodes"), ("cursor", "mixture")])
-def test_a_state_that_does_not_fit_changes_nothing(part: str, kind: str) -> None:
+def test_a_state_that_does_not_fit_changes_nothing(part, kind):
     env, untouched = worlds = make(kind, seed=1), make(kind, seed=1)
     for each in worlds:
         play(each, 5)

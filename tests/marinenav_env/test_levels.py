@@ -1,15 +1,14 @@
 """Levels: what is refused with which words."""
 
 import re
-from typing import Any
 
 import pytest
 
 from marinenav_env.levels import Level
 from marinenav_env.support.validation import ConfigError
 
-MEETING: dict[str, Any] = {"encounter": True}
-OVERTAKEN: dict[str, Any] = {"encounter": True, "overtaken": True}
+MEETING = {"encounter": True}
+OVERTAKEN = {"encounter": True, "overtaken": True}
 NO_SLOW = "level.slow_vessel=True: must be false without traffic and a second robot"
 NOT_OVERTAKEN = "level.overtaken=True: must be false but in an encounter of two robots or more without slow_vessel"
 
@@ -36,6 +35,6 @@ NOT_OVERTAKEN = "level.overtaken=True: must be false but in an encounter of two 
         (OVERTAKEN | {"traffic": 0.5, "slow_vessel": True}, NOT_OVERTAKEN),
     ],
 )
-def test_levels_that_cannot_be(options: dict[str, Any], refused: str) -> None:
+def test_levels_that_cannot_be(options, refused):
     with pytest.raises(ConfigError, match=f"^{re.escape(refused)}"):
         Level(**({"num_robots": 2} | options))

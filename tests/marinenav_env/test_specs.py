@@ -16,7 +16,7 @@ from tests.marinenav_env.env_helpers import ACTION, KINDS, MIXTURE, REWARD, SHOR
         ("episodes", False, torch.float64),
     ],
 )
-def test_specs(continuous: bool, kind: str, dtype: torch.dtype) -> None:
+def test_specs(continuous, kind, dtype):
     env = make(kind, continuous=continuous, dtype=dtype)
     check_env_specs(env)
     td = env.rollout(9, break_when_any_done=False)
@@ -44,7 +44,7 @@ def test_specs(continuous: bool, kind: str, dtype: torch.dtype) -> None:
         assert after[GROUP, name].shape == (envs, 9, robots, 1)
 
 
-def test_flat_observations_are_the_entries_in_order() -> None:
+def test_flat_observations_are_the_entries_in_order():
     check_env_specs(MarineNavEnv(SHORT, 4, scenarios=MIXTURE, flat=True, seed=0))
     flat, plain = (MarineNavEnv(SHORT, 4, scenarios=MIXTURE, flat=each, seed=0) for each in (True, False))
     vector, entries = (env.reset()[GROUP, "observation"] for env in (flat, plain))
@@ -54,7 +54,7 @@ def test_flat_observations_are_the_entries_in_order() -> None:
 
 
 @pytest.mark.parametrize("continuous", [True, False])
-def test_actions_are_within_limits(continuous: bool) -> None:
+def test_actions_are_within_limits(continuous):
     spec = make("sea", continuous=continuous).action_spec[ACTION]
     if continuous:
         assert spec.shape == (4, 3, 2)
@@ -64,5 +64,5 @@ def test_actions_are_within_limits(continuous: bool) -> None:
 
 
 @pytest.mark.parametrize(("kind", "limits"), [("mixture", (-500.0, 1000.0)), ("sea", (-750.0, 1500.0))])
-def test_limits_of_thrusts_hold_for_vessels_that_vary(kind: str, limits: tuple[float, float]) -> None:
+def test_limits_of_thrusts_hold_for_vessels_that_vary(kind, limits):
     assert make(kind).entries["self_state"].limits[-2:] == (limits, limits)

@@ -48,8 +48,7 @@ def content(numbers=None, **other):
 
 def written(folder, stated):
     file = folder / "boat.json"
-    text = stated if isinstance(stated, str | bytes) else json.dumps(stated)
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    file.write_text(stated if isinstance(stated, str) else json.dumps(stated))
     return file
 
 
@@ -190,24 +189,18 @@ def test_settings_of_a_file_can_be_completed_after_changes():
 DAMAGED = [
     ("", "it is empty"),
     ("[]", "must be a JSON object"),
-    ('{"m": 1, "m": 2}', "is there twice"),
     ({}, "format=None: must be marinenav vessel"),
     (content(version="1"), "version='1': must be 1"),
     (content(hull="x"), "key='hull': must be one of format"),
     (content(name=""), "name='': must be a name"),
     (content(name="published"), "name='published': must be a name other than published"),
     (content(name=7), "name=7: must be text"),
-    (content(name="\ud800"), "must be text without control characters"),
     (content(about="a\nb"), "about='a\\nb': must be text"),
     (content(approximated=[1]), "approximated=[1]: must be a list of texts"),
     (content(vessel=[1]), "vessel=[1]: must be an object with numbers"),
     (content({}), "length=None: must be stated, in m"),
-    (bytes(range(256)), "cannot be read as a vessel file"),
     (json.dumps(content())[:-1] + ",}", "cannot be read as a vessel file"),
-    (json.dumps(content()).replace("80.0", "1" + "0" * 5000), "cannot be read as a vessel file"),
     (json.dumps(content()).replace("80.0", "1e999"), "m=inf: must be a number"),
-    (json.dumps(content()).replace("80.0", "NaN"), "m=nan: must be a number"),
-    ("[" * 100_000, "cannot be read as a vessel file"),
 ]
 # Settings of a vessel, those of its actuators with a dot, and what the refusal says.
 CHANGED = [
@@ -219,14 +212,10 @@ CHANGED = [
     ({"m": {"unit": "kg"}}, "must be an object with a value"),
     ({"m": {"value": 80.0, "note": "x"}}, "must be an object of value, unit and source"),
     ({"m": {"value": 80.0, "source": 3}}, "m: source=3: must be text"),
-    ({"length": {"value": {"value": 2.0}}}, "must be a number, or a list of numbers"),
     *(({name: 0.0}, f"{name}=0.0: must be above 0") for name in ("m", "Izz", "max_thrust", "max_thrust_rate")),
-    *(({name: -1.0}, f"{name}=-1.0: must be above 0") for name in ("radius", "goal_distance")),
     *(({name: -1.0}, f"{name}=-1.0: must be at least 0") for name in ("cross_flow", "max_thrust", "power_coefficient")),
-    ({"length": [2.0, -1.0]}, "must be above 0"),
     ({"min_thrust": 60.0}, "min_thrust=60.0: must be at most 0"),
     ({"single_rotation": 2.0}, "single_rotation=2.0: must be at least 0 and at most 1"),
-    ({"m": 1e300}, "must be from -1e+30 to 1e+30"),
     ({"m": 1e6, "Izz": 1e4}, "m=1000000.0: must be smaller: for its size it would be"),
     ({"length": 0.01}, "length=0.01: must be from 0.1 to 500 m"),
     ({"length": [2.0, 600.0]}, "length=600.0: must be from 0.1 to 500 m"),
@@ -235,27 +224,20 @@ CHANGED = [
     ({"m": 1e-9}, "Izz=20.0: must be from 1.6e-12 to 4e-09"),
     *(({name: 1.0}, f"{name}=1.0: must be from -inf to 0: damping") for name in ("xU", "yVV", "nRRR")),
     *(({name: 5.5}, f"{name}=5.5: must be from -2000 to 0: water adds") for name in ("xDotU", "yDotV")),
-    *(({name: -1e9}, f"{name}=-1000000000.0: must be from -2000 to 0") for name in ("xDotU", "yDotV")),
     *(({"nDotR": value}, "must be from -500 to 0: water adds") for value in (1.0, -1e9)),
     ({"xU": 0.0}, "xU=0.0: must be below 0, or another damping of surge"),
     ({"nR": 0.0}, "nR=0.0: must be below 0, or another damping of yaw"),
     ({"yDotR": -60.0, "nDotV": -60.0}, "must be such that the mass matrix can be inverted"),
     ({"radius": [1.0, 1e6]}, "radius=1000000.0: must be from 0 to 20 in a boat of 2 m"),
-    ({"cross_flow_length": 1e6}, "cross_flow_length=1000000.0: must be from 0 to 20"),
     ({"xU": -1e-3}, "xU=-0.001: must be larger in size: the top speed of"),
     ({"max_thrust": 1e-12}, "max_thrust=1e-12: must be larger: the top speed of"),
     ({"left_thrust_change": [1.0] * 33}, "at most 32 numbers"),
-    ({"right_thrust_change": ["x"]}, "right_thrust_change=['x']: must be a number"),
     ({"actuators": 3}, "actuators=3: must be an object with numbers such as lag"),
     *(({".steering": kind}, "must be one of thrusters, azimuth, rudder") for kind in ("sail", 1, ["azimuth", "sail"])),
     ({".steering": []}, "actuators.steering=[]: must be a kind of steering"),
     ({".steering": "rudder"}, "actuators.rudder_lift=0.0: must be above 0 for a boat with a rudder"),
-    ({".lag": -1.0}, "actuators.lag=-1.0: must be at least 0"),
     ({".lag": [0.1, 1e9]}, "actuators.lag=1000000000.0: must be from 0 to 60 s"),
-    ({".speed_exponent": 1e9}, "actuators.speed_exponent=1000000000.0: must be from 0.1 to 10"),
     ({".dead_band": 1.0}, "actuators.dead_band=1.0: must be from 0 to 0.99: the propellers"),
-    ({".angle_limit": 4.0}, "actuators.angle_limit=4.0: must be above 0 and at most 3.1415"),
-    ({".left_limit": 1.5}, "actuators.left_limit=1.5: must be at least 0 and at most 1"),
     ({".left_limit": 0.0, ".right_limit": 0.0}, "actuators.left_limit=0.0: must be above 0 on one side"),
     ({".left_strength": 0.0, ".steering": "azimuth"}, "left_strength=0.0: must be above 0 on one side"),
     *(({f".{name}": 1e6}, f"{name}=1000000.0: must be from -6 to 6") for name in ("spacing", "position")),

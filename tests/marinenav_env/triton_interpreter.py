@@ -5,14 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 
 
-def interpreted(module: str) -> Any:
+def interpreted(module):
     """What a module prints as JSON when it is run, by name, with the interpreter."""
     pytest.importorskip("triton")
     environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}

@@ -61,10 +61,3 @@ def test_worlds_of_one_seed_are_the_same(task):
     assert not torch.equal(none["observation"], drawn["observation"])
     for each in (none, other):
         assert not torch.equal(first["observation"], each["observation"])
-
-
-def test_without_benchmarl_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "benchmarl", None)
-    monkeypatch.delitem(sys.modules, MODULE, raising=False)
-    with pytest.raises(ImportError, match="pip install benchmarl"):
-        import marinenav_env.interfaces.benchmarl_task  # noqa: F401

@@ -6,12 +6,12 @@ from marinenav_env.interfaces.numpy_worlds import NumpyWorlds
 PAIR = Curriculum((Level(2, 0, 1, 20.0),))
 
 
-def starts(given: NumpyWorlds) -> list[list[float]]:
+def starts(given):
     """Where the first robot of each world starts."""
     return given.env.scenario.start[:, 0].tolist()
 
 
-def test_every_episode_of_one_world_has_a_scenario_of_its_own() -> None:
+def test_every_episode_of_one_world_has_a_scenario_of_its_own():
     one = NumpyWorlds(None, PAIR, True, False, None)
     one.reset(seed=0)
     seen = starts(one)
@@ -22,14 +22,14 @@ def test_every_episode_of_one_world_has_a_scenario_of_its_own() -> None:
     assert one.env.reset_pool.states.batch_size == (1,)
 
 
-def test_several_worlds_share_the_pool_that_was_asked_for() -> None:
+def test_several_worlds_share_the_pool_that_was_asked_for():
     several = NumpyWorlds(None, PAIR, True, False, None, num_envs=4)
     several.reset(seed=0)
     assert several.env.reset_pool.states.batch_size == (PAIR.pool_size,)
     assert len(set(map(tuple, starts(several)))) == 4
 
 
-def test_a_seed_begins_its_stream_of_episodes_again() -> None:
+def test_a_seed_begins_its_stream_of_episodes_again():
     one = NumpyWorlds(None, PAIR, True, False, None)
     seen = []
     for seed in (3, None, 3, None, 4):

@@ -1,8 +1,5 @@
 """The VecEnv of stable-baselines3; needs the extra ``sb3``."""
 
-from collections.abc import Callable
-from typing import Any
-
 import gymnasium
 import numpy as np
 import pytest
@@ -15,7 +12,7 @@ SHORT = WorldConfig(max_steps=5)
 
 
 @pytest.fixture
-def make() -> Callable[..., Any]:
+def make():
     pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
     from marinenav_env.interfaces.sb3_vec_env import MarineNavVecEnv
 
@@ -25,15 +22,15 @@ def make() -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("continuous", "flat", "scaled"), [(True, True, True), (True, False, False), (False, False, True)]
 )
-def test_worlds_are_those_of_gymnasium_but_for_scales(make: Any, continuous: bool, flat: bool, scaled: bool) -> None:
-    options: dict[str, Any] = {"continuous": continuous, "flat": flat}
+def test_worlds_are_those_of_gymnasium_but_for_scales(make, continuous, flat, scaled):
+    options = {"continuous": continuous, "flat": flat}
     ours = make(scaled=scaled, **options)
     theirs = MarineNavVectorEnv(3, SHORT, scenarios=PAIR, **options)
     assert ours.action_space == theirs.single_action_space
     assert ours.seed(7) == [7, 8, 9]
     seen, expected = ours.reset(), theirs.reset(seed=[7, 8, 9])[0]
 
-    def check(mine: Any, other: Any) -> None:
+    def check(mine, other):
         parts = mine if isinstance(mine, dict) else {"": mine}
         others = other if isinstance(other, dict) else {"": other}
         for name, each in parts.items():
@@ -62,7 +59,7 @@ def test_worlds_are_those_of_gymnasium_but_for_scales(make: Any, continuous: boo
         )
 
 
-def test_scaled_numbers_are_about_one(make: Any) -> None:
+def test_scaled_numbers_are_about_one(make):
     env = make(64, flat=True, config=None, scenarios=None)
     seen = [env.reset()]
     seen += [env.step(np.zeros((64, 2), np.float32))[0] for _ in range(20)]
@@ -70,7 +67,7 @@ def test_scaled_numbers_are_about_one(make: Any) -> None:
     assert spread.max() < 3.0 and np.median(spread) > 0.1
 
 
-def test_seeds_hold_for_the_next_reset_only(make: Any) -> None:
+def test_seeds_hold_for_the_next_reset_only(make):
     env = make()
     env.seed(3)
     first, second = (env.reset()["self_state"] for _ in range(2))
@@ -80,7 +77,7 @@ def test_seeds_hold_for_the_next_reset_only(make: Any) -> None:
     assert (env.reset()["self_state"] != first).any()
 
 
-def test_attributes_and_methods_are_those_of_the_batch(make: Any) -> None:
+def test_attributes_and_methods_are_those_of_the_batch(make):
     env = make(render_mode="rgb_array")
     assert env.get_attr("num_envs") == [3] * 3 and env.get_attr("num_envs", 1) == [3]
     env.set_attr("mark", 5)
@@ -98,7 +95,7 @@ def test_attributes_and_methods_are_those_of_the_batch(make: Any) -> None:
 
 
 @pytest.mark.slow
-def test_stable_baselines3_trains_and_is_repeated(make: Any) -> None:
+def test_stable_baselines3_trains_and_is_repeated(make):
     from stable_baselines3 import DQN, PPO
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.vec_env import VecMonitor

@@ -6,7 +6,6 @@ from functools import cache
 
 import pytest
 import torch
-from torch import Tensor
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig, WeatherConfig
@@ -25,7 +24,7 @@ BLIND = {
 """Worlds in which vessels perceive little of what they touch."""
 
 
-def test_equals_the_oracle() -> None:
+def test_equals_the_oracle():
     world = random_world(0, [(5, 4, 0), (5, 0, 0), (3, 4, 0), (1, 2, 0), (1, 0, 0)] * 12, size=22.0)
     found = in_contact(world.state, world.scenario, world.parameters.vessel)
     expected = torch.zeros_like(found)
@@ -38,7 +37,7 @@ def test_equals_the_oracle() -> None:
 
 
 @cache
-def sail(config: WorldConfig) -> tuple[MarineNavEnv, list[tuple[Tensor, ...]]]:
+def sail(config):
     """Vessels that head straight for their goals: poses, active before, collided, arrived."""
     levels = Curriculum((Level(5, 0, 4, 30.0),), pool_size=32, refresh_size=32)
     env = MarineNavEnv(config, 32, scenarios=levels, seed=0, dtype=torch.float64)
@@ -51,7 +50,7 @@ def sail(config: WorldConfig) -> tuple[MarineNavEnv, list[tuple[Tensor, ...]]]:
 
 
 @pytest.mark.parametrize("blind", BLIND)
-def test_both_vessels_of_every_touching_pair_collide(blind: str) -> None:
+def test_both_vessels_of_every_touching_pair_collide(blind):
     env, rows = sail(BLIND[blind])
     reach, pairs = 2.0 * env.config.vessel.radius, 0
     for pose, active, collided, _ in rows:

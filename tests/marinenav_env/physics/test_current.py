@@ -11,7 +11,7 @@ from tests.oracle.current import current_at
 
 
 @pytest.mark.parametrize("shared_radius", [False, True])
-def test_equals_the_oracle_inside_and_outside_of_cores(shared_radius: bool) -> None:
+def test_equals_the_oracle_inside_and_outside_of_cores(shared_radius):
     rng, envs, points, slots = random.Random(0), 20, 12, 6
     episodes = [random_episode(rng, 1, 0, rng.randint(0, slots)) for _ in range(envs)]
     radii = [1.5 if shared_radius else episode.world.scenario.core_radius for episode in episodes]

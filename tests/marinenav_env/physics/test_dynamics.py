@@ -8,8 +8,7 @@ import torch
 from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.physics import dynamics
 from marinenav_env.scenarios.parameters import build_parameters
-from marinenav_env.state import Vessel
-from tests.marinenav_env.helpers import CPU, World, oracle_cores, oracle_states, oracle_vessel, random_world
+from tests.marinenav_env.helpers import CPU, oracle_cores, oracle_states, oracle_vessel, random_world
 from tests.oracle import angles
 from tests.oracle import dynamics as oracle
 
@@ -17,21 +16,21 @@ SIZES = [(4, 0, 3), (3, 0, 2), (4, 0, 0), (1, 0, 1)] * 6
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
+def world():
     return random_world(0, SIZES, size=12.0, inactive=0.0)
 
 
-def each_robot(world: World) -> list[tuple[int, int]]:
+def each_robot(world):
     return [(e, r) for e, episode in enumerate(world.episodes) for r in range(len(episode.start))]
 
 
-def vessel_of(config: VesselConfig, robots: int = 1) -> Vessel:
+def vessel_of(config, robots=1):
     parameters, _ = build_parameters([WorldConfig(vessel=config)], robots, CPU, torch.float64)
     return parameters.vessel
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_wrapping_is_half_open(dtype: torch.dtype) -> None:
+def test_wrapping_is_half_open(dtype):
     turns = 2.0 * math.pi * torch.arange(-5, 6, dtype=dtype)
     far = torch.full_like(turns, 1e9)
     near = [torch.nextafter(turns, far), torch.nextafter(turns, -far)]
@@ -43,7 +42,7 @@ def test_wrapping_is_half_open(dtype: torch.dtype) -> None:
     assert (pi >= -math.pi).all() and (pi < math.pi).all()
 
 
-def test_wrapping_equals_the_oracle() -> None:
+def test_wrapping_equals_the_oracle():
     angle = torch.linspace(-30.0, 30.0, 997, dtype=torch.float64)
     for got, expected in (
         (dynamics.wrap_to_two_pi(angle), [angles.wrap_two_pi(a) for a in angle.tolist()]),
@@ -52,7 +51,7 @@ def test_wrapping_equals_the_oracle() -> None:
         torch.testing.assert_close(got, torch.tensor(expected, dtype=torch.float64), atol=1e-13, rtol=0)
 
 
-def test_discrete_actions_are_left_major() -> None:
+def test_discrete_actions_are_left_major():
     left, right = (0.0, -1.0, 2.0), (10.0, 20.0)
     vessel = vessel_of(VesselConfig(left_thrust_change=left, right_thrust_change=right), 3)
     got = dynamics.thrust_rates_of_indices(torch.arange(6).reshape(2, 3), vessel)
@@ -62,7 +61,7 @@ def test_discrete_actions_are_left_major() -> None:
     assert dynamics.thrust_rates_of_indices(torch.tensor([[-7, 6, 99]]), vessel).shape == (1, 3, 2)
 
 
-def test_steady_thrust_balances_the_drag_ahead() -> None:
+def test_steady_thrust_balances_the_drag_ahead():
     vessel = vessel_of(VesselConfig(xU=(-60.0, -50.0), xUU=(-30.0, -20.0)), 2)
     velocity = torch.tensor([[[3.0, -4.0, 9.0], [0.0, 2.0, 0.0]]], dtype=torch.float64)
     found = dynamics.steady_thrust(velocity, vessel)
@@ -70,7 +69,7 @@ def test_steady_thrust_balances_the_drag_ahead() -> None:
 
 
 @pytest.mark.parametrize("newton", [0.0, 200.0])
-def test_control_step_equals_the_oracle(world: World, newton: float) -> None:
+def test_control_step_equals_the_oracle(world, newton):
     """Also under forces of wind and waves."""
     state, vessel = world.state, world.parameters.vessel
     generator = torch.Generator().manual_seed(1)
@@ -106,7 +105,7 @@ def test_control_step_equals_the_oracle(world: World, newton: float) -> None:
         assert got[e, i].tolist() == pytest.approx(expected, abs=1e-10)
 
 
-def test_shared_parameters_mean_the_same_as_repeated_ones(world: World) -> None:
+def test_shared_parameters_mean_the_same_as_repeated_ones(world):
     steps, envs, robots = [], *world.state.active.shape
     for count in (1, robots):
         per_robot = VesselConfig(m=350.0 if count == 1 else (350.0,) * robots, yDotR=30.0)

@@ -9,12 +9,12 @@ from marinenav_env.runtime.layout import environments_innermost
 NOWHERE = "marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES"
 
 
-def test_host_reads_are_free_on_the_cpu_alone() -> None:
+def test_host_reads_are_free_on_the_cpu_alone():
     free = [host_reads_are_free(torch.device(name)) for name in ("cpu", "cuda:1", "mps", "meta")]
     assert free == [True, False, False, False]
 
 
-def test_what_would_be_waited_for_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_be_waited_for_is_not_read(monkeypatch):
     flags = torch.tensor([False, True, True])
     rows = true_indices(flags)
     assert rows is not None and rows.tolist() == [1, 2]
@@ -23,7 +23,7 @@ def test_what_would_be_waited_for_is_not_read(monkeypatch: pytest.MonkeyPatch) -
     assert true_indices(flags) is None and may_have_any(flags[:1])
 
 
-def some_rows() -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
+def some_rows():
     generator = torch.Generator().manual_seed(3)
     shapes = [(20, 3, 2), (20,), (20, 4)]
     old = [environments_innermost(torch.rand(shape, generator=generator)) for shape in shapes]
@@ -33,7 +33,7 @@ def some_rows() -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_gathering_few_rows_equals_choosing_everywhere(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gathering_few_rows_equals_choosing_everywhere(share, monkeypatch):
     """What a CPU does, against what every other device does."""
     index, pool, old = some_rows()
     mask = torch.rand(20, generator=torch.Generator().manual_seed(4)) < share
@@ -47,7 +47,7 @@ def test_gathering_few_rows_equals_choosing_everywhere(share: float, monkeypatch
         assert torch.equal(ours[mask], new[index][mask]) and torch.equal(ours[~mask], kept[~mask])
 
 
-def test_it_is_an_operator_as_torch_expects() -> None:
+def test_it_is_an_operator_as_torch_expects():
     index, pool, old = some_rows()
     new = [tensor.clone() for tensor in old]
     given = torch.arange(20) % 3 == 0, index, pool, new, [index]

@@ -174,7 +174,7 @@ def test_what_another_loop_gives_is_copied_until_that_is_a_graph_and_then_no_mor
         def record(self, call, generators):
             replay = super().record(call, generators)
 
-            def into() -> torch.Tensor:
+            def into():
                 return outputs.setdefault("made", torch.zeros(2)).copy_(replay())
 
             return into

@@ -13,7 +13,7 @@ from tests.marinenav_env.helpers import CPU, ks_bound, ks_distance, normal_cdf
 COUNT = 20_000
 
 
-def of_hex(text: str) -> list[int]:
+def of_hex(text):
     return [int(word, 16) for word in text.split()]
 
 
@@ -25,14 +25,14 @@ def of_hex(text: str) -> list[int]:
         ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
     ],
 )
-def test_known_answers_of_random123(counter: str, key: str, expected: str) -> None:
+def test_known_answers_of_random123(counter, key, expected):
     a, b, c, d = torch.tensor(of_hex(counter))
     lower, upper = torch.tensor(of_hex(key))
     assert [int(word) for word in philox((a, b, c, d), (lower, upper))] == of_hex(expected)
 
 
 @pytest.mark.parametrize("seed", [0, 3, -1, 2**40 + 3, 2**63])
-def test_every_seed_gives_others(seed: int) -> None:
+def test_every_seed_gives_others(seed):
     state = torch.get_rng_state()
     source, again = (RandomSource.from_seed(seed, 4, CPU) for _ in range(2))
     drawn = source.normal((4, 5), torch.float32)
@@ -45,7 +45,7 @@ def test_every_seed_gives_others(seed: int) -> None:
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_each_environment_may_have_a_step_of_its_own() -> None:
+def test_each_environment_may_have_a_step_of_its_own():
     source = RandomSource.from_seed(1, 4, CPU)
     steps = torch.tensor([5, 0, 2**32 - 1, 5])
     own = source._replace(step=steps)
@@ -62,8 +62,8 @@ def test_each_environment_may_have_a_step_of_its_own() -> None:
 
 
 @pytest.mark.slow
-def test_numbers_are_the_same_compiled() -> None:
-    def draw(source: RandomSource) -> tuple[torch.Tensor, ...]:
+def test_numbers_are_the_same_compiled():
+    def draw(source):
         return (*source.words(7), source.normal((33, 3), torch.float32), source.uniform((33, 5), torch.float32))
 
     source = RandomSource.from_seed(2**50 + 9, 33, CPU)
@@ -76,7 +76,7 @@ def test_numbers_are_the_same_compiled() -> None:
         torch.testing.assert_close(near, normals, atol=2e-6, rtol=2e-6)
 
 
-def test_numbers_follow_from_counter_and_key() -> None:
+def test_numbers_follow_from_counter_and_key():
     """Counter: number, environment, step, and 4 x purpose + 1, 2 or 3; key: the seed."""
     source = RandomSource.from_seed(9 * 2**32 + 3, 2, CPU, 7).with_purpose(5)
     source.step.fill_(6)
@@ -94,7 +94,7 @@ def test_numbers_follow_from_counter_and_key() -> None:
         assert found.tolist() == [float(each) for each in pairs]
 
 
-def test_each_step_takes_the_next_source() -> None:
+def test_each_step_takes_the_next_source():
     source = RandomSource.from_seed(3, 2, CPU)
     taken = [source.take_step() for _ in range(3)]
     assert [each.step.tolist() for each in taken] == [[0, 0], [1, 1], [2, 2]] and int(source.step) == 3
@@ -106,7 +106,7 @@ def test_each_step_takes_the_next_source() -> None:
 # Statistics -------------------------------------------------------------------------------------
 
 
-def test_distributions_and_moments() -> None:
+def test_distributions_and_moments():
     source = RandomSource.from_seed(4, COUNT, CPU)
     normals, uniforms = (source.normal((COUNT, 4), torch.float64), source.uniform((COUNT, 4), torch.float64))
     for column in normals.T.numpy():
@@ -121,7 +121,7 @@ def test_distributions_and_moments() -> None:
     assert uniforms.min() >= 0.0 and uniforms.max() < 1.0
 
 
-def test_neighbours_are_not_correlated() -> None:
+def test_neighbours_are_not_correlated():
     """Steps, purposes, seeds and environments that follow one another, and their slots."""
     source = RandomSource.from_seed(5, COUNT, CPU)
     variants = [
@@ -141,7 +141,7 @@ def test_neighbours_are_not_correlated() -> None:
         assert abs(float(torch.corrcoef(torch.stack((one, other)))[0, 1])) < 4.5 / math.sqrt(COUNT)
 
 
-def test_whole_numbers_are_even_and_below_their_limit() -> None:
+def test_whole_numbers_are_even_and_below_their_limit():
     source, size = RandomSource.from_seed(2**45 - 3, COUNT, CPU, 2**32 - COUNT).with_purpose(9), 7
     source.step.fill_(2**32 - 1)
     found = source.randint(size)

@@ -1,12 +1,9 @@
 """Scenarios that have all that their levels ask for, and levels that are refused."""
 
 import re
-from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from marinenav_env import LEVELS, ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ScenarioConfig
@@ -20,7 +17,6 @@ from marinenav_env.scenarios.complete import (
     required_draws,
 )
 from marinenav_env.scenarios.scenario import ScenarioSampler
-from marinenav_env.state import Scenario
 from tests.marinenav_env.helpers import CPU
 
 FEW_DRAWS = ScenarioConfig(draws=25)
@@ -30,19 +26,13 @@ ASKED = torch.tensor([[4, 2, 2], [2, 0, 0]])
 WITH_CORES = (*LEVELS, Level(6, 8, 8, 40.0), Level(3, 2, 2, 30.0, encounter=True))
 
 
-def drawn(
-    kind: type[ScenarioSampler],
-    config: ScenarioConfig,
-    levels: tuple[Level, ...],
-    count: int,
-    by_counter: bool,
-) -> Scenario:
+def drawn(kind, config, levels, count, by_counter):
     sampler = kind(config, levels, CPU, torch.float32)
-    seeded: Any = RandomSource.from_seed(3, count, CPU) if by_counter else torch.Generator().manual_seed(3)
+    seeded = RandomSource.from_seed(3, count, CPU) if by_counter else torch.Generator().manual_seed(3)
     return sampler.sample(torch.arange(count) % len(levels), seeded)
 
 
-def same_rows(first: Scenario, second: Scenario) -> Tensor:
+def same_rows(first, second):
     """Which scenarios are the same bit for bit, [P] bool."""
     rows = torch.ones(len(first), dtype=torch.bool)
     for name, tensor in first.items():
@@ -51,7 +41,7 @@ def same_rows(first: Scenario, second: Scenario) -> Tensor:
 
 
 @pytest.mark.parametrize("by_counter", [False, True])
-def test_what_the_published_loops_complete_stays_bit_for_bit(by_counter: bool) -> None:
+def test_what_the_published_loops_complete_stays_bit_for_bit(by_counter):
     published, ours = (
         drawn(kind, ScenarioConfig(), WITH_CORES, 160, by_counter) for kind in (ScenarioSampler, CompleteSampler)
     )
@@ -59,7 +49,7 @@ def test_what_the_published_loops_complete_stays_bit_for_bit(by_counter: bool) -
 
 
 @pytest.mark.parametrize("by_counter", [False, True])
-def test_the_few_that_lack_something_are_drawn_again(by_counter: bool) -> None:
+def test_the_few_that_lack_something_are_drawn_again(by_counter):
     published, ours = (drawn(kind, FEW_DRAWS, TIGHT, 300, by_counter) for kind in (ScenarioSampler, CompleteSampler))
     asked = ASKED[ours.level]
     lacking = (object_counts(published) < asked).any(-1)
@@ -71,9 +61,7 @@ def test_the_few_that_lack_something_are_drawn_again(by_counter: bool) -> None:
 
 
 @pytest.mark.usefixtures("reads_cost_time")
-def test_elsewhere_they_are_drawn_again_as_often_as_is_needed_for_most(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_elsewhere_they_are_drawn_again_as_often_as_is_needed_for_most(monkeypatch):
     ours = drawn(CompleteSampler, FEW_DRAWS, TIGHT, 300, True)
     assert required_attempts(FEW_DRAWS, TIGHT) > 1 == required_attempts(ScenarioConfig(), WITH_CORES)
     monkeypatch.undo()
@@ -83,20 +71,17 @@ def test_elsewhere_they_are_drawn_again_as_often_as_is_needed_for_most(
 
 
 @pytest.mark.usefixtures("reads_cost_time")
-@pytest.mark.parametrize("attempts", [1, None])
-@pytest.mark.parametrize("levels", [TIGHT[:1], TIGHT])
-def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
-    levels: tuple[Level, ...], attempts: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("levels", "attempts"), [(TIGHT[:1], 1), (TIGHT, None)])
+def test_elsewhere_a_small_refresh_leaves_only_complete_ones(levels, attempts, monkeypatch):
     """A scenario without a complete one beside it is left out, and its entry stays as it was."""
     if attempts is not None:
         monkeypatch.setattr(complete_module, "required_attempts", lambda *given: attempts)
     curriculum = Curriculum(levels, pool_size=6, refresh_size=1)
     world = WorldConfig(scenario=FEW_DRAWS)
     env = MarineNavEnv(world, num_envs=2, scenarios=curriculum, seed=0)
-    pool: Any = env.reset_pool
+    pool = env.reset_pool
     scenarios, kept = pool.states.scenario, 0
-    for number in range(60):
+    for number in range(30):
         pool.advance(None)
         before, begin = scenarios.clone(), torch.tensor(number % 6)
         pool.replace(begin)
@@ -109,45 +94,38 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(
     other = MarineNavEnv(world, num_envs=2, scenarios=curriculum, seed=1)
     other.load_state_dict(env.state_dict())
     assert other.reset_pool.kept == kept
-    assert kept <= 0.05 * 60 if attempts is None else kept > 0
+    assert kept <= 0.1 * 30 if attempts is None else kept > 0
 
 
-REFUSED = [
-    Level(5, 0, 200, 40.0),
-    Level(30, 0, 0, 40.0, map_size=60.0),
-]
-
-
-@pytest.mark.parametrize("level", REFUSED, ids=str)
-def test_a_level_without_room_is_refused_with_what_fits(level: Level) -> None:
-    with pytest.raises(ConfigError, match=r"^level 2: num_") as error:
+@pytest.mark.parametrize(
+    ("level", "sentence"),
+    [
+        (Level(5, 0, 200, 40.0), "num_obstacles=200: too many for the map of 55 x 55 m (clear_r=10, min_start_goal_"),
+        (Level(30, 0, 0, 40.0, map_size=60.0), "num_robots=30: too many for the map of 60 x 60 m"),
+    ],
+    ids=["obstacles", "robots"],
+)
+def test_a_level_without_room_is_refused(level, sentence):
+    with pytest.raises(ConfigError, match=re.escape(f"level 2: {sentence}")):
         CompleteSampler(ScenarioConfig(), (LEVELS[0], level), CPU, torch.float32)
-    said = str(error.value)
-    assert len(said) < 300
-    names = re.findall(r"(num_\w+)=", said)
-    room = re.search(r"there is room for ([\d and]+) on the map of", said)
-    assert room, said
-    fits = dict(zip(names, map(int, room[1].split(" and ")), strict=True))
-    assert all(0 <= count < getattr(level, name) for name, count in fits.items())
-    assert required_draws(ScenarioConfig(), (replace(level, **fits),)) >= 500
 
 
-def test_a_distance_that_the_map_does_not_have_is_refused() -> None:
+def test_a_distance_that_the_map_does_not_have_is_refused():
     with pytest.raises(ConfigError, match=r"min_start_goal_dis=80.0: must be below 72.1"):
         MarineNavEnv(scenarios=Curriculum((Level(3, 0, 0, 80.0),)))
-    with pytest.raises(ConfigError, match=r"num_robots=2: there is room for 0 on the map of 55"):
+    with pytest.raises(ConfigError, match=r"num_robots=2: too many for the map of 55"):
         MarineNavEnv(scenarios=Curriculum((Level(2, 0, 0, 72.0),)))
 
 
-def test_large_fleets_are_given_the_draws_they_need() -> None:
+def test_large_fleets_are_given_the_draws_they_need():
     level = Level(300, 0, 20, 40.0, map_size=430.0)
     assert required_draws(ScenarioConfig(), (level,)) > 500
     many = drawn(CompleteSampler, ScenarioConfig(), (level,), 2, True)
     assert object_counts(many).tolist() == [[300, 0, 20]] * 2
 
 
-def test_every_episode_of_a_world_is_complete() -> None:
+def test_every_episode_of_a_world_is_complete():
     worlds = NumpyWorlds(WorldConfig(scenario=FEW_DRAWS), Curriculum(TIGHT[:1]), True, False, None)
-    for seed in (0, *[None] * 40):
+    for seed in (0, *[None] * 20):
         worlds.reset(seed)
         assert worlds.env.scenario.robot_mask.all() and worlds.env.scenario.obstacle_mask.all()

@@ -6,7 +6,6 @@ from itertools import combinations
 
 import pytest
 import torch
-from torch import Tensor
 
 from marinenav_env import Curriculum, MarineNavEnv
 from marinenav_env.config import ScenarioConfig
@@ -24,26 +23,26 @@ CPU, DOUBLE = torch.device("cpu"), torch.float64
 TURN = 2.0 * math.pi
 
 
-def seeded() -> torch.Generator:
+def seeded():
     return torch.Generator().manual_seed(0)
 
 
-def draws(size: int) -> GeneratorDraws:
+def draws(size):
     return GeneratorDraws(seeded(), size, DOUBLE)
 
 
-def between(first: float, second: float) -> float:
+def between(first, second):
     """Angle between two courses (rad)."""
     apart = abs(first - second) % (2.0 * math.pi)
     return min(apart, 2.0 * math.pi - apart)
 
 
-def closest_courses(courses: list[float], present: list[bool]) -> float:
+def closest_courses(courses, present):
     there = [course for course, real in zip(courses, present, strict=True) if real]
     return min([between(*pair) for pair in combinations(there, 2)], default=math.pi)
 
 
-def test_smallest_angle_is_that_of_vessels_that_are_there() -> None:
+def test_smallest_angle_is_that_of_vessels_that_are_there():
     courses = [[0.0, 3.0, 0.5, -0.25], [0.1, 6.2, 3.0, 0.0]]
     present = [[True, True, True, False], [True, True, False, False]]
     found = smallest_course_difference(torch.tensor(courses, dtype=DOUBLE), torch.tensor(present))
@@ -55,7 +54,7 @@ def test_smallest_angle_is_that_of_vessels_that_are_there() -> None:
 
 
 @pytest.mark.parametrize(("candidates", "least"), [(256, 20.0), (2, 20.0), (256, 7.0)])
-def test_courses_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, candidates: int, least: float) -> None:
+def test_courses_equal_scalar_code(monkeypatch, candidates, least):
     """Of two draws none may keep the separation: then the one that comes closest to it."""
     monkeypatch.setattr("marinenav_env.scenarios.encounters.MAX_COURSE_CANDIDATES", candidates)
     present = [[slot < 1 + row % 6 for slot in range(6)] for row in range(24)]
@@ -75,7 +74,7 @@ def test_courses_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, candidates: 
         assert found[row] == pytest.approx(options[best]), row
 
 
-def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, drawn_numbers: list[Tensor]) -> None:
+def test_encounters_equal_scalar_code(monkeypatch, drawn_numbers):
     """Starts, goals, courses, speeds and traffic, from the random numbers that were drawn."""
     levels = (Level(2, 0, 0, 0.0, encounter=True, map_size=80.0),
               Level(3, 0, 0, 0.0, encounter=True, traffic=0.5),
@@ -129,7 +128,7 @@ def test_encounters_equal_scalar_code(monkeypatch: pytest.MonkeyPatch, drawn_num
     assert times == {"long", "close", "usual"}
 
 
-def test_levels_have_separations_of_their_own() -> None:
+def test_levels_have_separations_of_their_own():
     levels = tuple(
         Level(2, 0, 0, 0.0, encounter=True, traffic=traffic, separation=least)
         for traffic, least in ((0.0, 0.0), (0.0, 0.1), (0.05, 0.1))
@@ -145,7 +144,7 @@ def test_levels_have_separations_of_their_own() -> None:
     assert smallest_course_difference(fast.heading, fast.robot_mask).amin() < 0.2
 
 
-def test_levels_have_maps_and_currents_of_their_own() -> None:
+def test_levels_have_maps_and_currents_of_their_own():
     levels = (Level(3, 2, 2, 30.0), Level(3, 2, 2, 30.0, map_size=110.0, core_speed=1.0))
     sampler = ScenarioSampler(ScenarioConfig(), levels, CPU, DOUBLE)
     level = torch.arange(2).repeat(100)
@@ -158,7 +157,7 @@ def test_levels_have_maps_and_currents_of_their_own() -> None:
         torch.testing.assert_close(found, torch.full_like(found, math.pi * speed))
 
 
-def test_speeds_and_meeting_times_vary_as_a_level_says() -> None:
+def test_speeds_and_meeting_times_vary_as_a_level_says():
     usual = Level(4, 0, 0, 0.0, encounter=True, traffic=1.0)
     levels = (usual, replace(usual, speed_spread=0.6, time_spread=1.0))
     level = torch.arange(2).repeat(400)
@@ -183,7 +182,7 @@ def test_speeds_and_meeting_times_vary_as_a_level_says() -> None:
 
 
 @pytest.mark.heavy
-def test_traffic_keeps_course_and_speed_whatever_it_is_told() -> None:
+def test_traffic_keeps_course_and_speed_whatever_it_is_told():
     levels = (Level(3, 0, 0, 0.0, encounter=True, traffic=0.7),)
     env = MarineNavEnv(num_envs=40, scenarios=Curriculum(levels, pool_size=40, refresh_size=40), dtype=DOUBLE, seed=0)
     td, before = env.reset(), env.state.clone()

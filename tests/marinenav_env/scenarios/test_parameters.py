@@ -15,7 +15,7 @@ from tests.marinenav_env.helpers import CPU
 DOUBLE = torch.float64
 
 
-def test_shared_values_take_one_slot_and_per_robot_values_one_each() -> None:
+def test_shared_values_take_one_slot_and_per_robot_values_one_each():
     config = WorldConfig(vessel=VesselConfig(m=(1.0, 2.0, 3.0, 4.0)), sensor=SensorConfig(max_objects=(2, 3, 1, 9)))
     parameters, _ = build_parameters([config], 3, CPU, DOUBLE)
     vessel, sensor = parameters.vessel, parameters.sensor
@@ -36,12 +36,12 @@ def test_shared_values_take_one_slot_and_per_robot_values_one_each() -> None:
         (VesselConfig(), SensorConfig(r_kappa=(1.0, 2.0)), "world.sensor.r_kappa"),
     ],
 )
-def test_too_few_numbers_are_refused(vessel: VesselConfig, sensor: SensorConfig, key: str) -> None:
+def test_too_few_numbers_are_refused(vessel, sensor, key):
     with pytest.raises(ConfigError, match=rf"^{key}=\(.*one for each of 3 robots$"):
         build_parameters([WorldConfig(vessel=vessel, sensor=sensor)], 3, CPU, DOUBLE)
 
 
-def test_discrete_commands_must_be_equally_many() -> None:
+def test_discrete_commands_must_be_equally_many():
     vessels = [VesselConfig(), VesselConfig(right_thrust_change=(0.0, 1.0))]
     worlds = [WorldConfig(vessel=vessel) for vessel in vessels]
     with pytest.raises(ConfigError, match=r"^world\.vessel\.right_thrust_change=.*equally long"):

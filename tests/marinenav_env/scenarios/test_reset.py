@@ -1,7 +1,5 @@
 """New episodes in some environments of a batch."""
 
-from typing import Any
-
 import pytest
 
 from marinenav_env.stepping import world
@@ -9,14 +7,12 @@ from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, equal, ma
 
 
 @pytest.mark.parametrize(("kind", "free"), [*((kind, True) for kind in KINDS), ("sea", False)])
-def test_a_step_and_new_episodes_are_the_same_as_one_function(
-    kind: str, free: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_and_new_episodes_are_the_same_as_one_function(kind, free, monkeypatch):
     """What is compiled on a CPU and on a GPU, against what is not."""
     apart = make(kind, seed=1)
     if not free:
         monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
-    as_they_are: Any = lambda function, *_, **__: function  # noqa: E731
+    as_they_are = lambda function, *_, **__: function  # noqa: E731
     monkeypatch.setattr(world, "compile_function", as_they_are)
     together = make(kind, seed=1, compile_step=True)
     td, expected = together.reset(), apart.reset()

@@ -1,22 +1,17 @@
-"""Drawn scenarios: every constraint, the same acceptance as the loops, and the distribution."""
+"""Drawn scenarios: every constraint, and the same acceptance as the loops."""
 
 import math
-import random
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import BEHAVIOURS, LEVELS, Level
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario import ScenarioSampler
-from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
-from tests.marinenav_env.helpers import CPU, ks_bound, ks_distance_of_two
+from tests.marinenav_env.helpers import CPU
 from tests.oracle import scenario as oracle
 
 WITH_CORES = (Level(5, 8, 4, 40.0), Level(6, 4, 6, 30.0))
@@ -24,20 +19,14 @@ CROWDED = Level(14, 12, 20, 40.0)
 VARIED = ScenarioConfig(v_range=(2.0, 4.0), obs_r_range=(0.5, 2.5))
 
 
-def draw(
-    config: ScenarioConfig,
-    levels: tuple[Level, ...],
-    count: int,
-    seed: int = 0,
-    by_counter: bool = False,
-) -> Scenario:
+def draw(config, levels, count, seed=0, by_counter=False):
     """Scenarios of all levels in turn."""
     sampler = ScenarioSampler(config, levels, CPU, torch.float64)
     source = RandomSource.from_seed(seed, count, CPU) if by_counter else torch.Generator().manual_seed(seed)
     return sampler.sample(torch.arange(count) % len(levels), source)
 
 
-def plain(scenario: Scenario) -> list[oracle.Scenario]:
+def plain(scenario):
     """Scenarios as the oracle has them."""
     robots, starts, goals, headings, cores, gammas, obstacles, centres, radii = (
         tensor.tolist()
@@ -54,7 +43,7 @@ def plain(scenario: Scenario) -> list[oracle.Scenario]:
         )
     )
 
-    def kept(values: list[Any], mask: list[bool]) -> list[Any]:
+    def kept(values, mask):
         return [value for value, real in zip(values, mask, strict=True) if real]
 
     return [
@@ -74,11 +63,11 @@ def plain(scenario: Scenario) -> list[oracle.Scenario]:
     ]
 
 
-def oracle_level(level: Level) -> oracle.Level:
+def oracle_level(level):
     return oracle.Level(level.num_robots, level.num_cores, level.num_obstacles, level.min_start_goal_dis)
 
 
-def oracle_params(config: ScenarioConfig) -> oracle.ScenarioParams:
+def oracle_params(config):
     return oracle.ScenarioParams(
         width=config.width,
         height=config.height,
@@ -94,7 +83,7 @@ def oracle_params(config: ScenarioConfig) -> oracle.ScenarioParams:
     )
 
 
-def assert_fits(scenario: oracle.Scenario, level: oracle.Level, p: oracle.ScenarioParams) -> None:
+def assert_fits(scenario, level, p):
     """Every robot, core and obstacle is one that the loops could accept after those before it."""
     starts, goals, cores, obstacles = (scenario[name] for name in ("starts", "goals", "cores", "obstacles"))
     for points, margin, size in (
@@ -120,27 +109,24 @@ def assert_fits(scenario: oracle.Scenario, level: oracle.Level, p: oracle.Scenar
 
 @pytest.mark.parametrize(
     ("config", "levels", "count"),
-    [(ScenarioConfig(), LEVELS, 800), (VARIED, (*LEVELS, *WITH_CORES), 400), (VARIED, (CROWDED,), 400)],
+    [(ScenarioConfig(), LEVELS, 400), (VARIED, (*LEVELS, *WITH_CORES), 200), (VARIED, (CROWDED,), 200)],
     ids=["published levels", "mixed with cores", "crowded"],
 )
-def test_every_constraint_holds(config: ScenarioConfig, levels: tuple[Level, ...], count: int) -> None:
-    params = oracle_params(config)
-    chunk = 400
-    short: Counter[str] = Counter()
-    for number in range(count // chunk):
-        for e, scenario in enumerate(plain(draw(config, levels, chunk, number, by_counter=True))):
-            level = levels[e % len(levels)]
-            assert_fits(scenario, oracle_level(level), params)
-            short["robots"] += len(scenario["starts"]) < level.num_robots
-            short["cores"] += len(scenario["cores"]) < level.num_cores
-            short["obstacles"] += len(scenario["obstacles"]) < level.num_obstacles
+def test_every_constraint_holds(config, levels, count):
+    params, short = oracle_params(config), Counter()
+    for e, scenario in enumerate(plain(draw(config, levels, count, 0, by_counter=True))):
+        level = levels[e % len(levels)]
+        assert_fits(scenario, oracle_level(level), params)
+        short["robots"] += len(scenario["starts"]) < level.num_robots
+        short["cores"] += len(scenario["cores"]) < level.num_cores
+        short["obstacles"] += len(scenario["obstacles"]) < level.num_obstacles
     if levels == (CROWDED,):
-        assert all(short[name] > 10 for name in ("robots", "cores", "obstacles")), short
+        assert all(short[name] > 5 for name in ("robots", "cores", "obstacles")), short
     if levels == LEVELS:
         assert short["robots"] + short["cores"] == 0 and short["obstacles"] < count / 50
 
 
-def test_scenarios_start_at_rest_and_missing_slots_are_empty() -> None:
+def test_scenarios_start_at_rest_and_missing_slots_are_empty():
     levels = (Level(2, 0, 1, 30.0), CROWDED)
     scenario = draw(VARIED, levels, 60)
     for name in ("velocity", "thrust", "thruster_angle"):
@@ -166,9 +152,7 @@ def test_scenarios_start_at_rest_and_missing_slots_are_empty() -> None:
 
 
 @pytest.mark.parametrize(("level", "draws"), [(WITH_CORES[0], 500), (WITH_CORES[1], 60), (CROWDED, 150), (CROWDED, 1)])
-def test_accepts_what_the_loops_accept_of_the_same_candidates(
-    level: Level, draws: int, drawn_numbers: list[Tensor]
-) -> None:
+def test_accepts_what_the_loops_accept_of_the_same_candidates(level, draws, drawn_numbers):
     config = ScenarioConfig(v_range=(2.0, 4.0), obs_r_range=(0.5, 2.5), draws=draws)
     sampler, count = ScenarioSampler(config, (level,), CPU, torch.float64), 40
     generator = torch.Generator().manual_seed(draws)
@@ -176,12 +160,12 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(
     numbers = [tensor.tolist() for tensor in drawn_numbers]
     p, asked = oracle_params(config), oracle_level(level)
 
-    def point(unit: list[float], margin: float) -> tuple[float, float]:
+    def point(unit, margin):
         x, y = (margin + u * (size - 2.0 * margin) for u, size in zip(unit, (55.0, 55.0), strict=True))
         return x, y
 
-    def accept(candidates: list[Any], wanted: int, fits: Callable[[Any, list[Any]], bool]) -> list:
-        accepted: list[Any] = []
+    def accept(candidates, wanted, fits):
+        accepted = []
         for candidate in candidates:
             if len(accepted) < wanted and fits(candidate, accepted):
                 accepted.append(candidate)
@@ -214,52 +198,6 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(
         assert found["obstacles"] == [pytest.approx(o, abs=1e-12) for o in obstacles]
 
 
-# Distribution -----------------------------------------------------------------------------------
-
-FEATURES: dict[str, Callable[[oracle.Scenario], float]] = {
-    "first start x": lambda s: s["starts"][0][0],
-    "last start y": lambda s: s["starts"][-1][1],
-    "last goal x": lambda s: s["goals"][-1][0],
-    "heading": lambda s: s["headings"][0],
-    "last heading": lambda s: s["headings"][-1],
-    "goal distance": lambda s: oracle.distance(s["starts"][-1], s["goals"][-1]),
-    "distance of starts": lambda s: oracle.distance(s["starts"][0], s["starts"][-1]),
-    "distance of goals": lambda s: oracle.distance(s["goals"][1], s["goals"][2]),
-    "obstacle x": lambda s: s["obstacles"][0][0],
-    "last obstacle y": lambda s: s["obstacles"][-1][1],
-    "radius": lambda s: s["obstacles"][0][2],
-    "distance of obstacles": lambda s: oracle.distance(s["obstacles"][0], s["obstacles"][-1]),
-    "core x": lambda s: s["cores"][0][0],
-    "rotation": lambda s: s["cores"][0][2],
-    "circulation": lambda s: s["cores"][-1][3],
-    "distance of cores": lambda s: oracle.distance(s["cores"][0], s["cores"][-1]),
-    "robots": lambda s: len(s["starts"]),
-    "cores": lambda s: len(s["cores"]),
-    "obstacles": lambda s: len(s["obstacles"]),
-}
-
-
-@pytest.mark.parametrize(("level", "count"), [(Level(5, 3, 4, 40.0), 2000), (CROWDED, 1000)], ids=["usual", "crowded"])
-def test_distribution_is_that_of_the_rejection_loops(level: Level, count: int) -> None:
-    """Two-sample Kolmogorov-Smirnov at 0.1 % for each feature."""
-    rng, params, asked = random.Random(0), oracle_params(VARIED), oracle_level(level)
-    expected = [oracle.sample(asked, rng, params) for _ in range(count)]
-    part = count // 4
-    parts = [draw(VARIED, (level,), part, seed, by_counter=True) for seed in range(4)]
-    got = [s for each in parts for s in plain(each)]
-    complete = [[s for s in side if s["obstacles"] and s["cores"] and len(s["starts"]) > 2] for side in (got, expected)]
-    bound = ks_bound(*(len(side) for side in complete))
-    assert min(map(len, complete)) > 0.9 * count
-    distances = {
-        name: ks_distance_of_two(*([feature(s) for s in side] for side in complete))
-        for name, feature in FEATURES.items()
-    }
-    assert {name: d for name, d in distances.items() if d > bound} == {}
-    if level is CROWDED:
-        for name in ("robots", "cores", "obstacles"):
-            assert len({FEATURES[name](s) for s in got}) > 1
-
-
 @pytest.mark.parametrize(
     ("level", "refused"),
     [
@@ -269,7 +207,7 @@ def test_distribution_is_that_of_the_rejection_loops(level: Level, count: int) -
         (Level(3, 0, 0, 40.0, map_size=20.0), "level.min_start_goal_dis=40.0: must be below 22.6"),
     ],
 )
-def test_a_level_without_room_is_refused(level: Level, refused: str) -> None:
+def test_a_level_without_room_is_refused(level, refused):
     with pytest.raises(ConfigError, match=refused):
         ScenarioSampler(ScenarioConfig(), (LEVELS[0], level), CPU, torch.float32)
 
@@ -277,7 +215,7 @@ def test_a_level_without_room_is_refused(level: Level, refused: str) -> None:
 # Encounters -------------------------------------------------------------------------------------
 
 
-def met(monkeypatch: pytest.MonkeyPatch, courses: list[list[float]], *levels: Level, **sides: float) -> Scenario:
+def met(monkeypatch, courses, *levels, **sides):
     """Encounters of vessels on given courses, without random offsets."""
     given = torch.tensor(courses, dtype=torch.float64)
     monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.draw_courses", lambda *_: given)
@@ -285,13 +223,11 @@ def met(monkeypatch: pytest.MonkeyPatch, courses: list[list[float]], *levels: Le
     return draw(ScenarioConfig(**sides), levels, len(courses))
 
 
-def encounter(robots: int, traffic: float = 0.0, slow_vessel: bool = False) -> Level:
+def encounter(robots, traffic=0.0, slow_vessel=False):
     return Level(robots, 0, 0, 0.0, encounter=True, traffic=traffic, slow_vessel=slow_vessel)
 
 
-def test_a_vessel_that_is_overtaken_is_the_first_and_the_second_keeps_its_course(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_vessel_that_is_overtaken_is_the_first_and_the_second_keeps_its_course(monkeypatch):
     level = Level(3, 0, 0, 0.0, encounter=True, traffic=0.5, overtaken=True)
     drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 200, level)
     assert drawn.scripted is not None
@@ -309,11 +245,11 @@ def test_a_vessel_that_is_overtaken_is_the_first_and_the_second_keeps_its_course
 # Vessels that misbehave -------------------------------------------------------------------------
 
 
-def unruly(robots: int = 3, share: float = 0.6, **options: Any) -> Level:
+def unruly(robots=3, share=0.6, **options):
     return Level(robots, 0, 0, 0.0, encounter=True, unruly=share, **options)
 
 
-def test_the_share_of_the_others_misbehaves_in_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_share_of_the_others_misbehaves_in_every_way(monkeypatch):
     drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 3000, unruly())
     assert drawn.scripted is not None and drawn.behaviour is not None and drawn.onset is not None
     misbehave = drawn.behaviour > 0
@@ -328,9 +264,7 @@ def test_the_share_of_the_others_misbehaves_in_every_way(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("length", "pace"), [(1.0, 1.0), (0.5, 0.8)])
-def test_behaviours_begin_2_to_8_s_before_the_vessels_meet(
-    monkeypatch: pytest.MonkeyPatch, length: float, pace: float
-) -> None:
+def test_behaviours_begin_2_to_8_s_before_the_vessels_meet(monkeypatch, length, pace):
     scale = {"scale": length, "speed_scale": pace, "clear_r": 10.0 * length}
     drawn = met(monkeypatch, [[0.0, 1.5]] * 2000, unruly(2, 1.0), **scale)
     assert drawn.behaviour is not None and drawn.onset is not None
@@ -340,7 +274,7 @@ def test_behaviours_begin_2_to_8_s_before_the_vessels_meet(
     assert 2.0 <= lead.min() < 2.1 and 7.9 < lead.max() <= 8.0 and drawn.onset.min() >= 0.0
 
 
-def test_levels_have_behaviours_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_levels_have_behaviours_of_their_own(monkeypatch):
     levels = (
         unruly(2, 1.0, behaviours=("stop",)),
         unruly(3, 1.0, behaviours=("act_late", "see_nothing")),
@@ -356,12 +290,12 @@ def test_levels_have_behaviours_of_their_own(monkeypatch: pytest.MonkeyPatch) ->
     assert moving[drawn.level < 3].all() and not moving[drawn.level == 3].any()
 
 
-def test_a_slow_vessel_that_the_first_overtakes_does_not_misbehave(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_vessel_that_the_first_overtakes_does_not_misbehave(monkeypatch):
     drawn = met(monkeypatch, [[0.0, 1.5, 3.0]] * 100, unruly(3, 1.0, slow_vessel=True))
     assert drawn.scripted is not None and not drawn.scripted[:, :2].any() and drawn.scripted[:, 2].all()
 
 
-def test_scenarios_without_them_are_drawn_as_before() -> None:
+def test_scenarios_without_them_are_drawn_as_before():
     """The same numbers, with a level that has some beside them or not."""
     traffic, other = encounter(3, traffic=0.5), unruly()
     source = RandomSource.from_seed(5, 8, CPU)

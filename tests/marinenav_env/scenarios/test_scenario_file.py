@@ -2,8 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -24,7 +22,7 @@ from tests.marinenav_env.helpers import CPU, DATA, random_world, recorded_entry,
 RECORDED = DATA / "episodes.json"
 
 
-def assert_same_world(first: list[Episode], second: list[Episode]) -> None:
+def assert_same_world(first, second):
     """Equal tensors."""
     for a, b in zip(stack_episodes(first, CPU, torch.float64), stack_episodes(second, CPU, torch.float64), strict=True):
         if isinstance(a, torch.Tensor):
@@ -36,7 +34,7 @@ def assert_same_world(first: list[Episode], second: list[Episode]) -> None:
 
 @pytest.mark.filterwarnings("ignore:.* episodes with ")
 @pytest.mark.parametrize("kind", ["recorded", "random"])
-def test_what_is_written_reads_back_the_same(kind: str, tmp_path: Path) -> None:
+def test_what_is_written_reads_back_the_same(kind, tmp_path):
     path = tmp_path / "scenarios.json"
     sizes = [(5, 3, 2), (1, 0, 0), (3, 2, 0)]
     recorded = kind == "recorded"
@@ -53,7 +51,7 @@ def test_what_is_written_reads_back_the_same(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("boat", [*vessel_files(), "a fleet"])
-def test_boats_with_actuators_read_back_the_same(boat: str, tmp_path: Path) -> None:
+def test_boats_with_actuators_read_back_the_same(boat, tmp_path):
     fleet = VesselConfig(nUV=(1.0, 2.0), actuators=ActuatorConfig(steering=("rudder", "azimuth"), lag=(0.1, 0.2)))
     vessel = fleet if boat == "a fleet" else read_vessel(boat)
     simple = simple_episode([(1.0, 2.0, 3.0), (25.0, 26.0, 6.0)], [(9.0, 9.0), (8.0, 8.0)])
@@ -69,13 +67,13 @@ def test_boats_with_actuators_read_back_the_same(boat: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("episodes", [[], 3, ["one"]])
-def test_what_cannot_be_read_back_is_not_written(episodes: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_read_back_is_not_written(episodes, tmp_path):
     with pytest.raises(ConfigError, match=r"^episodes=.*: must be a list of one Episode or more$"):
         write_scenarios(tmp_path / "none.json", episodes)
     assert not any(tmp_path.iterdir())
 
 
-def test_an_episode_made_by_hand_equals_the_one_that_is_read_back(tmp_path: Path) -> None:
+def test_an_episode_made_by_hand_equals_the_one_that_is_read_back(tmp_path):
     made = Episode([[1, 2]], [[30, 40]], [0.0], [[0.0] * 3], [[0.0] * 2], [[0.0] * 2])
     write_scenarios(tmp_path / "one.json", [made])
     (read,) = read_scenarios(tmp_path / "one.json")
@@ -92,12 +90,12 @@ def test_an_episode_made_by_hand_equals_the_one_that_is_read_back(tmp_path: Path
         hash(made)
 
 
-def test_the_format_is_that_of_the_recordings(tmp_path: Path) -> None:
+def test_the_format_is_that_of_the_recordings(tmp_path):
     """Nothing that other readers look for is left out."""
     path = tmp_path / "scenarios.json"
     write_scenarios(path, read_scenarios(RECORDED))
 
-    def keys(value: Any, prefix: str = "") -> set[str]:
+    def keys(value, prefix=""):
         if not isinstance(value, dict):
             return {prefix}
         return set().union(*(keys(v, f"{prefix}.{k}") for k, v in value.items()))
@@ -112,7 +110,7 @@ def test_the_format_is_that_of_the_recordings(tmp_path: Path) -> None:
         assert len(ours["robots"]["nVR"]) == theirs["num_robots"]
 
 
-def test_drawn_scenarios_can_be_written(tmp_path: Path) -> None:
+def test_drawn_scenarios_can_be_written(tmp_path):
     levels = (Level(2, 0, 1, 30.0), Level(4, 3, 2, 30.0))
     config = WorldConfig(
         vessel=VesselConfig(m=(401.0, 402.0, 403.0, 404.0)),
@@ -135,7 +133,7 @@ def test_drawn_scenarios_can_be_written(tmp_path: Path) -> None:
         assert torch.equal(tensors.get(name), scenarios.get(name)), name
 
 
-def test_unknown_keys_are_named_and_left_out() -> None:
+def test_unknown_keys_are_named_and_left_out():
     given = recorded_entry()
     expected = parse_scenarios([given])
     given["env"]["tides"] = [1, 2]
@@ -151,7 +149,7 @@ def test_unknown_keys_are_named_and_left_out() -> None:
     assert got == expected * 2
 
 
-def test_one_episode_may_stand_alone(tmp_path: Path) -> None:
+def test_one_episode_may_stand_alone(tmp_path):
     path = tmp_path / "one.json"
     for content in (recorded_entry(), {"key": "x", "config": recorded_entry()}):
         path.write_text(json.dumps(content))
@@ -161,7 +159,7 @@ def test_one_episode_may_stand_alone(tmp_path: Path) -> None:
         read_scenarios(path)
 
 
-def test_behaviours_are_kept_and_files_without_them_have_no_such_keys(tmp_path: Path) -> None:
+def test_behaviours_are_kept_and_files_without_them_have_no_such_keys(tmp_path):
     one = simple_episode([(0.0, 0.0, 0.0), (9.0, 0.0, 0.0)], [(30.0, 0.0), (40.0, 0.0)])
     two = replace(one, behaviour=["", "lose_left"], onset=[0.0, 2.5])
     write_scenarios(tmp_path / "two.json", [one, two])

@@ -1,9 +1,5 @@
 """Scenario files that are refused, and with which words."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from marinenav_env import ConfigError, read_scenarios
@@ -13,18 +9,18 @@ from tests.marinenav_env.helpers import recorded_entry
 NUMBER = "must be a number from -1e+06 to 1e+06"
 
 
-def first(value: Any) -> Callable[[list[Any]], list[Any]]:
+def first(value):
     """Replace the first element of a list."""
     return lambda values: [value, *values[1:]]
 
 
-def shorter(values: list[Any]) -> list[Any]:
+def shorter(values):
     return values[:-1]
 
 
 # A key of an episode, its value there (MISSING: none), and what the refusal says.
 MISSING = object()
-BAD: list[tuple[str, Any, str]] = [
+BAD = [
     ("env", MISSING, "a[1]: the key 'env' is missing"),
     ("robots.perception", MISSING, "a[1].robots: the key 'perception' is missing"),
     ("env.cores.Gamma", MISSING, "a[1].env.cores: the key 'Gamma' is missing"),
@@ -70,7 +66,7 @@ BAD: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("key", "value", "sentence"), BAD, ids=range(len(BAD)))
-def test_bad_entries_are_refused_by_key_and_value(key: str, value: Any, sentence: str) -> None:
+def test_bad_entries_are_refused_by_key_and_value(key, value, sentence):
     entry = section = recorded_entry()
     *sections, name = key.split(".")
     for part in sections:
@@ -94,7 +90,7 @@ def test_bad_entries_are_refused_by_key_and_value(key: str, value: Any, sentence
         (None, "bad.json: cannot be read as a scenario file (No such file"),
     ],
 )
-def test_bad_files_are_refused(text: bytes | None, sentence: str, tmp_path: Path) -> None:
+def test_bad_files_are_refused(text, sentence, tmp_path):
     path = tmp_path / "bad.json"
     if text is not None:
         path.write_bytes(text)

@@ -21,7 +21,7 @@ STILL = torch.zeros(1, 1, 3, dtype=DOUBLE)
 LEVELS = (Level(3, 0, 0, 30.0), Level(3, 0, 0, 30.0, noise=4.0, vessel_spread=2.0))
 
 
-def test_mass_and_thrust_are_drawn_by_robot_and_noise_is_scaled_by_level() -> None:
+def test_mass_and_thrust_are_drawn_by_robot_and_noise_is_scaled_by_level():
     world = WorldConfig(sensor=SensorConfig(pos_std=(0.1, 0.2, 0.3)))
     shared, _ = build_parameters([world], 3, CPU, DOUBLE)
     sampler = ParameterSampler(shared, LEVELS, 3)
@@ -45,7 +45,7 @@ def test_mass_and_thrust_are_drawn_by_robot_and_noise_is_scaled_by_level() -> No
     assert torch.equal(drawn.vessel.xU, shared.vessel.xU.expand(600, 1))
 
 
-def test_only_the_slow_vessel_is_weaker_ahead() -> None:
+def test_only_the_slow_vessel_is_weaker_ahead():
     shared, _ = build_parameters([WorldConfig()], 3, CPU, DOUBLE)
     usual = Level(3, 0, 0, 0.0, encounter=True, traffic=0.1)
     slow = replace(usual, slow_vessel=True)
@@ -62,9 +62,7 @@ def test_only_the_slow_vessel_is_weaker_ahead() -> None:
 
 @pytest.mark.parametrize("name", ["published", "otter", "cybership2"])
 @pytest.mark.parametrize("actuators", [{}, {"left_limit": 0.5, "right_strength": 0.7, "speed_exponent": 0.8}])
-def test_only_slower_vessels_have_the_thrust_for_their_speed_and_the_reserve(
-    name: str, actuators: dict[str, float]
-) -> None:
+def test_only_slower_vessels_have_the_thrust_for_their_speed_and_the_reserve(name, actuators):
     boat = read_vessel(name)
     boat = replace(boat, actuators=replace(boat.actuators, **actuators))
     shared, _ = build_parameters([WorldConfig(vessel=boat)], 4, CPU, DOUBLE)
@@ -82,7 +80,7 @@ def test_only_slower_vessels_have_the_thrust_for_their_speed_and_the_reserve(
     assert torch.equal(drawn.min_thrust.expand(2, 4), shared.vessel.min_thrust.expand(2, 4))
 
 
-def test_episodes_keep_the_parameters_of_their_scenario() -> None:
+def test_episodes_keep_the_parameters_of_their_scenario():
     levels = Curriculum(LEVELS, pool_size=32, refresh_size=8, refresh_interval=2)
     env = MarineNavEnv(WorldConfig(max_steps=5), 16, scenarios=levels, seed=3)
     td, mass, seen = env.reset(), env.constants.vessel.m.clone(), set()
@@ -100,12 +98,12 @@ def test_episodes_keep_the_parameters_of_their_scenario() -> None:
     assert len(seen) > 40
 
 
-def test_levels_that_do_not_vary_share_the_parameters() -> None:
+def test_levels_that_do_not_vary_share_the_parameters():
     env = MarineNavEnv(num_envs=2, scenarios=Curriculum(LEVELS[:1]), seed=0)
     assert env.constants.batch_size[0] == 1 and env.state_dict()["constants"] == {}
 
 
-def test_weather_equals_scalar_code() -> None:
+def test_weather_equals_scalar_code():
     """From the random numbers that are drawn."""
     shared, _ = build_parameters([WorldConfig()], 3, CPU, DOUBLE)
     strengths = (0.0, 0.4, 1.0, 9.0)
@@ -136,7 +134,7 @@ def test_weather_equals_scalar_code() -> None:
     assert weather.delay[level == 3].unique().tolist() == [*range(MAX_DELAY + 1)]
 
 
-def test_calm_levels_have_the_weather_of_the_world() -> None:
+def test_calm_levels_have_the_weather_of_the_world():
     own = replace(MODERATE_WEATHER, wind_direction=1.0)
     shared, _ = build_parameters([WorldConfig(weather=own)], 2, CPU, DOUBLE)
     levels = (Level(2, 0, 0, 30.0), Level(2, 0, 0, 30.0, weather=1.0))

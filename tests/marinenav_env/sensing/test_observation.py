@@ -4,14 +4,12 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from torch import Tensor
 from torchrl.envs.utils import check_env_specs
 
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig
 from marinenav_env.env import GROUP
-from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
+from marinenav_env.sensing.entries import Entry, EntrySensor
 from marinenav_env.sensing.observation import flatten_observation, observation_entries
 from tests.marinenav_env.env_helpers import full_ahead
 from tests.own_parts import allow_only
@@ -26,13 +24,13 @@ class Current(EntrySensor):
     name = "current"
     meaning = "velocity of the water (m/s, world frame)"
 
-    def shape(self, config: WorldConfig) -> tuple[int, ...]:
+    def shape(self, config):
         return (2, 2)
 
-    def noise(self, shape: tuple[int, ...], source: RandomSource, dtype: torch.dtype) -> Tensor:
+    def noise(self, shape, source, dtype):
         return source.normal(shape, dtype)
 
-    def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
+    def observe(self, scene, noise):
         drift = scene.state.velocity_ground - scene.state.velocity_water
         return drift[..., None, :2] + 0.1 * noise
 
@@ -43,10 +41,10 @@ class Alone(EntrySensor):
     name = "alone"
     kind = "mask"
 
-    def shape(self, config: WorldConfig) -> tuple[int, ...]:
+    def shape(self, config):
         return (1,)
 
-    def observe(self, scene: Scene, noise: Tensor | None) -> Tensor:
+    def observe(self, scene, noise):
         assert noise is None
         few = scene.state.active.sum(-1, keepdim=True) < 2
         return few.expand_as(scene.state.active)[..., None]
@@ -69,22 +67,22 @@ class Same(Alone):
 
 
 class Thin(Alone):
-    def shape(self, config: WorldConfig) -> tuple[int, ...]:
+    def shape(self, config):
         return (0,)
 
 
 class Single(Alone):
-    def shape(self, config: WorldConfig) -> tuple[int, ...]:
+    def shape(self, config):
         return ()
 
 
 class Unscaled(Current):
-    def scale(self, config: WorldConfig) -> tuple[float, ...]:
+    def scale(self, config):
         return (1.0, 0.0)
 
 
 class Limitless(Current):
-    def limits(self, config: WorldConfig) -> tuple[tuple[float, float], ...]:
+    def limits(self, config):
         return ((1.0, -1.0),)
 
 
@@ -97,21 +95,21 @@ class Long(Masked):
     mask = "objects_mask"
 
 
-def reference(name: str) -> str:
+def reference(name):
     return f"{__name__}:{name}"
 
 
-def config(*names: str, **settings: Any) -> WorldConfig:
+def config(*names, **settings):
     entries = tuple(map(reference, names))
     return WorldConfig(max_steps=6, sensor=SensorConfig(entries=entries), **settings)
 
 
 @pytest.fixture(autouse=True)
-def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def _allowed(monkeypatch):
     allow_only(monkeypatch, *map(reference, globals()))
 
 
-def test_flat_observations_have_all_entries_one_after_another() -> None:
+def test_flat_observations_have_all_entries_one_after_another():
     entries = {"first": Entry("first", "vector", (2, 2), ""), "second": Entry("second", "mask", (1,), "")}
     given = {"second": torch.tensor([[[True], [False]]]), "first": torch.arange(8.0).view(1, 2, 2, 2)}
     expected = [[[0.0, 1.0, 2.0, 3.0, 1.0], [4.0, 5.0, 6.0, 7.0, 0.0]]]
@@ -119,7 +117,7 @@ def test_flat_observations_have_all_entries_one_after_another() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_users_sensors_add_entries(dtype: torch.dtype) -> None:
+def test_users_sensors_add_entries(dtype):
     env = MarineNavEnv(config("Current", "Alone"), 4, scenarios=CURRICULUM, dtype=dtype, seed=0)
     assert list(env.entries) == [*STANDARD, "current", "alone"]
     assert env.entries["current"] == Entry("current", "vector", (2, 2), "velocity of the water (m/s, world frame)")
@@ -149,13 +147,13 @@ def test_users_sensors_add_entries(dtype: torch.dtype) -> None:
         ("Unknown", "is a part that this program does not load from files"),
     ],
 )
-def test_what_is_no_sensor_is_refused(name: str, message: str) -> None:
+def test_what_is_no_sensor_is_refused(name, message):
     with pytest.raises(ConfigError, match=message):
         observation_entries(config(name))
 
 
 @pytest.mark.slow
-def test_users_sensors_are_compiled_with_the_world() -> None:
+def test_users_sensors_are_compiled_with_the_world():
     eager, compiled = (
         MarineNavEnv(
             config("Current", "Alone"), 3, scenarios=CURRICULUM, dtype=torch.float64, compile_step=flag, seed=0

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -21,12 +20,12 @@ SIZES = [(5, 4, 0), (5, 1, 0), (3, 4, 0), (2, 0, 0), (1, 2, 0)] * 6
 EGO = (20.0, 20.0, 0.0)
 
 
-def cast(obstacles: list[tuple[float, float, float]]) -> list[float]:
+def cast(obstacles):
     """What a robot at EGO measures to port, ahead, to starboard and astern."""
     scenario, parameters, _ = stack_episodes([simple_episode([EGO], [(50.0, 50.0)], obstacles)], CPU, torch.float64)
     state = initial_state(scenario, parameters.rules.core_radius)
     angles = torch.tensor([-math.pi / 2, 0.0, math.pi / 2, math.pi], dtype=torch.float64)
-    found: list[float] = cast_rays(state, scenario, parameters.vessel.radius, angles, 20.0)[0, 0].tolist()
+    found = cast_rays(state, scenario, parameters.vessel.radius, angles, 20.0)[0, 0].tolist()
     return found
 
 
@@ -48,11 +47,11 @@ def cast(obstacles: list[tuple[float, float, float]]) -> list[float]:
         ([(30.0, 20.0, 0.0)], [20.0, 10.0, 20.0, 20.0]),  # a point
     ],
 )
-def test_rays_by_hand(obstacles: list[tuple[float, float, float]], expected: list[float]) -> None:
+def test_rays_by_hand(obstacles, expected):
     assert cast(obstacles) == pytest.approx(expected, abs=1e-5)
 
 
-def test_beams_share_the_field_evenly() -> None:
+def test_beams_share_the_field_evenly():
     assert beam_angles(1, 2.0).tolist() == [0.0]
     assert beam_angles(2, 2.0).tolist() == [-0.5, 0.5]
     expected = [-3 * math.pi / 8, -math.pi / 8, math.pi / 8, 3 * math.pi / 8]
@@ -64,7 +63,7 @@ def test_beams_share_the_field_evenly() -> None:
 
 
 @pytest.mark.parametrize(("beams", "field"), [(1, 0.5), (16, 2.0 * math.pi), (33, 3.0)])
-def test_equals_the_oracle(beams: int, field: float) -> None:
+def test_equals_the_oracle(beams, field):
     world = random_world(4, SIZES, size=25.0)
     angles, longest = beam_angles(beams, field), 12.0
     radius = world.parameters.vessel.radius
@@ -97,11 +96,11 @@ def test_equals_the_oracle(beams: int, field: float) -> None:
 LEVELS = Curriculum((Level(3, 0, 4, 20.0), Level(1, 0, 1, 20.0)), pool_size=64, refresh_size=64)
 
 
-def world(**sensor: Any) -> WorldConfig:
+def world(**sensor):
     return WorldConfig(max_steps=50, sensor=SensorConfig(**sensor))
 
 
-def test_a_scan_without_noise_is_what_the_rays_measure() -> None:
+def test_a_scan_without_noise_is_what_the_rays_measure():
     config = world(scan_beams=9, scan_angle=4.0, scan_range=15.0, scan_std=0.0)
     env = MarineNavEnv(config, 16, scenarios=LEVELS, dtype=torch.float64, seed=0)
     entry = env.entries["scan"]
@@ -119,7 +118,7 @@ def test_a_scan_without_noise_is_what_the_rays_measure() -> None:
     assert torch.equal(farther, (expected + 0.5).clamp_max(15.0))
 
 
-def test_noise() -> None:
+def test_noise():
     """Normal where something is hit; none where nothing is; never out of range."""
     std, longest = 0.5, 15.0
     sensor = {"scan_beams": 64, "scan_range": longest}

@@ -9,13 +9,13 @@ from marinenav_env import ConfigError
 from marinenav_env.support import files
 
 
-def refusal(path: str | Path, largest: float = 100) -> str:
+def refusal(path, largest=100):
     with pytest.raises(ConfigError) as caught:
         files.open_regular(path, "a test file", largest)
     return str(caught.value)
 
 
-def test_a_regular_file_is_read(tmp_path: Path) -> None:
+def test_a_regular_file_is_read(tmp_path):
     path = tmp_path / "some.json"
     path.write_text('{"a": [1, 2]}')
     with files.open_regular(path, "a test file", 100) as file:
@@ -23,7 +23,7 @@ def test_a_regular_file_is_read(tmp_path: Path) -> None:
     assert files.read_json(path, "a test file") == {"a": [1, 2]}
 
 
-def test_what_could_block_or_is_too_large_is_refused(tmp_path: Path) -> None:
+def test_what_could_block_or_is_too_large_is_refused(tmp_path):
     pipe, large = tmp_path / "pipe", tmp_path / "large"
     os.mkfifo(pipe)
     large.write_bytes(b"x" * 101)
@@ -35,26 +35,26 @@ def test_what_could_block_or_is_too_large_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_editors_of_windows_mark_their_encoding(tmp_path: Path, encoding: str) -> None:
+def test_editors_of_windows_mark_their_encoding(tmp_path, encoding):
     path = tmp_path / "some.json"
     path.write_bytes('{"name": "Trøndelag"}\r\n'.encode(encoding))
     assert files.read_json(path, "a test file") == {"name": "Trøndelag"}
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"[1,", b"[" * 100_000, b'[{"a": 1, "b": 2, "a": 1}]'])
-def test_what_is_no_json_is_refused_in_a_sentence(tmp_path: Path, content: bytes) -> None:
+def test_what_is_no_json_is_refused_in_a_sentence(tmp_path, content):
     path = tmp_path / "bad.json"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=r"bad\.json: cannot be read as a test file \("):
         files.read_json(path, "a test file")
 
 
-def test_a_key_that_is_there_twice_is_named() -> None:
+def test_a_key_that_is_there_twice_is_named():
     with pytest.raises(ConfigError, match=r"as settings \('b' is there twice\)$"):
         files.parse_json('{"a": {"c": 0, "b": 1, "b": 1}, "b": 2}', "x", "settings")
 
 
-def test_inputs_are_not_written_over_by_any_name(tmp_path: Path) -> None:
+def test_inputs_are_not_written_over_by_any_name(tmp_path):
     path, link = tmp_path / "input", tmp_path / "link"
     path.write_text("x")
     link.symlink_to(path)
@@ -70,7 +70,7 @@ def test_inputs_are_not_written_over_by_any_name(tmp_path: Path) -> None:
         files.require_overwritable(tmp_path)
 
 
-def test_outputs_are_checked_before_they_are_written(tmp_path: Path) -> None:
+def test_outputs_are_checked_before_they_are_written(tmp_path):
     (tmp_path / "file").touch()
     for name, reason in (("none/a", "No such file"), ("file/a", "Not a directory")):
         with pytest.raises(ConfigError, match=rf"{name}: cannot be written \(.*{reason}"):
@@ -86,7 +86,7 @@ def test_outputs_are_checked_before_they_are_written(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
-def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
+def test_an_empty_file_is_called_empty(tmp_path):
     (tmp_path / "empty.json").touch()
     with pytest.raises(ConfigError, match=r"cannot be read as settings \(it is empty\)"):
         files.read_json(tmp_path / "empty.json", "settings")

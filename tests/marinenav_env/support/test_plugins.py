@@ -3,8 +3,6 @@
 import os
 import re
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +14,7 @@ NAME = "users_parts.inner:Part.method"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A folder on the path with a package that notes when it is imported."""
     package = tmp_path / "users_parts"
     package.mkdir()
@@ -32,10 +30,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def register(folder: Path) -> Callable[[str, str, str], None]:
+def register(folder):
     """Installs a distribution that registers an entry point."""
 
-    def registered(group: str, name: str, value: str) -> None:
+    def registered(group, name, value):
         info = folder / "users_parts-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: users-parts\nVersion: 1.0\n")
@@ -44,7 +42,7 @@ def register(folder: Path) -> Callable[[str, str, str], None]:
     return registered
 
 
-def refusal(reference: str, group: str = plugins.REWARDS) -> str:
+def refusal(reference, group=plugins.REWARDS):
     with pytest.raises(ConfigError) as caught:
         plugins.resolve(group, reference)
     text = str(caught.value)
@@ -52,11 +50,11 @@ def refusal(reference: str, group: str = plugins.REWARDS) -> str:
     return text
 
 
-def imported() -> bool:
+def imported():
     return any(name.startswith("users_parts") for name in sys.modules)
 
 
-def test_nothing_is_imported_because_a_file_says_so() -> None:
+def test_nothing_is_imported_because_a_file_says_so():
     assert refusal(NAME) == (
         f"{NAME} is a part that this program does not load from files: install the package that "
         f"registers it, or name it on the command line with --plugin {NAME}"
@@ -64,7 +62,7 @@ def test_nothing_is_imported_because_a_file_says_so() -> None:
     assert not imported()
 
 
-def test_what_the_user_named_is_imported_when_it_is_needed() -> None:
+def test_what_the_user_named_is_imported_when_it_is_needed():
     plugins.allow(NAME)
     assert plugins.allowed_references() == (NAME,) and not imported()
     assert plugins.resolve(plugins.REWARDS, NAME)(None) == 1
@@ -72,12 +70,12 @@ def test_what_the_user_named_is_imported_when_it_is_needed() -> None:
 
 
 @pytest.mark.parametrize("reference", ["mine", NAME])
-def test_entry_points_are_found_by_name_and_by_value(reference: str, register: Callable[[str, str, str], None]) -> None:
+def test_entry_points_are_found_by_name_and_by_value(reference, register):
     register(plugins.REWARDS, "mine", f"{NAME} [extra]")
     assert plugins.resolve(plugins.REWARDS, reference)(None) == 1
 
 
-def test_a_package_is_found_that_was_installed_since(folder: Path, register: Callable[[str, str, str], None]) -> None:
+def test_a_package_is_found_that_was_installed_since(folder, register):
     os.utime(folder, (0, 0))  # another time than that of the installation, however coarse the clock
     assert "is not registered" in refusal("mine") and plugins.registered_names(plugins.REWARDS) == ()
     register(plugins.REWARDS, "mine", NAME)
@@ -86,9 +84,7 @@ def test_a_package_is_found_that_was_installed_since(folder: Path, register: Cal
     )
 
 
-def test_an_entry_point_holds_for_its_group_alone(
-    register: Callable[[str, str, str], None],
-) -> None:
+def test_an_entry_point_holds_for_its_group_alone(register):
     register(plugins.AGENTS, "mine", NAME)
     assert "--plugin" in refusal(NAME)
     assert refusal("mine") == (
@@ -116,7 +112,7 @@ def test_an_entry_point_holds_for_its_group_alone(
         ("users_parts.broken:Part", "importing users_parts.broken failed (RuntimeError: no luck)"),
     ],
 )
-def test_one_sentence_says_what_is_missing(reference: str, expected: str) -> None:
+def test_one_sentence_says_what_is_missing(reference, expected):
     plugins.allow(reference)
     assert refusal(reference) == f"{reference}: {expected}"
 
@@ -124,7 +120,7 @@ def test_one_sentence_says_what_is_missing(reference: str, expected: str) -> Non
 @pytest.mark.parametrize(
     "text", ["", "a", "a:", ":b", "a:b:c", "a b:c", "a..b:c", "../a:b", "a:b\n", "a\0:b", "x" * 500 + ":y", "1a:b"]
 )
-def test_only_references_are_allowed(text: str) -> None:
+def test_only_references_are_allowed(text):
     with pytest.raises(ConfigError, match=re.escape("must be package.module:Name")):
         plugins.allow(text)
     assert "is not registered" in refusal(text)

@@ -1,7 +1,6 @@
 """Seeds."""
 
 import random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ REFUSED = [-1, 2**64, True, np.True_, 1.0, np.float64(1.0), "1", [1], np.array([
 
 
 @pytest.mark.parametrize("seed", [np.int64(7), np.uint8(7), np.array(7), torch.tensor(7)], ids=lambda seed: repr(seed))
-def test_whole_numbers_of_any_kind_are_seeds(seed: Any) -> None:
+def test_whole_numbers_of_any_kind_are_seeds(seed):
     assert as_seed(seed) == 7
     expected = make(seed=7).reset()
     assert equal(make(seed=seed).reset(), expected)
@@ -25,7 +24,7 @@ def test_whole_numbers_of_any_kind_are_seeds(seed: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", REFUSED, ids=repr)
-def test_anything_else_is_refused_in_a_sentence(seed: Any) -> None:
+def test_anything_else_is_refused_in_a_sentence(seed):
     message = r"^seed=.*: must be a whole number from 0 to 2\^64 - 1$"
     env = make()
     for door in (as_seed, lambda given: MarineNavEnv(seed=given), env.set_seed):
@@ -33,7 +32,7 @@ def test_anything_else_is_refused_in_a_sentence(seed: Any) -> None:
             door(seed)
 
 
-def test_drawn_seeds_differ_whatever_the_generators_are_seeded_with() -> None:
+def test_drawn_seeds_differ_whatever_the_generators_are_seeded_with():
     drawn = set()
     for _ in range(3):
         random.seed(0), np.random.seed(0), torch.manual_seed(0)

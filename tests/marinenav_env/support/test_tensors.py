@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 from tensordict import TensorDict
-from torch import Tensor
 
 from marinenav_env.state import Observation
 from marinenav_env.support.tensors import restore_tensors
@@ -20,7 +19,7 @@ from marinenav_env.support.tensors import restore_tensors
         (torch.zeros(2, dtype=torch.int64), "value is torch.int64, here torch.float32"),
     ],
 )
-def test_restoring_other_values_is_refused(given: Tensor, message: str) -> None:
+def test_restoring_other_values_is_refused(given, message):
     target = TensorDict({"inner": TensorDict({"value": torch.ones(2)})})
     with pytest.raises(RuntimeError, match=f"^{message}$"):
         restore_tensors(target, {"inner": {"value": given}})
@@ -29,7 +28,7 @@ def test_restoring_other_values_is_refused(given: Tensor, message: str) -> None:
     assert target["inner", "value"].tolist() == [2.0, 3.0]
 
 
-def test_restoring_another_shape_is_refused() -> None:
+def test_restoring_another_shape_is_refused():
     target = Observation(torch.zeros(3, 2, 7), torch.zeros(3, 2, 5, 5), torch.zeros(3, 2, 5).bool(),
                          batch_size=[3])  # fmt: skip
     values = target.clone().to_tensordict().to_dict()

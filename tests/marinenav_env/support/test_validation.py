@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ class Settings(Generic[Inner]):
     rows: tuple[tuple[int, int], ...] = ()
     inner: Inner | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         check_fields(self, "settings")
 
 
@@ -73,7 +73,7 @@ class Settings(Generic[Inner]):
         ("rows", [[1, 2], (3, 4)], ((1, 2), (3, 4))),
     ],
 )
-def test_values_become_what_is_declared(name: str, given: Any, expected: Any) -> None:
+def test_values_become_what_is_declared(name, given, expected):
     value = getattr(Settings(**{name: given}), name)
     assert value == expected
     assert type(value) is type(expected)
@@ -108,20 +108,20 @@ def test_values_become_what_is_declared(name: str, given: Any, expected: Any) ->
         ("rows", [[1, 2, 3]], "a list of values"),
     ],
 )
-def test_other_values_are_refused(name: str, given: Any, allowed: str) -> None:
+def test_other_values_are_refused(name, given, allowed):
     with pytest.raises(ConfigError) as error:
         Settings(**{name: given})
     assert str(error.value) == f"settings.{name}={brief(given)}: must be {allowed}"
 
 
-def test_a_type_variable_stands_for_its_bound() -> None:
+def test_a_type_variable_stands_for_its_bound():
     fault = ValueError()
     assert Settings(inner=fault).inner is fault
     with pytest.raises(ConfigError, match=r"settings\.inner="):
         Settings(inner=5)  # type: ignore[type-var]
 
 
-def test_types_and_rules_in_words() -> None:
+def test_types_and_rules_in_words():
     assert describe_type(int | tuple[int, ...]) == "a whole number or a list of whole numbers"
     assert describe_type(float | None) == "a number or null"
     assert describe_type(Literal["a", "b"]) == "one of a, b"
@@ -133,7 +133,7 @@ def test_types_and_rules_in_words() -> None:
     assert describe_rules(three) == "one or more numbers, at least 1 and at most 9"
 
 
-def test_messages_are_one_short_line() -> None:
+def test_messages_are_one_short_line():
     for value in ("x" * 10_000, [1] * 10_000, 10**5000, _deep(100_000)):
         assert len(brief(value)) <= 120
     with pytest.raises(ConfigError) as error:
@@ -143,8 +143,8 @@ def test_messages_are_one_short_line() -> None:
     assert text.isprintable()
 
 
-def _deep(depth: int) -> list[Any]:
-    value: list[Any] = []
+def _deep(depth):
+    value = []
     for _ in range(depth):
         value = [value]
     return value
@@ -167,11 +167,11 @@ def _deep(depth: int) -> list[Any]:
         (None, False, False),
     ],
 )
-def test_what_is_a_number_and_what_a_count(value: Any, number: bool, count: bool) -> None:
+def test_what_is_a_number_and_what_a_count(value, number, count):
     assert (is_number(value), is_nonnegative_int(value)) == (number, count)
 
 
-def test_only_text_that_can_be_shown_is_kept() -> None:
+def test_only_text_that_can_be_shown_is_kept():
     assert not is_printable_text(5)
     for text in ("a\x00", "\x1f", "a\nb", "\x7f", "\x9f", "\ud800", "\udfff"):
         assert not is_printable_text(text)
@@ -182,7 +182,7 @@ def test_only_text_that_can_be_shown_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("name", "largest", "words"), [("count", 2**53, "9.0072e+15"), ("free", 1e30, "1e+30")])
-def test_numbers_that_are_too_large_are_refused(name: str, largest: float, words: str) -> None:
+def test_numbers_that_are_too_large_are_refused(name, largest, words):
     assert getattr(Settings(**{name: largest}), name) == largest
     for sign in (1, -1):
         with pytest.raises(ConfigError, match="must be from -") as error:

@@ -2,14 +2,13 @@
 
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
-from marinenav_env import ConfigError, Episode, Level, WorldConfig, read_scenarios, scaled_world, write_scenarios
+from marinenav_env import ConfigError, Level, WorldConfig, read_scenarios, scaled_world, write_scenarios
 from marinenav_env.config import VesselConfig
-from marinenav_env.scenarios.odd_starts import (
+from marinenav_env.scenarios.plausibility import (
     ANGLE_IN_DEGREES,
     CURRENT_TOO_FAST,
     GOAL_IN_OBSTACLE,
@@ -28,12 +27,12 @@ from tests.marinenav_env.helpers import CPU, DATA, simple_episode
 POSE, GOAL = (10.0, 10.0, 0.0), (40.0, 45.0)
 
 
-def with_hulls(episode: Episode, *radius: float) -> Episode:
+def with_hulls(episode, *radius):
     vessel = VesselConfig(radius=radius, detect_radius=radius)
     return replace(episode, world=replace(episode.world, vessel=vessel))
 
 
-def in_world(episode: Episode, world: WorldConfig) -> Episode:
+def in_world(episode, world):
     return replace(episode, world=world)
 
 
@@ -84,14 +83,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_odd_is_counted_by_kind(name: str) -> None:
+def test_what_is_odd_is_counted_by_kind(name):
     episode, expected = CASES[name]
     assert count_implausible_starts(episode) == expected
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("config", [WorldConfig(), scaled_world("cybership2")], ids=["published", "cybership2"])
-def test_encounters_that_are_drawn_are_not_odd(config: WorldConfig) -> None:
+def test_encounters_that_are_drawn_are_not_odd(config):
     levels = (Level(4, 0, 0, 0.0, encounter=True), Level(6, 0, 0, 0.0, encounter=True, traffic=0.5))
     sampler = ScenarioSampler(config.scenario, levels, CPU, torch.float64)
     drawn = sampler.sample(torch.arange(200) % 2, torch.Generator().manual_seed(0))
@@ -101,13 +100,13 @@ def test_encounters_that_are_drawn_are_not_odd(config: WorldConfig) -> None:
     assert any(count_implausible_starts(each)[START_OFF_MAP] for each in episodes_from_scenarios(drawn, wide))
 
 
-def test_recorded_episodes_are_not_odd() -> None:
+def test_recorded_episodes_are_not_odd():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read_scenarios(DATA / "episodes.json")
 
 
-def test_a_file_is_read_with_one_warning_and_refused_when_strict(tmp_path: Path) -> None:
+def test_a_file_is_read_with_one_warning_and_refused_when_strict(tmp_path):
     path = tmp_path / "odd.json"
     write_scenarios(path, [CASES["off the map"][0], CASES["goal in an obstacle"][0]])
     said = "odd.json: 2 episodes with 2 starts off the map, 1 goals off the map, 1 goals in an"

@@ -1,7 +1,5 @@
 """Detection of implausible starts, goals and initial motions of robots, and currents, in an episode."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -30,9 +28,8 @@ MAX_CURRENT_SPEED = 100.0
 def count_implausible_starts(episode: Episode) -> Counter[str]:
     """Return how many robots, or vortices, of an episode have each problem, by the problem in words.
 
-    The words are the constants of this module, such as GOAL_IN_OBSTACLE. Vessels touch as in the world, as circles of
-    the collision radius. If the lines from start to goal all cross the centre of the map, the episode counts as an
-    encounter, whose vessels may start and end off a small map.
+    Vessels touch as in the world. If the lines from start to goal all cross the centre of the map, the episode counts
+    as an encounter, whose vessels may start and end off a small map.
     """
     start, goal, obstacles, vessel = episode.start, episode.goal, episode.obstacles, episode.world.vessel
     scenario = episode.world.scenario
