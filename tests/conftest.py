@@ -74,7 +74,6 @@ HEAVY = (
     "train_RL_agents/learning/test_off_policy.py",
     "train_RL_agents/learning/test_on_policy.py",
     "train_RL_agents/memory/test_transitions.py",
-    "train_RL_agents/memory/test_transitions_of_the_world.py",
     "train_RL_agents/sizing/test_plan.py",
     "train_RL_agents/run",
     "train_RL_agents/test___main__.py",

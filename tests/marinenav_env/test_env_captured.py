@@ -61,7 +61,6 @@ def everything(env):
     some = torch.tensor([[True], [False], [True], [False]], device=env.device)
     td = env.reset(TensorDict({"_reset": some}, [4], device=env.device))
     more, td = steps(env, td, actions[30:38])
-    env.set_seed(2)
     rows += [*more, *steps(env, env.reset(), actions[38:])[0]]
     return [*rows, TensorDict(env.state_dict())]
 
@@ -79,6 +78,9 @@ def test_a_captured_step_is_a_step(tapes, kind, options):
     assert same(found, expected)
     assert [tape.recorded for tape in tapes] == [1]
     assert tapes[0].replays == NUM_STEPS - 1 - WARMUP_CALLS
+    env.set_seed(1)
+    assert same(steps(env, env.reset(), actions_of(env, NUM_STEPS)[:9])[0], expected[: 3 * 9])
+    assert [tape.recorded for tape in tapes] == [1, 1]
 
 
 def test_torchrls_collector_gets_the_same_batches(tapes):

@@ -55,10 +55,9 @@ ROLLOUT_KINDS = [
         "agent_type=PPO",
         "agent.critic=fleet",
         "agent.normalize_observations=true",
-        "trainer.scale_returns=true",
         "trainer.normalize_advantages=false",
     ),
-    ("agent_type=PPO", "agent.actions=gaussian", "agent.target_kl=0.01", "agent.value_clip=0.2"),
+    ("agent_type=PPO", "agent.actions=gaussian", "agent.target_kl=0.01"),
 ]
 ALIKE = (KINDS[2], *(words for words in KINDS[5:] if words[0] != "agent_type=SAC"), ROLLOUT_KINDS[0])
 """Runs that are resumed as others here are, whose tests are slow."""
@@ -92,7 +91,6 @@ def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, uninterrupted, wo
     changed = {name.split(".")[1] for name in differences(stopped, final)}
     assert changed >= {"env_steps", "world", "learner", "generators", "rows"}
     assert ("n_step" in changed) == ("trainer.n_steps=3" in words)
-    assert ("returns" in changed) == ("trainer.scale_returns=true" in words)
     if not on_policy:
         assert "replay" in changed
         assert int(final["replay"]["filled"]) == 150
@@ -197,7 +195,7 @@ def test_kill_9_at_any_moment_changes_nothing(tmp_path, uninterrupted):
 
 @pytest.mark.slow
 def test_kill_9_in_the_middle_of_an_epoch_changes_nothing(tmp_path, uninterrupted):
-    words = ("agent_type=PPO", "trainer.epochs=3", "trainer.scale_returns=true", "eval_freq=64")
+    words = ("agent_type=PPO", "trainer.epochs=3", "eval_freq=64")
     run = new_run(tmp_path, *words)
     child = partial(train_in_a_child, run)
     for moment, count, reached in (("update", 7, 0), ("update", 70, 64), ("update", 3, 64)):

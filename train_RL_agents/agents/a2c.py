@@ -1,7 +1,5 @@
 """A2C, the synchronous variant of A3C (Mnih et al. 2016): policy gradients from short rollouts, each used once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -5,11 +5,9 @@ al. 2018), the actor follows the gradient of the mean of the critic's quantiles.
 ``iqn``.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -56,8 +54,6 @@ class ACIQN(Agent[ACIQNConfig]):
 
     config_type = ACIQNConfig
     continuous = True
-    output_meanings: ClassVar[dict[str, str]] = {"action": "action, in [-1, 1] in every component"}
-    selection_rule = "the output is the action"
     supports_risk = True
     tau_midpoints: Tensor
     neighbours: Tensor
@@ -86,10 +82,6 @@ class ACIQN(Agent[ACIQNConfig]):
         if not self.config.refine:
             better = torch.where(level < 1.0, better, action)
         return {"action": better}
-
-    def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Return the ``action`` of the outputs unchanged."""
-        return outputs["action"]
 
     def output_networks(self) -> list[str]:
         """Return the name of the actor, and those of the critics if they refine its action."""

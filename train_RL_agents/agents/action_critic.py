@@ -4,8 +4,6 @@ Twin critics with truncated targets are TD3's (Fujimoto et al. 2018); dropping t
 TQC's (Kuznetsov et al. 2020).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
@@ -94,6 +92,10 @@ class ActionCriticAgent(Agent[ConfigType]):
         """Add the critics to ``networks`` as ``critic_0``, ``critic_1``, ..., and set ``critics`` to their names."""
         self.critics = [f"critic_{index}" for index in range(self.config.critics)]
         self.networks.update({name: ActionCritic(self.config, self.spec) for name in self.critics})
+
+    def output_networks(self) -> list[str]:
+        """Return the name of the actor, the only network that ``outputs`` uses."""
+        return ["actor"]
 
     def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
         """Return the quantiles [C, ..., N] of the return of actions, or None for scalar critics."""

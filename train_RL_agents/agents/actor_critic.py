@@ -1,7 +1,5 @@
 """Stochastic policies with a value function: what PPO and A2C have in common, apart from the networks."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar, TypeVar
 

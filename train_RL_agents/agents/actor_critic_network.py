@@ -4,8 +4,6 @@ The value is a function of a robot's own observation, or of the observations of 
 (MAPPO, Yu et al. 2022).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -37,8 +35,6 @@ class ActorCriticConfig(AgentConfig):
     actions: Literal["auto", "categorical", "gaussian", "clipped_gaussian"] = "auto"
     """Distribution of the actions: categorical over the thrust pairs; normal, squashed into (-1, 1); or normal, clipped
     to [-1, 1]; "auto" is gaussian in an environment with continuous actions, else categorical."""
-    state_dependent_std: bool = False
-    """True if the standard deviation of normal actions is an output of the network instead of a parameter."""
     log_std: Annotated[float, at_least(-10.0), at_most(2.0)] = -0.5
     """Initial log standard deviation of normal actions."""
     critic: Literal["own", "fleet"] = "own"
@@ -60,10 +56,8 @@ class ActorCriticConfig(AgentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("state_dependent_std", "log_std") if self.actions == "categorical" else ():
-            value = getattr(self, name)
-            is_default = value == getattr(type(self), name)
-            require(is_default, f"agent.{name}", value, "left out: it has no effect on categorical actions")
+        has_effect = self.actions != "categorical" or self.log_std == type(self).log_std
+        require(has_effect, "agent.log_std", self.log_std, "left out: it has no effect on categorical actions")
 
 
 class ActorCriticNetwork(ObservationNetwork):
@@ -74,18 +68,14 @@ class ActorCriticNetwork(ObservationNetwork):
         config = config.with_actions(num_actions)
         is_normal = config.actions != "categorical"
         size = spec.action_size
-        outputs = (2 * size if config.state_dependent_std else size) if is_normal else num_actions
+        outputs = size if is_normal else num_actions
         width = self.add_hidden(self.encoded_width, config.hidden_sizes)
         self.output_layer, self.value_layer = nn.Linear(width, outputs), nn.Linear(width, 1)
-        has_fixed_std = is_normal and not config.state_dependent_std
-        self.log_std = nn.Parameter(torch.full((size,), config.log_std)) if has_fixed_std else None
+        self.log_std = nn.Parameter(torch.full((size,), config.log_std)) if is_normal else None
         self.fleet = FleetTrunk(self.encoded_width, config) if config.critic == "fleet" else None
         init_orthogonal(self, math.sqrt(2.0))
         init_orthogonal(self.output_layer, 0.01)
         init_orthogonal(self.value_layer, 1.0)
-        self._state_dependent = config.state_dependent_std and is_normal
-        if self._state_dependent:
-            nn.init.constant_(self.output_layer.bias[size:], config.log_std)
 
     def forward(self, observation: Observation) -> tuple[Tensor, Tensor]:
         """Return the parameters of the action distribution and the values [B] for observations [B].
@@ -106,9 +96,6 @@ class ActorCriticNetwork(ObservationNetwork):
         outputs = to_float32(self.output_layer(features))
         if self.log_std is not None:
             return torch.cat((outputs, self.log_std.expand_as(outputs)), -1)
-        if self._state_dependent:
-            mean, log_std = outputs.chunk(2, -1)
-            return torch.cat((mean, log_std.clamp(-20.0, 2.0)), -1)
         return outputs
 
 

@@ -4,8 +4,6 @@ An agent is an off-policy agent (``Agent``) or an on-policy one (``agents.actor_
 ``algorithm`` names the algorithm that trains it.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from abc import ABC, abstractmethod
@@ -49,9 +47,9 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     """True if ``outputs`` uses a risk level (its argument ``risk``)."""
     scores_are_returns: ClassVar[bool] = True
     """True if ``scores`` are returns (scaled rewards), false for logits."""
-    output_meanings: ClassVar[dict[str, str]]
+    output_meanings: ClassVar[dict[str, str]] = {"action": "action, in [-1, 1] in every component"}
     """Descriptions in English of the tensors that ``outputs`` returns, by name."""
-    selection_rule: ClassVar[str]
+    selection_rule: ClassVar[str] = "the output is the action"
     """Description in English of how ``select`` turns outputs into an action."""
 
     def __init__(self, config: ConfigType, num_actions: int = 25, spec: ObservationSpec | None = None) -> None:
@@ -78,15 +76,10 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
     @abstractmethod
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the outputs of the deployed network for observations.
+        """Return the outputs of the deployed network for observations [B], as named in ``output_meanings``.
 
-        Args:
-            observation: observations [B].
-            risk: share [B] of the worst outcomes to act on (CVaR level, 1: the mean); only
-                agents with ``supports_risk`` use it. None: as configured.
-
-        Returns:
-            The tensors named in ``output_meanings``, [B, ...].
+        ``risk`` [B] is the share of the worst outcomes to act on (CVaR level, 1: the mean), None: as configured; only
+        agents with ``supports_risk`` use it.
         """
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
@@ -94,15 +87,9 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return None
 
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Return the best action for outputs, without randomness; continuous agents override this.
-
-        Returns:
-            Actions [B, D] in [-1, 1], or [B] int64.
-        """
+        """Return the action for outputs: that of the highest score [B] int64, else ``action`` [B, D] in [-1, 1]."""
         scores = self.scores(outputs)
-        if scores is None:
-            raise NotImplementedError(f"{type(self).__name__} has neither scores nor select")
-        return scores.argmax(-1)
+        return outputs["action"] if scores is None else scores.argmax(-1)
 
     def act(self, observation: Observation, risk: Tensor | None = None) -> Tensor:
         """Return the best action for observations [B]; see ``outputs`` and ``select``."""
@@ -117,16 +104,10 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return self.explore(observation, torch.zeros(len(first), self.spec.action_size, device=first.device))[0]
 
     def explore(self, observation: Observation, noise: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the actions to take while training, before any exploration noise is added.
+        """Return actions for observations [B] while training, before any noise is added, and what ``loss`` needs too.
 
-        The method is compiled into one graph.
-
-        Args:
-            observation: observations [B].
-            noise: result of ``exploration_noise``; see also ``imitating_action``.
-
-        Returns:
-            The actions, and other tensors [B, ...] of this step that ``loss`` needs, by name.
+        ``noise`` is the result of ``exploration_noise``, zeros in ``imitating_action``. The method is compiled into one
+        graph.
         """
         return self.act(observation), {}
 
@@ -149,10 +130,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
     @abstractmethod
     def loss(self, batch: Any, noise: Any) -> Losses:
-        """Return the losses of a batch; each must have a gradient only for the networks that it trains.
-
-        Together, they must have a gradient for every learned parameter.
-        """
+        """Return the losses of a batch, each with a gradient for what it trains only, together for every parameter."""
 
     def share_geometry(self, batch: Batch) -> Batch:
         """Return a batch whose observations have what all networks compute from them alike (``add_geometry``)."""
@@ -165,10 +143,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return None
 
     def part_of_noise(self, noise: Any, rows: slice) -> Any:
-        """Return the part of the noise of ``loss`` that belongs to a micro-batch, a slice of the batch.
-
-        By default, it is all of the noise; agents that sample numbers for every transition override this.
-        """
+        """Return the part of the noise of ``loss`` that belongs to a micro-batch, by default all of it."""
         return noise
 
     # Export and inspection ----------------------------------------------------------------------
@@ -178,31 +153,19 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return list(self.networks)
 
     def extra_inputs(self, observation: Observation) -> dict[str, Tensor]:
-        """Return the inputs [B, ...] of a deployed network in addition to the observation, as ``act`` uses them.
-
-        They are keyword arguments of ``outputs``.
-        """
+        """Return the further inputs [B, ...] of a deployed network, keyword arguments of ``outputs``, as in ``act``."""
         return {}
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
-        """Return the quantiles of the return (scaled rewards) of actions, at evenly spaced, rising fractions.
+        """Return the quantiles [..., N] of the return (scaled rewards) of actions, at evenly spaced, rising fractions.
 
-        Args:
-            observation: observations [...].
-            action: actions [..., D], or [...] int64.
-
-        Returns:
-            Quantiles [..., N], or None if the agent does not estimate them.
+        None if the agent does not estimate them.
         """
         quantiles = self.critic_quantiles(observation, action)
         return None if quantiles is None else average_critics(quantiles)
 
     def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
-        """Return the quantiles of the return of actions by each of C critics.
-
-        Returns:
-            Quantiles [C, ..., N], not sorted; None if the agent has no such critics. ``return_quantiles`` joins them.
-        """
+        """Return the quantiles [C, ..., N] of the return of actions by each of C critics, not sorted; None without."""
         return None
 
 

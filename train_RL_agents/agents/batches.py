@@ -1,7 +1,5 @@
 """Batches that agents learn from, of transitions or of rollouts, and the type of their losses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -42,7 +40,7 @@ class Batch(NamedTuple):
         """Return the mean of values [B] over the transitions, a scalar."""
         return values.mean()
 
-    def part(self, rows: slice) -> Batch:
+    def part(self, rows: slice) -> "Batch":
         """Return a batch of the transitions in a slice, without copies."""
         part: Batch = tree_map_only(Tensor, lambda tensor: tensor[rows], self)
         return part
@@ -77,16 +75,16 @@ class RolloutBatch(NamedTuple):
         """Return the mask [B] of samples whose weight is not zero."""
         return self.weight > 0.0
 
-    def part(self, rows: slice) -> RolloutBatch:
+    def part(self, rows: slice) -> "RolloutBatch":
         """Return a slice of the batch, without copies, that keeps the mean weight of the whole batch; see ``mean``."""
         whole = self._replace(mean_weight=self._mean_weight())
         return whole._map(lambda tensor: tensor[rows])
 
-    def take(self, index: Tensor) -> RolloutBatch:
+    def take(self, index: Tensor) -> "RolloutBatch":
         """Return a batch of the samples at indices [K] int64."""
         return self._map(lambda tensor: tensor.index_select(0, index))
 
-    def _map(self, function: Callable[[Tensor], Tensor]) -> RolloutBatch:
+    def _map(self, function: Callable[[Tensor], Tensor]) -> "RolloutBatch":
         """Return the batch with a function applied to all tensors except scalars."""
         mapped: RolloutBatch = tree_map_only(Tensor, lambda tensor: function(tensor) if tensor.ndim else tensor, self)
         return mapped

@@ -4,10 +4,8 @@ Options: twin critics and noise on target actions (TD3, Fujimoto et al. 2018); c
 the highest are dropped from the targets (TQC, Kuznetsov et al. 2020).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,8 +35,6 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
 
     config_type = DDPGConfig
     continuous = True
-    output_meanings: ClassVar[dict[str, str]] = {"action": "action, in [-1, 1] in every component"}
-    selection_rule = "the output is the action"
 
     def build(self) -> None:
         """Create the actor, the critics and the targets of both."""
@@ -49,14 +45,6 @@ class DDPG(ActionCriticAgent[DDPGConfig]):
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
         """Return the actor's action [B, D]; risk does not apply."""
         return {"action": self.networks["actor"](observation)}
-
-    def select(self, outputs: dict[str, Tensor]) -> Tensor:
-        """Return the ``action`` of the outputs unchanged."""
-        return outputs["action"]
-
-    def output_networks(self) -> list[str]:
-        """Return the name of the actor, the only network that ``outputs`` uses."""
-        return ["actor"]
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> Tensor:
         """Sample standard normal noise [B, D] for the target actions."""

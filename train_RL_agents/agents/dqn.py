@@ -4,8 +4,6 @@ Options: double targets (van Hasselt et al. 2016), dueling heads (Wang et al. 20
 of twin target values (Fujimoto et al. 2018).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 

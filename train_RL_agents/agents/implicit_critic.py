@@ -1,7 +1,5 @@
 """Critic of AC-IQN: implicit quantiles of the return of continuous actions, and the choice among several actions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -72,19 +70,9 @@ class ImplicitQuantileCritic(ObservationNetwork):
 
 
 def best_action(
-    critics: Sequence[ImplicitQuantileCritic],
-    observation: Observation,
-    choices: Tensor,
-    taus: Tensor,
+    critics: Sequence[ImplicitQuantileCritic], observation: Observation, choices: Tensor, taus: Tensor
 ) -> Tensor:
-    """Return, of K candidate actions per observation, the one [B, D] with the highest value: the minimum over critics.
-
-    Args:
-        critics: critics that value the actions.
-        observation: observations [B].
-        choices: candidate actions [B, K, D].
-        taus: quantile fractions [B, N]; a critic's value is the mean of its quantiles at these.
-    """
+    """Return, of candidate actions [B, K, D], the one [B, D] with the highest value: the minimum over critics."""
     values = [critic.mean(observation, choices, taus) for critic in critics]
     best = torch.stack(values).amin(0).argmax(-1)[..., None, None]
     shape = *best.shape[:-2], 1, choices.shape[-1]

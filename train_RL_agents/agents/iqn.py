@@ -4,8 +4,6 @@ Quantile fractions are drawn once per update, one from each of N strata, and may
 that the trunk is evaluated once and not once per fraction.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -66,13 +64,7 @@ class IQN(Agent[IQNConfig]):
     def outputs(
         self, observation: Observation, risk: Tensor | None = None, taus: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Return the quantiles [B, N, A], averaged over the networks.
-
-        Args:
-            observation: observations [B].
-            risk: risk level [B]; see Agent.outputs.
-            taus: fractions [B, N]; by default evenly spaced ones below the risk level.
-        """
+        """Return the quantiles [B, N, A] at ``taus`` [B, N], by default evenly spaced ones below the risk level."""
         taus = self._taus(observation, risk) if taus is None else taus
         quantiles = [net(observation, taus) for net in _list_networks(self.networks)]
         return {"quantiles": torch.stack(quantiles).mean(0)}

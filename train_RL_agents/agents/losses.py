@@ -1,7 +1,5 @@
 """Losses and targets as pure functions of tensors that check the shapes of their arguments."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -13,16 +11,7 @@ def _check_shape(name: str, tensor: Tensor, *shape: int) -> None:
 
 
 def td_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
-    """Return the targets reward + discount * next value, without gradient.
-
-    Args:
-        reward: (multi-step) reward [B].
-        discount: gamma^n [B], 0 where the robot terminated.
-        next_value: value [B] or quantiles [B, N] of the next observation.
-
-    Returns:
-        Targets of the shape of next_value.
-    """
+    """Return the targets reward [B] + discount [B] * next value, [B] or quantiles [B, N], without gradient."""
     batch = reward.shape[0]
     _check_shape("reward", reward, batch)
     _check_shape("discount", discount, batch)
@@ -38,18 +27,10 @@ def half_mse_loss(values: Tensor, targets: Tensor) -> Tensor:
 
 
 def quantile_huber_loss(quantiles: Tensor, targets: Tensor, taus: Tensor, kappa: float = 1.0) -> Tensor:
-    """Return the quantile regression loss with the Huber loss (Dabney et al. 2018, eq. 3).
+    """Return the quantile regression loss with the Huber loss of threshold ``kappa`` (Dabney et al. 2018, eq. 3).
 
-    It is summed over the N fractions, averaged over the M target samples and over the batch.
-
-    Args:
-        quantiles: predicted quantiles [B, N].
-        targets: target samples [B, M].
-        taus: fractions [N] or [B, N] of the predicted quantiles.
-        kappa: threshold between the quadratic and the linear part of the Huber loss.
-
-    Returns:
-        Loss, a scalar.
+    It is summed over the predicted quantiles [B, N], at fractions ``taus`` [N] or [B, N], and averaged over the target
+    samples [B, M] and the batch.
     """
     batch, count = quantiles.shape
     _check_shape("targets", targets, batch, targets.shape[-1])
@@ -62,17 +43,10 @@ def quantile_huber_loss(quantiles: Tensor, targets: Tensor, taus: Tensor, kappa:
 
 
 def truncated_targets(values: Tensor, dropped: int) -> Tensor:
-    """Return low estimates that combine several critics' values of the same actions.
+    """Return low estimates from the outputs [C, B, N] of C critics for the same actions.
 
-    The result is the minimum of scalar critics, or the pooled quantiles of quantile critics without the highest
-    (TQC, Kuznetsov et al. 2020).
-
-    Args:
-        values: outputs [C, B, N] of C critics.
-        dropped: number of outputs per critic that are left out, if N > 1.
-
-    Returns:
-        Targets [B, 1], or [B, C (N - dropped)] in any order.
+    They are the minimum [B, 1] of scalar critics, or the pooled quantiles [B, C (N - dropped)], in any order, without
+    the ``dropped`` highest per critic (TQC, Kuznetsov et al. 2020).
     """
     critics, batch, outputs = values.shape
     if outputs == 1:
@@ -87,16 +61,7 @@ def truncated_targets(values: Tensor, dropped: int) -> Tensor:
 
 
 def critic_loss(values: Tensor, targets: Tensor, kappa: float = 1.0) -> Tensor:
-    """Return the loss of a critic: quantile regression at even fractions, or squared error if it is scalar.
-
-    Args:
-        values: quantiles [B, N], or values [B, 1].
-        targets: target samples [B, M], or [B, 1].
-        kappa: threshold between the quadratic and the linear part of the Huber loss of quantiles.
-
-    Returns:
-        Loss, a scalar.
-    """
+    """Return the loss of a critic: quantile regression of quantiles [B, N], or squared error of values [B, 1]."""
     count = values.shape[1]
     if count == 1:
         return half_mse_loss(values.squeeze(-1), targets.squeeze(-1))
@@ -105,19 +70,10 @@ def critic_loss(values: Tensor, targets: Tensor, kappa: float = 1.0) -> Tensor:
 
 
 def project_categorical_targets(reward: Tensor, discount: Tensor, probabilities: Tensor, support: Tensor) -> Tensor:
-    """Project the distribution of reward + discount * return onto the atoms of the support.
+    """Return the distribution of reward + discount * return on the atoms of the evenly spaced support [N], [B, N].
 
-    Bellemare, Dabney and Munos 2017, algorithm 1: mass that falls between two atoms is shared between them by distance,
-    and mass that falls outside goes to the first or last atom.
-
-    Args:
-        reward: (multi-step) reward [B].
-        discount: gamma^n [B], 0 where the robot terminated.
-        probabilities: probabilities [B, N] of the atoms as the return of the next observation.
-        support: evenly spaced atoms [N].
-
-    Returns:
-        Probabilities [B, N]; for a reward that is NaN they are 0 or NaN.
+    ``probabilities`` [B, N] are those of the next return (Bellemare, Dabney and Munos 2017, algorithm 1): mass between
+    two atoms is shared by distance. A reward that is NaN gives 0 or NaN.
     """
     batch, count = probabilities.shape
     _check_shape("reward", reward, batch)

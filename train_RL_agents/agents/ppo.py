@@ -3,8 +3,6 @@
 With ``critic=fleet`` it is MAPPO (Yu et al. 2022).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,8 +21,6 @@ class PPOConfig(ActorCriticConfig):
 
     clip: PositiveFraction = 0.2
     """Clipping range of the probability ratio around 1; changes beyond it do not improve the objective."""
-    value_clip: NonNegativeFloat = 0.0
-    """Clipping range of the change of the value since the rollout (scaled reward); 0: no clipping."""
     target_kl: NonNegativeFloat = 0.0
     """KL divergence from the policy of the rollout (nat) beyond which a batch has no policy loss; its value loss still
     trains the shared encoder. 0: no limit."""
@@ -50,8 +46,7 @@ class PPO(ActorCriticAgent[PPOConfig]):
         objective = gain + self.entropy_weight(batch.progress) * mean_entropy
         if self.config.target_kl:
             objective = objective * (divergence <= self.config.target_kl)
-        error = squared_value_error(value, batch, self.config.value_clip)
-        value_loss = batch.mean(error)
+        value_loss = batch.mean((value - batch.target).square())
         clipped = ((ratio - 1.0).abs() > self.config.clip).to(ratio.dtype)
         return {
             "loss_policy": -objective,
@@ -66,25 +61,5 @@ class PPO(ActorCriticAgent[PPOConfig]):
 
 
 def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
-    """Return the smaller of the unclipped and the clipped objective, [B] (Schulman et al. 2017, equation 7).
-
-    Args:
-        ratio: probability of each action under the policy over that during the rollout, [B].
-        advantage: advantage estimates [B].
-        clip: range of the ratio around 1.
-    """
+    """Return the smaller of the unclipped and the clipped objective, [B] (Schulman et al. 2017, equation 7)."""
     return torch.minimum(ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage)
-
-
-def squared_value_error(value: Tensor, batch: RolloutBatch, clip: float) -> Tensor:
-    """Return the squared error [B] of values [B] to the targets of a batch.
-
-    With ``clip`` above 0 it is the larger of this error and that of the value whose change since the rollout is limited
-    to ``clip``.
-    """
-    error = (value - batch.target).square()
-    if not clip:
-        return error
-    before = batch.extras["value"]
-    limited = before + (value - before).clamp(-clip, clip)
-    return torch.maximum(error, (limited - batch.target).square())

@@ -1,7 +1,5 @@
 """Implicit quantile networks (Dabney et al. 2018): settings, fractions, risk levels, network of discrete actions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -63,10 +61,7 @@ def nearness_risk(observation: Observation, full: float) -> Tensor:
 def risk_level(
     config: QuantileConfig, spec: ObservationSpec, observation: Observation, requested: Tensor | None
 ) -> Tensor:
-    """Return the requested risk level (CVaR level, share of the worst outcomes) [B], else the configured one.
-
-    The configured level is 1 (the mean of all outcomes) if it is neutral, or adaptive without observed objects.
-    """
+    """Return the requested risk level (CVaR level, share of the worst outcomes) [B], else the configured one."""
     if requested is not None:
         return requested
     if config.risk == "adaptive" and OBJECTS_STATE in spec.entries and OBJECTS_STATE not in config.excluded:

@@ -4,8 +4,6 @@ The other components of Rainbow are settings of the trainer: multi-step returns 
 replay (``trainer.prioritized``).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import pairwise

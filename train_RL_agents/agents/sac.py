@@ -4,8 +4,6 @@ The temperature of the bonus is learned, or fixed as published. Critics are thos
 with fixed quantiles, of which the highest are dropped from the targets (TQC, Kuznetsov et al. 2020).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -80,10 +78,6 @@ class SAC(ActionCriticAgent[SACConfig]):
     def select(self, outputs: dict[str, Tensor]) -> Tensor:
         """Return the squashed mean [B, D]."""
         return squash(outputs["mu"])
-
-    def output_networks(self) -> list[str]:
-        """Return the name of the actor, the only network that ``outputs`` uses."""
-        return ["actor"]
 
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return actions [B, D] that are sampled from the policy, and an empty dict."""

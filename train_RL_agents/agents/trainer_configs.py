@@ -1,7 +1,5 @@
 """Settings of the training algorithms, off-policy and on-policy; an agent names its own in ``Agent.algorithm``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -148,26 +146,12 @@ class OffPolicyConfig(TrainerConfig):
         return {"learning_starts": first, "buffer_size": rows}
 
     def check_sizes(self, robots: int) -> None:
-        """Check that learning starts after the first n-step transitions, and that replay is large enough.
-
-        Replay must hold all transitions that one collected batch may add, and the batch of one update.
-
-        Raises:
-            ConfigError: when a setting is out of bounds.
-        """
+        """Check that learning starts after the first n-step transitions, and that replay holds what a batch brings."""
         first, rows = self.minimum_sizes(robots).values()
-        require(
-            self.learning_starts >= first,
-            "trainer.learning_starts",
-            self.learning_starts,
-            f"at least num_envs * n_steps - train_freq, {first}",
-        )
-        require(
-            rows <= self.buffer_size,
-            "trainer.buffer_size",
-            self.buffer_size,
-            f"at least {rows}, what one batch may bring",
-        )
+        allowed = f"at least num_envs * n_steps - train_freq, {first}"
+        require(self.learning_starts >= first, "trainer.learning_starts", self.learning_starts, allowed)
+        allowed = f"at least {rows}, what one batch may bring"
+        require(rows <= self.buffer_size, "trainer.buffer_size", self.buffer_size, allowed)
         allowed = f"at most trainer.buffer_size, {self.buffer_size}"
         require(self.batch_size <= self.buffer_size, "trainer.batch_size", self.batch_size, allowed)
 
@@ -190,8 +174,6 @@ class OnPolicyConfig(TrainerConfig):
     """Parameter lambda of generalised advantage estimation (Schulman et al. 2016)."""
     normalize_advantages: bool = True
     """Shift and scale the advantages of a rollout to mean 0 and standard deviation 1."""
-    scale_returns: bool = False
-    """Divide rewards by the running standard deviation of the discounted return."""
     learning_rate: PositiveFloat = 1e-3
     learning_rate_final: NonNegativeFloat = 1e-5
     max_grad_norm: PositiveFloat = 1.0

@@ -1,7 +1,5 @@
 """Checks of settings and inputs of the runtime on board, and of contracts: the JSON files exported with policies."""
 
-from __future__ import annotations
-
 import math
 from numbers import Real
 from typing import Any

@@ -4,8 +4,6 @@ The safety shield tries the short list in a prediction: on board, in evaluations
 given the list. Whether a collision was avoidable is found with the dense list, in the world itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
@@ -62,7 +60,7 @@ class EscapeManoeuvres(NamedTuple):
     ends_without_thrust: Any
     """[M] bool: whether the second phase brings both thrusts to zero instead."""
 
-    def subset(self, begin: int, end: int | None) -> EscapeManoeuvres:
+    def subset(self, begin: int, end: int | None) -> "EscapeManoeuvres":
         """Return the manoeuvres with indices from ``begin`` to ``end``, exclusive."""
         first, second = (column[..., begin:end, :] for column in self[:2])
         return EscapeManoeuvres(first, second, self.first_steps[begin:end], self.ends_without_thrust[begin:end])

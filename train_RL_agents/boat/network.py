@@ -1,7 +1,5 @@
 """The network of an exported ONNX file, computed by onnxruntime."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@
 starts it in a folder with this package; docs/boats.md describes its topics and parameters.
 """
 
-from __future__ import annotations
-
 import math
 import signal
 from dataclasses import fields

@@ -5,8 +5,6 @@ Frames are those of ROS (REP 103): the map has x to the east and y to the north,
 body has x forward and y to port. Times are seconds of one clock. All computations are in float64.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections import deque
@@ -36,19 +34,6 @@ Point = tuple[float, float]
 """Position to the east and north (m)."""
 MAX_TRACKS = 1000
 """Largest number of tracks, which bounds the time of a decision."""
-DEFAULT_VESSEL_SETTINGS: dict[str, float | str] = {
-    **dict.fromkeys(("single_rotation", "power_coefficient"), 1.0),
-    **dict.fromkeys(("left_limit", "right_limit", "left_strength", "right_strength"), 1.0),
-    **{"steering": THRUSTERS, "speed_exponent": 0.5},
-    **{"angle_limit": math.radians(35.0), "angle_rate": math.radians(20.0)},
-}
-"""Values of the settings that a vessel file does not state, by name; settings without a name here are 0 then."""
-DERIVED_VESSEL_SETTINGS = (
-    *("name", "actuators", "radius", "detect_radius", "goal_distance"),
-    *("max_thrust_rate", "left_thrust_change", "right_thrust_change"),
-)
-"""Settings of a vessel that follow from its other numbers, or are no numbers: a vessel file that does not state them is
-not compared with the contract in them."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +126,8 @@ class Pilot:
     """
 
     def __init__(self, contract: dict[str, Any], network: Network, settings: Settings | None = None) -> None:
-        require(
-            contract.get("version") == CONTRACT_VERSION, "the contract is of another version, export the policy again"
-        )
+        is_version = contract.get("version") == CONTRACT_VERSION
+        require(is_version, "the contract is of another version, export the policy again")
         self._network, self.settings = network, settings or Settings()
         inputs = {description["name"]: description for description in contract["inputs"]}
         supported = {"self_state", "objects_state", "objects_mask", "taus"}
@@ -164,7 +148,7 @@ class Pilot:
         self.command_count = self.shielded_count = 0  # the policy's commands, and those that the shield replaced
 
     @classmethod
-    def load(cls, folder: str | Path, settings: Settings | None = None) -> Pilot:
+    def load(cls, folder: str | Path, settings: Settings | None = None) -> "Pilot":
         """Return the pilot of a policy in a folder of ``marinenav export``, after checking its contract's examples."""
         path = Path(folder) / CONTRACT_FILE
         try:
@@ -429,18 +413,15 @@ def _check_limits(name: str, groups: list[Any], limits: list[float]) -> None:
 
 
 def _checked_name(file: Path, vessel: dict[str, Any]) -> str:
-    """Return the name of the boat in a vessel file (JSON), whose numbers must be those of the policy's boat."""
+    """Return the name of the boat in a vessel file (JSON), whose stated numbers must be those of the policy's boat."""
     try:
         content = json.loads(file.read_text(encoding="utf-8-sig"))
         stated = content["vessel"]
-        groups = [(stated, vessel), (stated.get("actuators", {}), vessel.get("actuators", {}))]
-        for numbers, own in groups:
-            unstated = {key: DEFAULT_VESSEL_SETTINGS.get(key, 0.0) for key in own if key not in DERIVED_VESSEL_SETTINGS}
-            for key, given in (unstated | numbers).items():
-                if key != "actuators":
-                    value = given["value"] if isinstance(given, dict) else given
-                    same = own.get(key) == value
-                    require(same, f"the policy is for a boat with {key}={own.get(key)}, not {value} as in {file}")
+        own = vessel | vessel.get("actuators", {})
+        for key, given in (stated | stated.get("actuators", {})).items():
+            value = given["value"] if isinstance(given, dict) and "value" in given else given
+            same = key == "actuators" or own.get(key) == value
+            require(same, f"the policy is for a boat with {key}={own.get(key)}, not {value} as in {file}")
         return str(content["name"])
     except BoatError:
         raise

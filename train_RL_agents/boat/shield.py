@@ -9,8 +9,6 @@ Objects are assumed to keep their velocity, and the water to be at rest. The fun
 tensors; ``xp`` is the module, numpy or torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -153,7 +151,7 @@ class BoatShield:
     @classmethod
     def from_contract(
         cls, vessel: Mapping[str, Any], limits: tuple[float, float, float], seconds: float, rates: Any = None
-    ) -> BoatShield:
+    ) -> "BoatShield":
         """Create the shield for the vessel that the contract of a policy describes.
 
         Args:

@@ -1,7 +1,5 @@
 """Settings that follow from a boat named in ``world.vessel``, such as ``world.vessel=otter`` or a vessel file."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from marinenav_env.support.validation import require
@@ -24,27 +22,18 @@ UNIT_SCALE = VesselScale(1.0, 1.0, 1.0)
 def merge_boat_settings(
     file_settings: dict[str, Any], overrides: dict[str, Any], is_complete: bool
 ) -> tuple[dict[str, Any], VesselScale]:
-    """Merge the settings of a file with overrides, and add those of the boat that they name.
+    """Return the settings of a file and overrides with those of the boat that they name, and the scale of the boat.
 
     A boat named by the overrides replaces all vessel settings of the file. A vessel setting stated together with a name
-    overrides that of the boat, unless it is null. Settings derived from the boat's size and speed apply unless they are
-    stated.
-
-    Returns:
-        The settings by dotted key, and the scale of the boat relative to the published vessel (UNIT_SCALE if no other
-        boat is named).
+    overrides that of the boat, unless it is null. Settings derived from the boat's size and speed apply unless stated.
     """
     prefix, is_named = f"{BOAT_KEY}.", False
     vessel: dict[str, Any] = {}
     for layer in (file_settings, overrides):
         name = layer.get(BOAT_KEY)
         if name not in (None, {}):
-            require(
-                isinstance(name, str),
-                BOAT_KEY,
-                name,
-                f"the name or the file of a boat; its numbers are {BOAT_KEY}.m, ...",
-            )
+            allowed = f"the name or the file of a boat; its numbers are {BOAT_KEY}.m, ..."
+            require(isinstance(name, str), BOAT_KEY, name, allowed)
             vessel, is_named = dict(read_vessel_file(name).settings), True
         stated = {key.removeprefix(prefix): value for key, value in layer.items() if key.startswith(prefix)}
         vessel |= {key: value for key, value in stated.items() if not (is_named and value is None)}

@@ -1,7 +1,5 @@
 """What follows from a configuration: the agent, its observation specification, and what a run will not reach."""
 
-from __future__ import annotations
-
 from operator import attrgetter
 from typing import Any
 
@@ -35,18 +33,11 @@ def make_observation_spec(world: WorldConfig) -> ObservationSpec:
 
 def require_compatible_teacher(config: TrainConfig[Any], teacher: TrainConfig[Any], name: str) -> None:
     """Check that a teacher was trained for the environment, observations, thrust commands and time steps of a run."""
-    require(
-        teacher.env.episode_settings == config.env.episode_settings,
-        f"{name}: env.name",
-        teacher.env.name,
-        f"that of the run, {config.env.name}",
-    )
-    require(
-        make_observation_spec(teacher.world) == make_observation_spec(config.world),
-        "teacher",
-        name,
-        "one that observes what robots of this run observe (world.sensor, world.vessel.radius)",
-    )
+    same = teacher.env.episode_settings == config.env.episode_settings
+    require(same, f"{name}: env.name", teacher.env.name, f"that of the run, {config.env.name}")
+    same = make_observation_spec(teacher.world) == make_observation_spec(config.world)
+    allowed = "one that observes what robots of this run observe (world.sensor, world.vessel.radius)"
+    require(same, "teacher", name, allowed)
     for key in _TEACHER_SETTINGS:
         value, expected = map(attrgetter(key), (teacher, config))
         require(value == expected, f"{name}: {key}", value, f"that of the run, {expected}")

@@ -1,7 +1,5 @@
 """Settings of the environment of a run, which is the built-in one or one of another library."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields, replace
 
@@ -52,7 +50,7 @@ class EnvConfig:
         require(self.is_built_in, "env.name", self.name, f"{BUILT_IN} for {what}")
 
     @property
-    def episode_settings(self) -> EnvConfig:
+    def episode_settings(self) -> "EnvConfig":
         """Return a copy with default ``eval_episodes``, ``parallel`` and ``timeout``, which do not affect episodes."""
         usual = EnvConfig()
         return replace(self, eval_episodes=usual.eval_episodes, parallel=usual.parallel, timeout=usual.timeout)

@@ -1,7 +1,5 @@
 """Levels of the training and evaluation schedules: their fields, and how they are read and saved."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path

@@ -1,15 +1,12 @@
 """Overrides of settings by name, from Python or as ``key=value`` on the command line."""
 
-from __future__ import annotations
-
 import contextlib
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from marinenav_env.support.validation import ConfigError, brief, require, strip_annotated, union_members
+from marinenav_env.support.validation import ConfigError, brief, require, strip_annotated
 from train_RL_agents.utils.closest import closest_names
 
 Overrides = Mapping[str, Any] | Sequence[str]
@@ -17,8 +14,6 @@ Overrides = Mapping[str, Any] | Sequence[str]
 _MAX_DEPTH = 20
 _PYTHON_BOOLEANS = {"True": True, "False": False}
 """Booleans by their names in Python, which are accepted in addition to those of JSON."""
-_SUFFIX_FACTORS = {"k": 1_000, "m": 1_000_000}
-"""Factors of the suffixes that some programs accept after a number, such as 100k; here they only lead to a hint."""
 
 
 class CommandLineValue(str):
@@ -40,14 +35,6 @@ class CommandLineValue(str):
             with contextlib.suppress(ValueError, KeyError, RecursionError):
                 return read(text)
         return text
-
-    def spelled_out_hint(self, annotation: Any) -> str:
-        """Return the end of an error message that proposes a number such as 100k in full, or an empty text."""
-        number, letter = self[:-1], self[-1:].lower()
-        due = {int, float} & {strip_annotated(member) for member in union_members(strip_annotated(annotation))}
-        if not due or letter not in _SUFFIX_FACTORS or not re.fullmatch(r"\d+(\.\d+)?", number):
-            return ""
-        return f"; did you mean {float(number) * _SUFFIX_FACTORS[letter]:.15g}?"
 
 
 def _parse_texts(text: str) -> list[str]:

@@ -5,8 +5,6 @@ a program or the command line override it. The dataclasses convert each value to
 declares, and check it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
@@ -46,6 +44,8 @@ _IGNORED_KEYS = {"training_time"}
 
 _OLD_SETTINGS = {f"execution.{name}": f"trainer.{name}" for name in ("precision", "tf32", "fused_optimizer")}
 """New keys of settings that saved configurations of version 0.2 have under other keys."""
+_REMOVED_SETTINGS = {"trainer.scale_returns": False, "agent.value_clip": 0.0, "agent.state_dependent_std": False}
+"""Settings that saved configurations of version 0.2 have and that no longer exist, with the values without effect."""
 
 
 @dataclass(frozen=True)
@@ -94,16 +94,9 @@ def known_settings(config: TrainConfig[Any]) -> dict[str, Setting]:
 
 
 def load_config(path: Path | None, overrides: Overrides = ()) -> TrainConfig[Any]:
-    """Read a configuration from a file and overrides.
+    """Read a configuration from a JSON file, or the shipped one of that name, and overrides; None for the defaults.
 
-    Args:
-        path: JSON file, or the name of a shipped configuration; None for the defaults.
-        overrides: settings that override those of the file, as values by name (dotted or nested) or as
-            ``key=value`` arguments.
-
-    Raises:
-        ConfigError: when the file cannot be read or has settings of another agent, a key is not known, or a value
-            is of the wrong type or out of range.
+    Overrides are values by name (dotted or nested), or ``key=value`` arguments.
     """
     values, changes = read_file_settings(path), flatten_overrides(overrides)
     before, now = (registered_agent_name(str(settings.get("agent_type", ""))) for settings in (values, changes))
@@ -155,6 +148,8 @@ def restore_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
         raise ConfigError(f"{source}: has settings of a version before 0.2, which this one does not read")
     settings = {_OLD_SETTINGS.get(key, key): value for key, value in flatten(values).items()}
     settings.pop("execution.kernel", None)  # of version 0.2; it changed no result
+    for key in [key for key, value in _REMOVED_SETTINGS.items() if settings.get(key) == value]:
+        del settings[key]
     return from_dict(settings, is_complete=True)
 
 
@@ -167,14 +162,10 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(values: dict[str, Any], overrides: Overrides = (), is_complete: bool = False) -> TrainConfig[Any]:
-    """Make a configuration from the settings of a file and overrides; raise a ConfigError for the first wrong one.
+    """Make a configuration from the settings of a file, nested or dotted, and overrides, a dict or words ``KEY=VALUE``.
 
-    None stands for the default, unless the setting may be None (null in JSON).
-
-    Args:
-        values: settings of the file, nested or with dotted keys.
-        overrides: settings that override those of the file, as a dict or as words ``KEY=VALUE``.
-        is_complete: whether the values are all settings, so that stated ones cannot be told from defaults.
+    None stands for the default, unless the setting may be None (null in JSON). If the values are all settings
+    (``is_complete``), stated ones cannot be told from defaults.
     """
     words = flatten_overrides(overrides)
     layers = [flatten(values), words]
@@ -200,13 +191,7 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), is_complete: bo
         if value is not None or NoneType in union_members(strip_annotated(settings[key].annotation))
     }
     stated = {key: value for key, value in (last if is_complete else file | last).items() if key in read}
-    try:
-        config = _replace_settings(config, "", read)
-    except ConfigError as error:
-        key = str(error).partition("=")[0]
-        word = words.get(key)
-        hint = word.spelled_out_hint(settings[key].annotation) if isinstance(word, CommandLineValue) else ""
-        raise ConfigError(f"{error}{hint}") from error
+    config = _replace_settings(config, "", read)
     if not config.env.is_built_in:
         ineffective = stated.keys() & {"draw_evaluations"}
         ineffective |= {"agent.risk"} if stated.get("agent.risk") == "adaptive" else set()
@@ -261,10 +246,7 @@ def _with_training_rewards(
 
 
 def _replace_settings(config: ConfigType, prefix: str, values: dict[str, Any]) -> ConfigType:
-    """Return a copy of a configuration, or of the section with keys under ``prefix``, with new values by dotted key.
-
-    Each section is checked with all its new values at once.
-    """
+    """Return a configuration with new values by dotted key; each section is checked with all of them at once."""
     changes: dict[str, Any] = {}
     for item in fields(config):  # type: ignore[arg-type]
         key, value = prefix + item.name, getattr(config, item.name)

@@ -3,8 +3,6 @@
 The defaults train AC-IQN on the six published levels, on a CPU with two cores.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, make_dataclass, replace
 from typing import Annotated, Any, Generic, Literal, TypeVar
 

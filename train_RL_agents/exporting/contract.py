@@ -1,7 +1,5 @@
 """The contract of an exported policy, ``contract.json``: what a program needs to know to use it, with examples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

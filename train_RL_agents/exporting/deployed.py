@@ -1,7 +1,5 @@
 """Agents as modules for export."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -4,8 +4,6 @@ Both take raw observations and return ``Agent.outputs``, in float64, ONNX option
 ``contract.json`` in the same folder, called the contract, describes files, inputs, outputs and actions.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

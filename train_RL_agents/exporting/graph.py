@@ -4,8 +4,6 @@ The graphs are those of ``torch.export`` for one observation, in float64. The pa
 that the computation of an agent is implemented only once, in Python.
 """
 
-from __future__ import annotations
-
 import base64
 import copy
 import math

@@ -4,8 +4,6 @@ A planner calls ``forward`` with a tuple (self_state, objects_state, objects_mas
 these as a second argument.
 """
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Base class of learning algorithms."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -89,12 +87,7 @@ class MemoryEstimate(NamedTuple):
 
 
 class Algorithm(ABC):
-    """Base class of algorithms, which learn from the steps of the collector.
-
-    Args:
-        context: configuration, agent and other arguments that all algorithms take.
-        tau: share of the learned weights mixed into the target networks with every update.
-    """
+    """Base class of algorithms, which learn from the steps of the collector; ``tau`` is that of Learner."""
 
     config_type: ClassVar[type[TrainerConfig]]
     """Type of the algorithm's settings, by which it is chosen."""
@@ -124,13 +117,7 @@ class Algorithm(ABC):
     @classmethod
     @abstractmethod
     def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
-        """Return an estimate of the memory that the algorithm takes in a run, in addition to the networks.
-
-        Args:
-            config: configuration of the run.
-            agent: agent of the run, on the CPU.
-            step: step of one environment with TorchRL's keys, for shapes and dtypes.
-        """
+        """Return an estimate of the memory of a run in addition to the networks, from a step of one environment."""
 
     @abstractmethod
     def add_steps(self, steps: TensorDictBase) -> None:
@@ -151,10 +138,9 @@ class Algorithm(ABC):
             self._checked_sum.add_(torch.where(mask, entry, 0.0).sum(1))
 
     def check_sums(self) -> dict[str, Tensor]:
-        """Return sums by name, scalars on the device that are finite only if all summed values are.
+        """Return sums by name, scalars on the device that are finite only if all that is summed is.
 
-        Summed are actions, rewards, losses, gradient norms, weights and the entries of the observation that the context
-        names. Discrete actions count as 0, or as NaN if they are invalid.
+        Discrete actions count as 0, or as NaN if they are invalid.
         """
         measured = {"observations": self._checked_sum.sum()} if self._checked_entries else {}
         return measured | {
@@ -175,12 +161,7 @@ class Algorithm(ABC):
         """Make the updates of the weights that are due."""
 
     def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
-        """Set everything that follows a schedule, such as the learning rate.
-
-        Args:
-            progress: share of the run that is done, in [0, 1].
-            policy: policy that collects.
-        """
+        """Set what follows a schedule, such as the learning rate, for a share of the run; ``policy`` collects."""
         self.learner.set_progress(progress)
         settings = self._config.trainer
         first, last = settings.imitation_weight, settings.imitation_weight_final
@@ -192,9 +173,8 @@ class Algorithm(ABC):
         """Return the reason, as text, why a run cannot be resumed from a saved state; empty if it can."""
         return ""
 
-    @abstractmethod
-    def drop_unfinished_returns(self) -> None:
-        """Drop unfinished n-step transitions and returns, because the environments were replaced by new ones."""
+    def drop_unfinished_returns(self) -> None:  # noqa: B027
+        """Drop unfinished n-step transitions, because the environments were replaced by new ones; by default, none."""
 
     def device_scalars(self) -> dict[str, Tensor]:
         """Return scalars on the device by name, which are logged as ``train/NAME``."""

@@ -1,7 +1,5 @@
 """Checks of a run: values that have diverged, and settings that do not fit together."""
 
-from __future__ import annotations
-
 import math
 import shlex
 import warnings
@@ -31,15 +29,9 @@ def describe_divergence(
     factor: float,
     run: Path,
 ) -> str:
-    """Return a sentence that says which values diverged, and what to do.
+    """Return a sentence that says which values diverged between two numbers of env-steps, and what to do.
 
-    Args:
-        invalid: names of the values.
-        between: env-steps of the last check that found none, and of this one.
-        saved_at: env-steps of the saved state, if there is one.
-        config: configuration of the run.
-        factor: present factor of the learning rate.
-        run: folder of the run.
+    ``saved_at`` are the env-steps of the saved state, and ``factor`` is the present one of the learning rate.
     """
     kept = "" if saved_at is None else f"the state of {saved_at:,} env-steps is kept; "
     settings, half = config.trainer, 0.5 * factor

@@ -4,8 +4,6 @@ Operations on all of them (norm of the gradients, optimiser, target and EMA copi
 per parameter, which is faster for small networks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -20,9 +18,6 @@ class FlatWeights:
 
     Every parameter becomes a view of a section of that tensor. This no longer holds for networks that are moved, cast
     or flattened again later (``require_in_place``).
-
-    Raises:
-        ValueError: when the networks have several dtypes or share a parameter.
     """
 
     def __init__(self, networks: nn.ModuleDict) -> None:
@@ -78,11 +73,7 @@ class FlatWeights:
         return torch.cat(whole)
 
     def require_all_gradients(self, parts: Sequence[Tensor | None]) -> list[Tensor]:
-        """Return the gradients of the learned parameters after checking that none is missing.
-
-        Raises:
-            RuntimeError: when gradients are missing; the message names the parameters.
-        """
+        """Return the gradients of the learned parameters; a RuntimeError names those that are missing."""
         named = zip(self._learned_names.values(), parts, strict=True)
         lacking = [name for name, part in named if part is None]
         if lacking:
@@ -94,11 +85,7 @@ class FlatWeights:
         return self.weights[self._networks[name]]
 
     def require_in_place(self) -> None:
-        """Check that the parameters are still views of ``weights``.
-
-        Raises:
-            RuntimeError: when one of them is not.
-        """
+        """Raise a RuntimeError if the parameters are no longer views of ``weights``."""
         if [parameter.data_ptr() for parameter in self.parameters] != self._addresses:
             raise RuntimeError("the networks were moved, cast or laid out again; make this once more")
 

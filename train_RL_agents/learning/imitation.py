@@ -29,11 +29,8 @@ def add_imitation_loss(
 ) -> LossFunction:
     """Return the loss function of an agent with ``loss_imitation`` added.
 
-    Args:
-        agent: agent that learns.
-        teacher: policy on the agent's device.
-        action_table: continuous equivalents [A, D] of the discrete actions, if just one of both policies is discrete.
-        weight: weight of the imitation loss; a scalar tensor may change between updates, also in compiled code.
+    ``action_table`` [A, D] are continuous equivalents of the discrete actions, if just one of both policies is
+    discrete. A ``weight`` that is a tensor may change between updates, also in compiled code.
     """
     targets = make_teacher_targets(teacher, agent, action_table)
     device = next(agent.parameters()).device
@@ -51,16 +48,11 @@ def add_imitation_loss(
 def make_teacher_targets(
     teacher: LoadedPolicy, agent: Agent[Any], action_table: Tensor | None
 ) -> Callable[[Observation], Tensor]:
-    """Return a function that computes the targets of the imitation loss; for the arguments see add_imitation_loss.
+    """Return a function from observations [B] to targets: the teacher's best actions, [B, D] or [B] int64.
 
-    Returns:
-        A function from observations [B] to actions, [B, D] or [B] int64: the teacher's best actions or, if only one of
-        agent and teacher is discrete, their continuous equivalents or the nearest discrete actions. If the teacher is
-        discrete and has probabilities, a continuous agent gets the expected action, which varies less from step to
-        step, and an agent with probabilities gets the teacher's probabilities [B, A].
-
-    Raises:
-        ConfigError: when one policy has continuous and the other discrete actions, and ``action_table`` is None.
+    If only one of agent and teacher is discrete, they are continuous equivalents or the nearest discrete actions. A
+    teacher with probabilities gives a continuous agent the expected action, which varies less from step to step, and
+    an agent with probabilities its own [B, A].
     """
     policy = teacher.agent.requires_grad_(False).eval()
     if policy.continuous and agent.continuous:
@@ -84,19 +76,11 @@ def make_teacher_targets(
 
 
 def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor) -> Tensor:
-    """Return the imitation errors of an agent, [B] or, for fleets, [B, R]; 0 or more.
+    """Return the imitation errors [B] of an agent, [B, R] for fleets, for the targets of make_teacher_targets.
 
     The error of continuous actions is the squared distance, that of values of discrete actions the margin loss of
     Hester et al. 2018, and that of probabilities of discrete actions the cross-entropy of Schmitt et al. 2018.
     Importance weights of prioritised replay are not used.
-
-    Args:
-        agent: agent that learns.
-        observation: observations [B], or [B, R] of fleets.
-        target: actions [B, D] or [B] int64, or probabilities [B, A]; see make_teacher_targets.
-
-    Raises:
-        ConfigError: when the agent's actions are discrete and have no scores.
     """
     if agent.continuous:
         return (agent.imitating_action(observation) - target).square().sum(-1)
@@ -111,7 +95,7 @@ def imitation_errors(agent: Agent[Any], observation: Observation, target: Tensor
 
 
 def _scores(agent: Agent[Any], observation: Observation) -> Tensor:
-    """Return the scores [B, A] of the actions of a discrete agent; raise a ConfigError if it has none."""
+    """Return the scores [B, A] of the actions of a discrete agent, which must have some."""
     scores = agent.scores(agent.outputs(observation))
     require(scores is not None, "imitation_learning", True, f"false: {type(agent).__name__} has no scores")
     return cast(Tensor, scores)

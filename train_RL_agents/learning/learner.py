@@ -1,7 +1,5 @@
 """Learner: losses, gradients, optimiser, target and EMA copies of the weights."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable
@@ -156,10 +154,8 @@ class Learner:
     ) -> Callable[..., UpdateResult]:
         """Return a function that makes an update by calling ``step``, all of which a CUDA graph may capture.
 
-        Returns:
-            A function of the arguments of ``step`` that returns scalars for the log, and priorities [B] if the agent
-            computes them. The results are on the device and overwritten by the next update. The function raises
-            NotEnoughMemoryError when memory is short even for one transition; weights are then unchanged.
+        The next update overwrites its results. It raises NotEnoughMemoryError, with unchanged weights, when memory is
+        short even for one transition.
         """
         loop = self._execution.make_loop(
             as_stateless_step(step),
@@ -344,10 +340,7 @@ class Learner:
             load_weights(agent, weights | own, policy.path)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return weights (``agent`` with targets, ``ema``), ``optimizer``, ``updates``, ``micro_batch`` and ``scale``.
-
-        ``scale`` is the state of the loss scale, and is missing without one.
-        """
+        """Return ``agent`` (with targets), ``ema``, ``optimizer``, ``updates``, ``micro_batch`` and any ``scale``."""
         copies = {name: value.clone() for name, value in self.optimizer_state.items()}
         return {
             "agent": self.agent.state_dict(),
@@ -389,18 +382,10 @@ def step_optimizer(
     fused: bool,
     is_traced: bool,
 ) -> None:
-    """Make a step of Adam or RMSprop, in place.
+    """Make a step of adam, or rmsprop with the constants of A2C, in place; it reads nothing on the host if traced.
 
-    ``torch.optim.Optimizer.step``, which calls the same functions, cannot be compiled into one graph.
-
-    Args:
-        name: adam, or rmsprop with the constants of A2C (Mnih et al. 2016).
-        weights: tensor to optimise.
-        gradient: gradient of the weights.
-        state: ``step``, a scalar, and the moments (``MOMENTS``).
-        rate: learning rate; a tensor for traced steps.
-        fused: whether Adam runs as one fused kernel.
-        is_traced: whether the step is compiled or captured, so that it must read nothing on the host.
+    ``state`` has ``step`` and the moments (``MOMENTS``). ``torch.optim.Optimizer.step``, which calls the same
+    functions, cannot be compiled into one graph.
     """
     steps = [state["step"]]
     options: dict[str, Any] = {"lr": rate, "weight_decay": 0.0, "maximize": False, "capturable": is_traced}

@@ -1,7 +1,5 @@
 """Scaling of losses for gradients in float16, without reading values on the host."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -25,15 +23,9 @@ class LossScale:
         self._interval = interval
 
     def undo_if_not_finite(self, tensors: list[Tensor], before: list[Tensor], norm: Tensor) -> Tensor:
-        """Undo an update if the norm of its gradient is not finite, and adapt the factor.
+        """Write ``before`` into the updated tensors if the norm of the gradient is not finite, and adapt the factor.
 
-        Args:
-            tensors: tensors that the update changed; overwritten if it is undone.
-            before: copies of the tensors from before the update.
-            norm: norm of the gradient, a scalar.
-
-        Returns:
-            The norm; 0 if the update was undone and a smaller factor is left to try.
+        Returns the norm; 0 if the update was undone and a smaller factor is left to try.
         """
         finite, is_smallest = norm.isfinite(), self.factor <= 1.0
         for tensor, old in zip(tensors, before, strict=True):

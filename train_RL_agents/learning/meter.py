@@ -1,7 +1,5 @@
 """Means of the scalars of updates and of training episodes, accumulated on the device."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -59,11 +57,7 @@ class Meter:
         return {"sums": dict(self._sums), "counts": dict(self._counts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state_dict``.
-
-        Raises:
-            ValueError: when the state is invalid.
-        """
+        """Restore the result of ``state_dict``."""
         sums, counts = dict(state["sums"]), dict(state["counts"])
         are_scalars = all(
             isinstance(total, Tensor) and total.ndim == 0 and total.is_floating_point() for total in sums.values()
@@ -75,12 +69,7 @@ class Meter:
 
 
 class EpisodeMeter:
-    """Means of the statistics of the training episodes that end between two readings.
-
-    Args:
-        example: one step [E] of the environments, for shapes and dtypes.
-        names: names of the columns of the key ``episode_statistics`` of steps; () without any.
-    """
+    """Means of the statistics, by ``names`` of their columns, of the training episodes that end between readings."""
 
     def __init__(self, example: TensorDictBase, names: Sequence[str]) -> None:
         self._tags = [_LOG_NAMES.get(name, name) for name in names]
@@ -97,10 +86,7 @@ class EpisodeMeter:
             self._sums.add_(torch.where(done, statistics, 0.0).sum((0, 1)))
 
     def sums(self) -> dict[str, Tensor]:
-        """Return the number of episodes since the last ``read`` and the sums of their statistics.
-
-        They are scalars on the device by their names in the log; none if steps have no statistics.
-        """
+        """Return the number of episodes since the last ``read`` and the sums of their statistics, by log name."""
         if not self._tags:
             return {}
         return {"episodes": self._count, **dict(zip(self._tags, self._sums.unbind(), strict=True))}
@@ -120,9 +106,5 @@ class EpisodeMeter:
         return {"count": self._count.clone(), "sums": self._sums.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state_dict``.
-
-        Raises:
-            RuntimeError: when the state has other statistics.
-        """
+        """Restore the result of ``state_dict``."""
         restore_tensors({"count": self._count, "sums": self._sums}, state)

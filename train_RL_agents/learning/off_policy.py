@@ -1,7 +1,5 @@
 """Off-policy learning: multi-step transitions are added to replay, from which batches are sampled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -34,13 +32,8 @@ class OffPolicy(Algorithm):
         tau = settings.tau if settings.target_update_interval == 0 else 0.0
         super().__init__(context, tau)
         self.example_transition = example_transition(context.example)
-        self.multi_step = MultiStep(
-            self.example_transition,
-            context.example.get((GROUP, "mask")).shape,
-            settings.n_steps,
-            settings.gamma,
-            settings.reward_scale,
-        )
+        shape, rates = context.example.get((GROUP, "mask")).shape, (settings.gamma, settings.reward_scale)
+        self.multi_step = MultiStep(self.example_transition, shape, settings.n_steps, *rates)
         self.replay = make_replay(self.example_transition, settings, context.generators["replay"], device)
         # On a CPU the loop is not compiled, because compiled code transposes more slowly than torch itself.
         self._store = config.execution.make_loop(
@@ -137,13 +130,7 @@ class OffPolicy(Algorithm):
         self.replay.update_priority(drawn, priority)
 
     def set_progress(self, progress: float, policy: PolicyWrapper) -> None:
-        """Set learning rate, exponent of importance weights and the exploration of ``policy``, which collects.
-
-        ``progress`` is the share of the run that is done, in [0, 1].
-
-        A batch is collected and learned from with the values at its beginning, so the last batch does not reach the
-        end of the schedules.
-        """
+        """Set learning rate, exponent of importance weights and the exploration of ``policy``; see Algorithm."""
         super().set_progress(progress, policy)
         settings = self.settings
         first = settings.priority_beta_initial
@@ -156,10 +143,7 @@ class OffPolicy(Algorithm):
         """Return why a state that was saved without its replay cannot be resumed; see Algorithm."""
         if "replay" not in state or state["replay"] is not None:  # a damaged state is detected when it is loaded
             return ""
-        return (
-            "saved without its replay buffer (save_replay=false), so it cannot be resumed; "
-            "start a new run with load_model"
-        )
+        return "saved without its replay buffer (save_replay=false): not resumable; start a new run with load_model"
 
     def drop_unfinished_returns(self) -> None:
         """Drop the unfinished n-step transitions; see Algorithm."""

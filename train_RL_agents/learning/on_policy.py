@@ -19,7 +19,6 @@ from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.imitation import imitation_errors
-from train_RL_agents.learning.statistics import ReturnScale
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.normalization import RunningNorm
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, to_observation
@@ -41,8 +40,6 @@ class OnPolicy(Algorithm):
         self.settings, self.agent = context.config.trainer, context.agent
         self._rollout: RolloutBatch | None = None
         self._progress = torch.zeros((), device=context.device)
-        scales, gamma = self.settings.scale_returns, self.settings.gamma
-        self._return_scale = ReturnScale(gamma, context.device) if scales else None
 
     @classmethod
     def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
@@ -123,7 +120,7 @@ class OnPolicy(Algorithm):
             settings.gae_lambda,
             value,
             self._next_values(group, following, done & ~terminated),
-            self._rewards(following, done, active),
+            settings.reward_scale * following.get("reward").squeeze(-1),
             done,
             terminated,
         )
@@ -146,15 +143,6 @@ class OnPolicy(Algorithm):
             weight,
             self._progress,
         )
-
-    def _rewards(self, following: TensorDictBase, done: Tensor, active: Tensor) -> Tensor:
-        """Return the scaled rewards [E, T, R] of steps; first add them to the running scale of the returns, if any."""
-        reward = self.settings.reward_scale * following.get("reward").squeeze(-1)
-        if self._return_scale is None:
-            return reward
-        self._return_scale.update(reward, done, active)
-        self._ranks.pool_moments(*self._return_scale.moments)
-        return self._return_scale.scale_rewards(reward)
 
     def _update_statistics(self, rows: RolloutBatch) -> None:
         """Add observations to the running statistics of the networks, if they normalise observations."""
@@ -197,23 +185,6 @@ class OnPolicy(Algorithm):
         super().set_progress(progress, policy)
         self._progress.fill_(progress)
 
-    def drop_unfinished_returns(self) -> None:
-        """Drop the unfinished discounted returns; see Algorithm."""
-        if self._return_scale is not None:
-            self._return_scale.reset()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state with ``returns``, the state of the running scale of the returns, empty without one."""
-        scale = {} if self._return_scale is None else self._return_scale.state_dict()
-        return super().state_dict() | {"returns": scale}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state_dict``."""
-        super().load_state_dict(state)
-        if self._return_scale is not None:
-            blank = torch.zeros_like(self._reward_sum.squeeze(-1))
-            self._return_scale.load_state_dict(state["returns"], blank)
-
 
 def normalize(advantage: Tensor, weight: Tensor) -> Tensor:
     """Return advantages [B] shifted and scaled to mean 0 and standard deviation 1 over samples with weight [B] 1."""
@@ -222,13 +193,7 @@ def normalize(advantage: Tensor, weight: Tensor) -> Tensor:
 
 
 def explained_variance(advantage: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """Return the explained variance 1 - Var(target - value) / Var(target), a scalar.
-
-    Args:
-        advantage: advantage estimates [B], which are target - value.
-        target: targets [B] of the value.
-        weight: weights [B], 1 for active robots, else 0.
-    """
+    """Return the explained variance 1 - Var(target - value) / Var(target); the advantage is target - value."""
 
     def variance(values: Tensor) -> Tensor:
         return weighted_mean((values - weighted_mean(values, weight)).square(), weight)

@@ -4,8 +4,6 @@ A transition has about ten tensors, and gathering them separately costs a cache 
 one operation gathers all columns of a dtype.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -67,10 +65,7 @@ class ColumnLayout:
         }
 
     def pack(self, rows: TensorDictBase) -> PackedTensors:
-        """Pack a TensorDict of transitions with any batch shape into matrices [*batch, W], one per dtype.
-
-        W is the number of columns of that dtype (``widths``). Leaves that are not part of the layout are left out.
-        """
+        """Pack a TensorDict of transitions into matrices [*batch, W], without leaves that are not in the layout."""
         parts: dict[str, list[Tensor]] = {kind: [] for kind in self.widths}
         batch = rows.batch_size
         reversed_axes = [*reversed(range(len(batch)))]

@@ -8,8 +8,6 @@ TorchRL's ``ReplayBuffer(prefetch=..., pin_memory=True)`` inserts in the calling
 the copy from the device, and does not save its prefetched batches.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -132,10 +130,7 @@ class HostReplay:
         self._queue(insert)
 
     def sample(self) -> TensorDictBase:
-        """Return the next prefetched batch of transitions [batch_size], on the device.
-
-        It has the entries SLOT_KEY, [batch_size] int64, and, if prioritised, WEIGHTS_KEY, [batch_size] float32.
-        """
+        """Return the next prefetched batch of transitions [batch_size], on the device; see Replay.sample."""
         while len(self._prefetched) < NUM_PREFETCHED:
             self._prefetched.append(self._worker.submit(self._sample_batch))
         batch = self._prefetched.popleft().result()()
@@ -202,10 +197,7 @@ class HostReplay:
 
 
 def make_replay(
-    example: TensorDictBase,
-    settings: OffPolicyConfig,
-    generator: torch.Generator,
-    device: torch.device,
+    example: TensorDictBase, settings: OffPolicyConfig, generator: torch.Generator, device: torch.device
 ) -> Replay | HostReplay:
     """Return an empty replay with the size, storage (device or host) and sampling that the settings state."""
     alpha = settings.priority_exponent if settings.prioritized else None

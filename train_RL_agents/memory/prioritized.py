@@ -4,8 +4,6 @@ Priorities are stored with their sums over blocks, so that neither a draw nor an
 nothing is read on the host.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -60,15 +58,10 @@ class BlockSums:
         self._block_sums.index_copy_(0, block, self._blocks.index_select(0, block).sum(-1))
 
     def find(self, share: Tensor) -> Tensor:
-        """Return the indices at which the cumulative sum of the numbers reaches given shares of their total.
+        """Return the indices [B] at which the cumulative sum reaches shares [B] in (0, 1] of the total.
 
-        Args:
-            share: shares [B] in (0, 1].
-
-        Returns:
-            Indices [B] int64 of numbers above 0, or 0 if all numbers are 0. On a GPU the order of summation varies, so
-            the result may differ from run to run by rounding, and a share within rounding of 1 may give an index past
-            the last number above 0.
+        They are of numbers above 0, or 0 if there are none. On a GPU the order of summation varies: a share within
+        rounding of 1 may give an index past the last number above 0.
         """
         running = torch.cumsum(self._block_sums, 0, out=self._running_sums[1:])
         mass = share * running[-1]
@@ -138,11 +131,7 @@ class PrioritizedSampler:
         return {"priorities": priorities, **numbers}
 
     def load_state_dict(self, state: dict[str, Any], filled: int) -> None:
-        """Restore the result of ``state_dict`` for the first ``filled`` slots; the priorities of all others become 0.
-
-        Raises:
-            RuntimeError: when their number or dtype differs, or one is negative or not finite.
-        """
+        """Restore the result of ``state_dict`` for the first ``filled`` slots; other priorities become 0."""
         priorities = torch.zeros_like(self.priorities.values[:filled])
         numbers = {"highest": self.max_priority, "beta": self.beta}
         restore_tensors({"priorities": priorities, **numbers}, state)

@@ -7,8 +7,6 @@ end, which are never sampled. TorchRL's storage is not used either, because it a
 separately; see ``ColumnLayout``.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import torch
@@ -109,12 +107,8 @@ class Replay:
             slots, weights = self.sampler.sample(self._batch_size, self.num_stored)
             return self.transitions_at(slots).set(WEIGHTS_KEY, weights)
         # float64: a float32 uniform cannot reach every slot of a large buffer.
-        chance = torch.rand(
-            self._batch_size,
-            generator=self._generator,
-            device=self._generator.device,
-            dtype=torch.float64,
-        )
+        generator = self._generator
+        chance = torch.rand(self._batch_size, generator=generator, device=generator.device, dtype=torch.float64)
         return self.transitions_at((chance * self.num_stored).to(torch.int64))
 
     def transitions_at(self, slots: Tensor) -> TensorDictBase:
@@ -133,10 +127,7 @@ class Replay:
             self.sampler.beta.fill_(beta)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return ``capacity``, the transitions ``rows``, their number ``filled``, ``cursor`` and ``sampler`` as a dict.
-
-        ``sampler`` is the state of the PrioritizedSampler, or an empty dict if sampling is uniform.
-        """
+        """Return ``capacity``, ``rows``, their number ``filled``, ``cursor`` and the state of the ``sampler``."""
         filled = int(self.num_stored)  # host: saving a checkpoint
         # Matrices are copied as they are, because a GPU may lack the memory for unpacked copies.
         packed = {
@@ -152,12 +143,7 @@ class Replay:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state_dict``.
-
-        Raises:
-            ConfigError: when the capacity differs, because transitions would then be replaced at other times, or a
-                counter is out of range.
-        """
+        """Restore the result of ``state_dict``; with another capacity, rows would be replaced at other times."""
         capacity = self.capacity
         require(state["capacity"] == capacity, "replay capacity", state["capacity"], str(capacity))
         counters = {name: torch.zeros_like(self.num_stored) for name in ("cursor", "filled")}

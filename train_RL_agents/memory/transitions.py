@@ -49,12 +49,7 @@ class MultiStep:
     """
 
     def __init__(
-        self,
-        example: TensorDictBase,
-        shape: Sequence[int],
-        n_steps: int,
-        gamma: float,
-        reward_scale: float,
+        self, example: TensorDictBase, shape: Sequence[int], n_steps: int, gamma: float, reward_scale: float
     ) -> None:
         self._example, self._shape = example, (n_steps, *shape)
         last = {"observation": example.get("observation")}
@@ -65,16 +60,10 @@ class MultiStep:
     def advance(
         self, windows: NStepWindows | None, batch: TensorDictBase
     ) -> tuple[NStepWindows | None, PackedTransitions]:
-        """Advance the windows of all robots by a batch of steps, and return the windows and the finished transitions.
+        """Return the windows (None if n is 1) after steps [E, T], and the transitions of those that close during them.
 
-        Args:
-            windows: windows before the batch; None if n is 1.
-            batch: collected steps [E, T] with TorchRL's keys.
-
-        Returns:
-            The windows after the batch (None if n is 1), and the transitions of the windows that close during it, with
-            the columns of the example. On a CPU, only these are returned; on other devices [T * n * E * R] transitions,
-            of which the mask marks those to store.
+        On a CPU, only these are returned; on other devices [T * n * E * R] transitions, of which the mask marks those
+        to store.
         """
         group, following = batch.get(GROUP), batch.get(("next", GROUP))
         steps = []
@@ -132,16 +121,13 @@ class MultiStep:
         first, reward, discount, opened = windows
         parts = self._first.unpack(first).to_dict()
         parts |= {"reward": reward, "discount": discount, STORED_MASK: opened}
-        copies: dict[str, Any] = tree_map_only(Tensor, _contiguous_clone, parts)
-        return {"open": copies}
+        # Contiguous, so that none is a view of a larger tensor.
+        return {
+            "open": tree_map_only(Tensor, lambda tensor: tensor.clone(memory_format=torch.contiguous_format), parts)
+        }
 
     def windows_from_state(self, state: dict[str, Any]) -> NStepWindows | None:
-        """Return the windows that ``state_dict`` saved.
-
-        Raises:
-            KeyError: when the entry ``open`` is missing.
-            RuntimeError: when a tensor is missing or unknown, not finite, or of another shape or dtype.
-        """
+        """Return the windows that ``state_dict`` saved."""
         saved = state["open"]
         if saved is None or self.n_steps == 1:
             return self.closed_windows()
@@ -170,19 +156,8 @@ def _push_windows(opening: NStepWindows, before: NStepWindows | None) -> NStepWi
     return NStepWindows(first, *(push(new, old) for new, old in zip(opening[1:], olds, strict=True)))
 
 
-def _contiguous_clone(tensor: Tensor) -> Tensor:
-    """Return a contiguous copy that is not a view of a larger tensor."""
-    return tensor.clone(memory_format=torch.contiguous_format)
-
-
 def example_transition(step: TensorDictBase) -> TensorDict:
-    """Return one transition without batch dimensions, for shapes and dtypes.
-
-    Its entries are ``observation``, ``action``, ``reward``, ``discount`` and ``next_observation``.
-
-    Args:
-        step: step [E] of the environments with TorchRL's keys; the first robot of the first environment is taken.
-    """
+    """Return the transition of the first robot in a step [E] with TorchRL's keys, for shapes and dtypes."""
     group, following = step.get(GROUP)[0, 0], step.get(("next", GROUP))[0, 0]
     reward = following.get("reward").squeeze(-1)
     return TensorDict(

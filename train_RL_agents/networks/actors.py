@@ -1,7 +1,5 @@
 """Networks of continuous policies."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ The geometry is a fixed function of the observation, inside the network, so ever
 takes raw observations. It spares small networks from learning divisions and square roots.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 import torch
@@ -78,18 +76,10 @@ def limit_goal_distance(self_state: Tensor, reach: float) -> Tensor:
 def encounter_geometry(self_state: Tensor, objects_state: Tensor, own_radius: float, scales: GeometryScales) -> Tensor:
     """Return the geometry of passing every object at constant velocities.
 
-    The scaled features are clearance, exp(-clearance / near), closing speed, time to and clearance at the closest point
-    of approach (TCPA and, less the radii, DCPA as of a collision avoidance radar; Lenart, Journal of Navigation 36,
-    1983), direction and relative velocity.
-
-    Args:
-        self_state: own states [..., 7].
-        objects_state: states [..., K, 5] of the objects.
-        own_radius: radius of the observing vessel (m).
-        scales: scales of the features.
-
-    Returns:
-        Features [..., K, 9].
+    The scaled features [..., K, 9] are clearance, exp(-clearance / near), closing speed, time to and clearance at the
+    closest point of approach (TCPA and, less the radii, DCPA as of a collision avoidance radar; Lenart, Journal of
+    Navigation 36, 1983), direction and relative velocity. States are [..., 7] of the own vessel, with its radius (m),
+    and [..., K, 5] of the objects.
     """
     position, velocity, radius = objects_state.split((2, 2, 1), -1)
     radius = radius.squeeze(-1) + own_radius

@@ -51,12 +51,7 @@ class _RectifiedMaximum(torch.autograd.Function):
 
 
 def rectified_maximum(values: Tensor, mask: Tensor) -> Tensor:
-    """Return the maximum over objects of their features after ReLU, [B, F].
-
-    Args:
-        values: features [B, K, F] of objects.
-        mask: mask [B, K] of the objects that count; without any the result is 0.
-    """
+    """Return the maximum [B, F] over objects in the mask [B, K] of features [B, K, F] after ReLU; 0 without any."""
     mask = mask[..., None].to(values.dtype)
     if values.requires_grad and torch.is_grad_enabled():
         largest: Tensor = _RectifiedMaximum.apply(values, mask)
@@ -76,10 +71,7 @@ def features_product(layer: nn.Module, features: Tensor) -> Tensor:
 
 
 def add_action(layer: nn.Module, product: Tensor, action: Tensor) -> Tensor:
-    """Return the output of a layer for the result of ``features_product`` [..., F or H] and actions [..., A].
-
-    The former is broadcast to the leading shape of the actions.
-    """
+    """Return the output of a layer for the result of ``features_product`` [..., F or H] and actions [..., A]."""
     if launches_dominate(product.device):
         output: Tensor = layer(torch.cat((product.expand(*action.shape[:-1], -1), action), -1))
         return output
@@ -100,10 +92,7 @@ def init_orthogonal(module: nn.Module, gain: float) -> None:
 def dueling_values(features: Tensor, output_layer: nn.Module, value_layer: nn.Module | None) -> Tensor:
     """Return the action values [..., A] of dueling heads for features [..., H] (Wang et al. 2016).
 
-    Args:
-        features: output of the last hidden layer.
-        output_layer: layer that gives the advantages or, without ``value_layer``, the values of the actions.
-        value_layer: layer that gives the value of the state; None: not dueling.
+    Without ``value_layer``, ``output_layer`` gives the values themselves.
     """
     values = to_float32(output_layer(features))
     if value_layer is None:
@@ -113,12 +102,7 @@ def dueling_values(features: Tensor, output_layer: nn.Module, value_layer: nn.Mo
 
 
 class CosineEmbedding(nn.Linear):
-    """Embedding of quantile fractions (Dabney et al., Implicit Quantile Networks, 2018, eq. 4).
-
-    Args:
-        outputs: number of features.
-        cosines: number of cosines of multiples of a fraction that the features are computed from.
-    """
+    """Embedding of quantile fractions (Dabney et al., Implicit Quantile Networks, 2018, eq. 4)."""
 
     def __init__(self, outputs: int, cosines: int = 64) -> None:
         super().__init__(cosines, outputs)

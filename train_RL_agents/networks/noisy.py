@@ -1,7 +1,5 @@
 """Noisy linear layers for exploration (Fortunato et al. 2018)."""
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -9,10 +7,7 @@ from torch import Tensor, nn
 
 
 class NoisyLinear(nn.Module):
-    """Linear layer with factorised noise in its weights.
-
-    The noise is an argument, because it is drawn outside compiled code, from the run's own generator.
-    """
+    """Linear layer with factorised noise in its weights, an argument, as it is drawn outside compiled code."""
 
     def __init__(self, in_features: int, out_features: int, sigma_0: float) -> None:
         super().__init__()
@@ -24,12 +19,7 @@ class NoisyLinear(nn.Module):
         self.bias_sigma = nn.Parameter(torch.full((out_features,), sigma))
 
     def forward(self, features: Tensor, noise: Tensor | None) -> Tensor:
-        """Return the output [..., out_features] for features [..., in_features].
-
-        Args:
-            features: inputs of the layer.
-            noise: standard normal numbers [in_features + out_features]; None: no noise.
-        """
+        """Return the output [..., out_features] for standard normal noise [in_features + out_features], or without."""
         plain = nn.functional.linear(features, self.weight, self.bias)
         if noise is None:
             return plain

@@ -1,7 +1,5 @@
 """Running mean and variance on the device, and normalisation by them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
@@ -9,14 +7,9 @@ from torch import Tensor, nn
 def merge_moments(
     count: Tensor, mean: Tensor, variance: Tensor, values: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return count, mean [F] and variance [F] after values are added (Chan, Golub and LeVeque 1979).
+    """Return count, mean [F] and variance [F] after values [N, F] are added (Chan, Golub and LeVeque 1979).
 
-    Args:
-        count: number of values so far, a scalar.
-        mean: mean [F] of the values so far.
-        variance: variance [F] of the values so far.
-        values: values [N, F] to add.
-        weight: weights [N], 1 for values that count, else 0.
+    Values that count have the weight 1, others 0.
     """
     added = weight.sum()
     total = (count + added).clamp_min(1e-8)

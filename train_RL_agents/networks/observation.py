@@ -1,7 +1,5 @@
 """Observations as inputs of networks: named tensors, and the specification that networks are built for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,12 +44,8 @@ class ObservationSpec:
         return {"entries": entries, "action_size": self.action_size}
 
     @classmethod
-    def from_dict(cls, content: Any) -> ObservationSpec:
-        """Return the specification that ``to_dict`` returned as plain values; its radius is 0.
-
-        Raises:
-            ValueError: when the content is not such a specification.
-        """
+    def from_dict(cls, content: Any) -> "ObservationSpec":
+        """Return the specification that ``to_dict`` returned as plain values, which are checked; its radius is 0."""
         try:
             entries = [
                 Entry(e["name"], e["kind"], tuple(e["shape"]), scale=tuple(e["scale"]), mask=e["mask"])
@@ -76,7 +70,7 @@ class ObservationSpec:
         own = self.entries.get("self_state")
         return GeometryScales(*own.scale[1:3]) if own else GeometryScales()  # the scales of the goal's y and of u
 
-    def exclude(self, excluded: tuple[str, ...]) -> ObservationSpec:
+    def exclude(self, excluded: tuple[str, ...]) -> "ObservationSpec":
         """Return the specification without the named entries and the masks that belong to them."""
         masks = {self.entries[name].mask for name in excluded if name in self.entries}
         kept = {name: entry for name, entry in self.entries.items() if name not in excluded and name not in masks}
@@ -93,11 +87,7 @@ DEFAULT_SPEC = ObservationSpec(observation_entries(), 2.795)
 
 
 def to_observation(observation: TensorDictBase) -> Observation:
-    """Convert the observation in a TensorDict of an environment, of any batch shape, to a dict of its entries.
-
-    Raises:
-        ConfigError: when it is a tensor, as of an environment with flat=True.
-    """
+    """Convert the observation in a TensorDict of an environment, of any batch shape, to a dict of its entries."""
     if isinstance(observation, Tensor):
         raise ConfigError("robots/observation: must be entries by name, not one vector as with flat=True")
     return dict(observation.items())

@@ -1,7 +1,5 @@
 """Files of arrays, read without pickle."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any
@@ -25,13 +23,7 @@ def stores_all_elements(value: object) -> bool:
 
 
 def read_arrays(path: Path, what: str, pickled: list[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an ``.npz`` file by name.
-
-    The names of arrays that are pickles of Python objects are added to ``pickled``; without it, such a file is refused.
-
-    Raises:
-        ConfigError: when the file cannot be read or contains anything but arrays.
-    """
+    """Return the arrays of an ``.npz`` file by name; names of pickled objects go to ``pickled``, or are refused."""
     arrays: dict[str, NDArray[Any]] = {}
     with open_regular(path, what, math.inf) as file:
         try:

@@ -1,44 +1,32 @@
 """Suggestions for mistyped names; torch is not imported, so that they are immediate."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable
 
 ALIASES = {
-    "lr": "learning_rate",
-    "lr_final": "learning_rate_final",
-    "batch": "batch_size",
-    "minibatch_size": "batch_size",
-    "steps": "total_timesteps",
-    "timesteps": "total_timesteps",
-    "total_steps": "total_timesteps",
-    "iterations": "total_timesteps",
-    "epochs": "total_timesteps",
-    "envs": "num_envs",
-    "n_envs": "num_envs",
-    "gpu": "device",
-    "cuda": "device",
-    "cpu": "device",
-    "algo": "agent_type",
-    "algorithm": "agent_type",
-    "model": "agent_type",
-    "replay_size": "buffer_size",
-    "memory_size": "buffer_size",
-    "discount": "gamma",
-    "grad_clip": "max_grad_norm",
-    "hidden": "hidden_sizes",
-    "layers": "hidden_sizes",
-    "n_step": "n_steps",
-    "polyak": "tau",
-    "eval_interval": "eval_freq",
-    "log_interval": "log_freq",
-    "epsilon": "exploration_final_eps",
-    "output": "save_dir",
-    "logdir": "save_dir",
-    "out": "save_dir",
-    "save": "out",
+    alias: name
+    for name, aliases in {
+        "learning_rate": "lr",
+        "learning_rate_final": "lr_final",
+        "batch_size": "batch minibatch_size",
+        "total_timesteps": "steps timesteps total_steps iterations epochs",
+        "num_envs": "envs n_envs",
+        "device": "gpu cuda cpu",
+        "agent_type": "algo algorithm model",
+        "buffer_size": "replay_size memory_size",
+        "gamma": "discount",
+        "max_grad_norm": "grad_clip",
+        "hidden_sizes": "hidden layers",
+        "n_steps": "n_step",
+        "tau": "polyak",
+        "eval_freq": "eval_interval",
+        "log_freq": "log_interval",
+        "exploration_final_eps": "epsilon",
+        "save_dir": "output logdir out",
+        "out": "save",
+    }.items()
+    for alias in aliases.split()
 }
 """Names of settings and options in other programs, and the names of the same settings and options here."""
 _MIN_SIMILARITY = 0.6

@@ -1,7 +1,5 @@
 """Fallback from compiled code to eager mode."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import os

@@ -1,7 +1,5 @@
 """Reading of JSON files, and atomic writing of files."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -54,15 +52,9 @@ def make_folder(path: Path) -> None:
 
 
 def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, replace_input: bool = False) -> None:
-    """Write a file so that at any time either the old or the new one exists, complete.
+    """Write text, bytes or a dictionary (by torch.save) so that the old or the new file always exists, complete.
 
-    Args:
-        path: file to write.
-        content: text, bytes, or a dictionary for torch.save.
-        replace_input: whether a file that this command has read may be replaced, such as a run's own files.
-
-    Raises:
-        ConfigError: when the file cannot be written, as on a full disk, or must not be replaced; the old one is kept.
+    ``replace_input`` allows to replace a file that this command has read, such as a run's own files.
     """
     require(path.name != "", "output", str(path), "the name of a file")
     if not replace_input:

@@ -1,7 +1,5 @@
 """Free memory of the host, and a check that planned content fits into it."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

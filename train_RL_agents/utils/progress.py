@@ -1,7 +1,5 @@
 """Progress display of a training run, and timer of its phases."""
 
-from __future__ import annotations
-
 import gc
 import json
 import math
@@ -138,11 +136,7 @@ class PhaseTimer:
         return {"seconds": dict(self.seconds), "total": self.total_seconds}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the result of ``state_dict``.
-
-        Raises:
-            ValueError: when a number is negative or invalid.
-        """
+        """Restore the result of ``state_dict``."""
         seconds = state["total"], *state["seconds"].values()
         if not all(is_number(value) and value >= 0.0 for value in seconds):
             raise ValueError("seconds that are no numbers from 0")
@@ -281,12 +275,8 @@ class ProgressDisplay:
     ) -> None:
         """Show a log entry of training: update the bar or, without one, print a line if the last line is old.
 
-        Args:
-            env_steps: env-steps of the run so far.
-            rate: env-steps per second of training.
-            success: success rate of the last evaluation; None before the first one.
-            episode_return: mean return of the training episodes that ended since the last log entry; None if none did.
-            train_success: success rate of these episodes.
+        ``success`` is the rate of the last evaluation, return and ``train_success`` are those of the training episodes
+        that ended since the last log entry; None if there are none.
         """
         metrics = {"episode_return": episode_return, "train_success": train_success, "success": success, "rate": rate}
         self._update_bar(env_steps, **metrics)
@@ -296,11 +286,8 @@ class ProgressDisplay:
         silent = self._bars.is_shown or self._json_lines
         if not silent and now - self._printed_at >= _MIN_PRINT_INTERVAL:
             self._printed_at = now
-            texts = [
-                form(self._latest[name])
-                for name, form in BAR_FORMATS.items()
-                if name in self._latest and name != "success"
-            ]
+            forms = {name: form for name, form in BAR_FORMATS.items() if name in self._latest and name != "success"}
+            texts = [form(self._latest[name]) for name, form in forms.items()]
             left = self._bars.remaining_seconds("training")
             texts += [f"{timedelta(seconds=left)} left"] if left is not None else []
             self.log(f"{env_steps:>11,} env-steps  train: {'  '.join(texts)}")

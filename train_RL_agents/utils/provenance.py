@@ -1,11 +1,10 @@
 """Versions of the packages, and the revision of the program."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 RECORDED_PACKAGES = ("marinenav", "torch", "torchrl", "tensordict", "numpy", "gymnasium", "tensorboard")
 
@@ -24,18 +23,11 @@ def software_versions() -> dict[str, str]:
 def _git(*arguments: str) -> str:
     """Return the output of a git command in the folder of this file; empty if it fails."""
     try:
-        result = subprocess.run(
-            ["git", *arguments],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            check=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=10,
-        )
+        options: dict[str, Any] = {"check": True, "encoding": "utf-8", "errors": "replace", "timeout": 10}
+        result = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, **options)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return result.stdout
+    return str(result.stdout)
 
 
 def git_revision() -> tuple[str, str]:

@@ -1,7 +1,5 @@
 """Configurations and policies that are shipped with the package, by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 
@@ -29,10 +27,7 @@ def shipped_paths(kind: ShippedKind) -> dict[str, Path]:
 def find_shipped(kind: ShippedKind, path: Path) -> Path:
     """Return an existing path unchanged, else the path of the shipped configuration or policy of that name.
 
-    Args:
-        kind: ``configs`` or ``pretrained``.
-        path: path, or name such as ``iqn``, ``AC-IQN`` or ``pretrained/iqn``; also a file in a policy's folder, such as
-            ``pretrained/iqn/policy.pt``.
+    Names are such as ``iqn``, ``AC-IQN``, ``pretrained/iqn`` or, with a file, ``pretrained/iqn/policy.pt``.
     """
     if path.exists():
         return path

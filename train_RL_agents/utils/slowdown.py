@@ -1,7 +1,5 @@
 """Detection of training runs that have become much slower."""
 
-from __future__ import annotations
-
 from statistics import median
 
 _NUM_REFERENCE_RATES = 5
@@ -20,11 +18,7 @@ class SlowdownDetector:
         self._reference, self._is_slow = 0.0, False
 
     def add_rate(self, rate: float) -> str:
-        """Add a rate, and return a sentence if a slowdown begins with it.
-
-        Returns:
-            A sentence with rates; empty when the run is not slow, or its slowdown was reported before.
-        """
+        """Add a rate, and return a sentence with rates if a slowdown begins with it, else an empty text."""
         self._rates.append(rate)
         if not self._reference:
             if len(self._rates) == _NUM_REFERENCE_RATES:

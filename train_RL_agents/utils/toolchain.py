@@ -1,7 +1,5 @@
 """Requirements of torch.compile: a C++ compiler and a cache of generated code; torch is not imported."""
 
-from __future__ import annotations
-
 import atexit
 import getpass
 import os

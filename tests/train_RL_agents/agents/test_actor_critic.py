@@ -62,11 +62,9 @@ def test_the_largest_and_smallest_random_numbers_are_no_trouble():
     assert extras["log_prob"].isfinite().all()
 
 
-@pytest.mark.parametrize("state_dependent", [False, True])
 @pytest.mark.parametrize("actions", NORMAL)
-def test_density_and_entropy_are_those_of_torch(actions, state_dependent):
-    settings = {"actions": actions, "state_dependent_std": state_dependent}
-    agent = spread_out(agent_of(NAMES[0], **settings))
+def test_density_and_entropy_are_those_of_torch(actions):
+    agent = spread_out(agent_of(NAMES[0], actions=actions))
     batch = make_rollout(agent, 64, generator=seeded())
     outputs = agent.outputs(batch.observation)
     base = Normal(outputs["mu"], outputs["log_sigma"].exp())

@@ -19,7 +19,7 @@ from train_RL_agents.boat.shield import MARGIN_RADII, SIDE_COMMANDS, BoatShield,
 
 @pytest.mark.heavy
 def test_shortfalls_equal_the_oracle_in_numpy_and_in_torch():
-    own, objects, seen, command = random_scenes(6)
+    own, objects, seen, command = random_scenes(3)
     radius = VESSEL["radius"]
     results = []
     for xp, convert in ((np, np.asarray), (torch, torch.tensor)):
@@ -44,7 +44,7 @@ def test_shortfalls_equal_the_oracle_in_numpy_and_in_torch():
 
 @pytest.mark.heavy
 def test_commands_on_board_equal_the_oracle():
-    own, objects, seen, command = random_scenes(20)
+    own, objects, seen, command = random_scenes(8)
     shield, replaced = BoatShield(VESSEL, SECONDS), 0
     for number in range(len(own)):
         there = objects[number][seen[number]]
@@ -55,7 +55,7 @@ def test_commands_on_board_equal_the_oracle():
         assert is_other == expected
         np.testing.assert_allclose(rates, 1000.0 * np.array(wanted), rtol=0.0, atol=1e-9)
         replaced += is_other
-    assert 2 < replaced < 18
+    assert 0 < replaced < 8
 
 
 def ahead(distance, speed=0.0, aside=0.0):
@@ -66,29 +66,25 @@ def ahead(distance, speed=0.0, aside=0.0):
     return own, objects, np.array([[1.0, 0.0, 0.0, 0.0, 0.0]])
 
 
-@pytest.mark.parametrize(("distance", "speed"), [(40.0, 0.0), (14.0, 2.0)])
-def test_a_command_is_kept_while_an_escape_is_left(distance, speed):
-    rates = np.array([250.0, 250.0])
-    kept, is_other = BoatShield(VESSEL, SECONDS)(rates, *ahead(distance, speed))
+@pytest.mark.parametrize(
+    ("distance", "speed", "seen"),
+    [
+        (40.0, 0.0, 1.0),
+        (14.0, 2.0, 1.0),
+        (1.0, 0.0, 0.0),
+        # Hulls that nearly touch at the start need only come no nearer.
+        (-(2.0 * VESSEL["radius"] + 0.1), 0.0, 1.0),
+    ],
+)
+def test_a_command_is_kept_while_an_escape_is_left(distance, speed, seen):
+    rates, (own, objects, mask) = np.array([250.0, 250.0]), ahead(distance, speed)
+    kept, is_other = BoatShield(VESSEL, SECONDS)(rates, own, objects, seen * mask)
     assert kept is rates and not is_other
 
 
 def test_it_turns_to_starboard_where_both_sides_are_equal():
-    own, objects, mask = ahead(13.0, -2.0)
-    rates, is_other = BoatShield(VESSEL, SECONDS)(np.array([0.0, 0.0]), own, objects, mask)
+    rates, is_other = BoatShield(VESSEL, SECONDS)(np.array([0.0, 0.0]), *ahead(13.0, -2.0))
     assert is_other and rates[0] > rates[1]
-
-
-def test_it_does_nothing_where_nothing_is_seen():
-    own, objects, mask = ahead(1.0)
-    assert not BoatShield(VESSEL, SECONDS)(np.array([1000.0, 1000.0]), own, objects, 0.0 * mask)[1]
-
-
-def test_from_within_the_margin_it_moves_apart():
-    """Hulls that nearly touch at the start leave no safe manoeuvre unless what counts is that they come no nearer."""
-    own, objects, mask = ahead(-(2.0 * VESSEL["radius"] + 0.1))
-    _, is_other = BoatShield(VESSEL, SECONDS)(np.array([0.0, 0.0]), own, objects, mask)
-    assert not is_other
 
 
 AHEAD = Tracks(0.0, np.array([[10.0 + 12.0 * np.cos(0.3), 20.0 + 12.0 * np.sin(0.3), -2.0, -0.6, 2.8]]))
@@ -108,11 +104,8 @@ def test_a_pilot_uses_it_if_it_is_asked_for(make_pilot):
 def test_it_keeps_the_limits_of_the_settings(make_pilot):
     pilot = make_pilot(settings=replace(PATIENT, shield=True, min_thrust=-400.0, max_thrust=450.0))
     command = pilot.command(0.0, OWN, AHEAD, GOAL)
-    assert (
-        command.is_shielded
-        and min(command.left_thrust, command.right_thrust) >= -400.0
-        and max(command.left_thrust, command.right_thrust) <= 450.0
-    )
+    assert command.is_shielded
+    assert all(-400.0 <= thrust <= 450.0 for thrust in (command.left_thrust, command.right_thrust))
 
 
 @pytest.mark.parametrize(
@@ -150,9 +143,3 @@ def test_a_pilot_has_limits_and_commands_of_each_side(tmp_path, max_thrust_rate)
     assert is_other and command.is_shielded and rates.tolist() in pairs.tolist()
     wanted = np.clip(0.5 * rates, [-250.0, -450.0], [500.0, 900.0])
     np.testing.assert_allclose([command.left_thrust, command.right_thrust], wanted)
-
-
-def test_commands_dropped_because_they_came_too_late_are_not_counted(make_pilot):
-    pilot = make_pilot(settings=replace(PATIENT, shield=True, max_seconds=0.0))
-    assert "the decision took" in pilot.command(0.0, OWN, AHEAD, GOAL).stop_reason
-    assert (pilot.command_count, pilot.shielded_count) == (0, 0)

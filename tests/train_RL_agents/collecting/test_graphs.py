@@ -53,7 +53,7 @@ def values(state):
 
 ROLLOUTS = [
     ("agent_type=PPO", "trainer.rollout_steps=5"),
-    ("agent_type=A2C", "trainer.scale_returns=true", "agent.critic=fleet", "agent.actions=gaussian"),
+    ("agent_type=A2C", "agent.critic=fleet", "agent.actions=gaussian"),
 ]
 
 

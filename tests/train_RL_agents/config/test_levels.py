@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from marinenav_env import LEVELS, ConfigError, Level
-from train_RL_agents.config.levels import SIZE_FIELDS, EvalLevel, TrainingLevel, convert_levels, level_to_dict
+from train_RL_agents.config.levels import SIZE_FIELDS, EvalLevel, TrainingLevel, convert_levels
 from train_RL_agents.config.overrides import flatten
-from train_RL_agents.config.reading import apply_overrides, from_dict, load_config, to_dict
+from train_RL_agents.config.reading import apply_overrides, from_dict, to_dict
 from train_RL_agents.run.resuming import list_changes
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -61,11 +61,6 @@ def test_columns_are_laid_over_levels_of_a_file_and_new_levels_replace_columns()
     assert levels(file, *sizes, section="eval_schedule") == (EvalLevel(1, 1, 1, 1.0),)
     columns = {"training_schedule": {"num_robots": [1] * 6}}
     assert len(levels(columns, f"training_schedule.levels={json.dumps(TWO)}")) == 2
-
-
-def test_levels_of_a_program_are_of_any_kind():
-    config = load_config(None, {"training_schedule": {"levels": [Level(2), TrainingLevel(3, weight=2.0)]}})
-    assert config.training_schedule.levels == (TrainingLevel(2), TrainingLevel(3, weight=2.0))
 
 
 def test_levels_of_another_configuration(tmp_path):
@@ -153,11 +148,3 @@ def test_an_evaluation_refuses_what_it_would_not_do(name, value):
     said = refused(file, section="eval_schedule")
     assert said.startswith(f"eval_schedule.levels: level 1: {name}={value}")
     assert said.endswith("in an evaluation")
-
-
-def test_training_knows_vessels_that_misbehave():
-    stated = {"like": "unruly", "behaviours": ["stop", "act_late"]}
-    (level,) = levels({"training_schedule": {"levels": [stated]}})
-    assert level.encounter and level.unruly == 0.6 and level.behaviours == ("stop", "act_late")
-    assert level_to_dict(level)["behaviours"] == ("stop", "act_late")
-    assert not {"unruly", "behaviours"} & level_to_dict(Level()).keys()

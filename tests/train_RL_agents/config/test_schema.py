@@ -7,7 +7,7 @@ import pytest
 from marinenav_env import LEVELS, ConfigError, Level
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig, OnPolicyConfig
 from train_RL_agents.config.levels import convert_levels
-from train_RL_agents.config.reading import from_dict, load_config
+from train_RL_agents.config.reading import load_config
 from train_RL_agents.config.schema import TrainConfig
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -20,13 +20,6 @@ def test_published_schedule_is_the_published_one():
     assert curriculum.timesteps == (0, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000)
     assert (config.total_timesteps, config.eval_freq) == (6_000_000, 60_000)
     assert config.eval_schedule.num_episodes == (10,) * 6
-
-
-def test_levels_of_encounters_on_maps_of_their_own():
-    crossing = {"like": "crossing", "num_cores": 1, "map_size": 80, "core_speed": 1.5, "traffic": 0.5}
-    stated = [{"num_robots": 5}, crossing]
-    levels = from_dict({"training_schedule": {"levels": stated}}).training_schedule.curriculum().levels
-    assert levels == (Level(5, 0, 4, 40.0), Level(2, 1, 0, 0.0, True, 80.0, 1.5, 0.5))
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ VARIANTS = {
     "Rainbow": ({}, {"atoms": 11, "excluded": ("objects_state",)}),
     "PPO": (
         {},
-        {"actions": "gaussian", "state_dependent_std": True},
+        {"actions": "gaussian"},
         {"actions": "clipped_gaussian", "normalize_observations": True, "critic": "fleet"},
     ),
     "A2C": ({"encoder": "concat"},),

@@ -138,7 +138,7 @@ def test_agents_learn_what_a_teacher_does(name):
     """From the weighted error beside their own losses."""
     agent, teacher = agent_of(name), teacher_of("PPO")
     before = values_of(teacher.agent)
-    observation, size, generator = seen(), 256, torch.Generator()
+    observation, size, generator = seen(128), 128, torch.Generator()
     blank, there = torch.zeros(size), torch.ones(size)
     if agent.algorithm == "on-policy":
         with torch.no_grad():
@@ -165,13 +165,12 @@ def test_agents_learn_what_a_teacher_does(name):
     assert all_equal(before, values_of(teacher.agent))
 
 
-@pytest.mark.parametrize("name", ["AC-IQN", "PPO"])
 @pytest.mark.usefixtures("surroundings")
-def test_a_run_keeps_its_teacher(tmp_path, trained, uninterrupted, name):
+def test_a_run_keeps_its_teacher(tmp_path, trained, uninterrupted):
     """It resumes exactly without the file that it was given."""
     policy = tmp_path / "given.pt"
     policy.write_bytes((trained.checkpoints / "policy_000000000160.pt").read_bytes())
-    words = (f"agent_type={name}", "imitation_learning=true", f"teacher={policy}")
+    words = ("agent_type=PPO", "imitation_learning=true", f"teacher={policy}")
     expected = uninterrupted(*words)
     run = new_run(tmp_path, *words)
     train(run, stop_at=104)
