@@ -12,9 +12,8 @@ from train_RL_agents.run.lock import acquire_lock
 
 HOLD = """
 import sys, time
-from pathlib import Path
-from train_RL_agents.run.lock import acquire_lock
-held = acquire_lock(Path(sys.argv[1]), "run.lock")
+from filelock import FileLock
+held = FileLock(f"{sys.argv[1]}/run.lock").acquire()
 print("held", flush=True)
 time.sleep(600)
 """
@@ -28,7 +27,7 @@ def test_the_lock_of_a_process_ends_with_it(tmp_path):
         assert other.stdout.readline() == "held\n"
         message = refusal(acquire_lock, tmp_path, "run.lock")
         other.kill()
-    assert message == f"{tmp_path}: another process is training this run; wait until it ends"
+    assert message == f"{tmp_path}: another process uses it; wait until it ends"
     acquire_lock(tmp_path, "run.lock").release()
 
 
@@ -52,7 +51,7 @@ def test_a_second_resume_is_refused_and_the_first_goes_on(tmp_path, command):
         run = only_run(tmp_path)
         second = begin("train", "--resume", str(run.path), "--no-bar", "total_timesteps=1000000000")
         _, errors = second.communicate(timeout=60)
-        said = "another process is training this run; wait until it ends"
+        said = "another process uses it; wait until it ends"
         assert (second.returncode, errors) == (2, f"marinenav: error: {run.path}: {said}\n")
         assert first.poll() is None
         first.kill()
