@@ -1,8 +1,8 @@
-"""Import of published networks: settings that give the same layers, and loading of the weights.
+"""Import of published networks: the agents that have the same layers, and loading of the weights.
 
 Lin, Szenher, Huang and Englot (RA-L 2025, arXiv 2412.09466) publish the weights of the acting network of most of their
-agents. With the settings below, the networks of this package have the same layers with the same names, and take the
-same raw observations. docs/agents.md explains the settings.
+agents. With the settings of ``configs/faithful``, the networks of this package have the same layers with the same
+names, and take the same raw observations.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,11 @@ from marinenav_env.support.files import open_regular
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.reading import from_dict
+from train_RL_agents.config.reading import load_config
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.utils.arrays import read_arrays, stores_all_elements
 from train_RL_agents.utils.closest import did_you_mean, normalized_name
+from train_RL_agents.utils.shipped import shipped_paths
 
 IMPORT_NOTE = "acting network only; all others are untrained"
 _FILE_DESCRIPTION = "a file of weights"
@@ -37,59 +39,17 @@ _NUM_ACTIONS = 25
 _REAL_DTYPES = (np.float16, np.float32, np.float64, np.int32, np.int64)
 """Types of NumPy that are converted to tensors."""
 
-_RAW_INPUT_SETTINGS = {"features": "raw", "layer_norm": False}
-_SCALAR_CRITIC_SETTINGS = {"critic": "scalar", "dropped": 0, "action_input": "published"}
-PUBLISHED_SETTINGS: dict[str, dict[str, Any]] = {
-    "AC-IQN": {
-        **_RAW_INPUT_SETTINGS,
-        "critics": 1,
-        "dropped": 0,
-        "embedding": "published",
-        "quantiles": 8,
-        "target_noise": 0.0,
-        "saturation_penalty": 0.0,
-        "actor_noise": 0.0,
-        "kappa": 1.0,
-        "risk": "neutral",
-        "refine": False,
-        "actor_share": 1.0,
-    },
-    "IQN": {
-        **_RAW_INPUT_SETTINGS,
-        "critics": 1,
-        "embedding": "published",
-        "quantiles": 8,
-        "acting_quantiles": 32,
-        "random_fractions": True,
-        "double": False,
-        "dueling": False,
-        "risk": "neutral",
-        "kappa": 1.0,
-    },
-    "DDPG": {
-        **_RAW_INPUT_SETTINGS,
-        **_SCALAR_CRITIC_SETTINGS,
-        "critics": 1,
-        "target_noise": 0.0,
-        "saturation_penalty": 0.0,
-    },
-    "DQN": {**_RAW_INPUT_SETTINGS, "critics": 1, "double": False, "dueling": False},
-    "SAC": {
-        **_RAW_INPUT_SETTINGS,
-        **_SCALAR_CRITIC_SETTINGS,
-        "critics": 2,
-        "temperature": 0.078,
-        "learn_temperature": False,
-    },
-}
-"""Settings of ``agent`` with which networks are those of the publication, by name of the agent."""
+PUBLISHED_AGENTS = ("AC-IQN", "IQN", "DDPG", "DQN", "SAC")
+"""Agents whose acting networks are published."""
 
 
+@cache
 def published_config(agent_type: str) -> TrainConfig[Any]:
     """Return the default configuration of an agent with its published networks."""
-    allowed = f"one of {', '.join(PUBLISHED_SETTINGS)}{did_you_mean(agent_type, PUBLISHED_SETTINGS)}"
-    require(agent_type in PUBLISHED_SETTINGS, "agent", agent_type, allowed)
-    return from_dict({"agent_type": agent_type, "agent": PUBLISHED_SETTINGS[agent_type]})
+    allowed = f"one of {', '.join(PUBLISHED_AGENTS)}{did_you_mean(agent_type, PUBLISHED_AGENTS)}"
+    require(agent_type in PUBLISHED_AGENTS, "agent", agent_type, allowed)
+    faithful = load_config(shipped_paths("configs")[f"faithful/{agent_type.lower().replace('-', '_')}"])
+    return TrainConfig(agent_type=agent_type, agent=faithful.agent)
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -157,20 +117,19 @@ def _read_program(checkpoint: io.BytesIO) -> dict[str, Any]:
     checkpoint.seek(0)
     with safe_globals([(_ScriptedModule, name) for name in defined]):
         root = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    tensors = dict(_tensors(root, "", set()))
+    tensors = dict(_tensors(root, ""))
     # Buffers are not learned.
     learned = {name: tensor for name, tensor in tensors.items() if tensor.requires_grad}
     return {name: tensor.detach() for name, tensor in (learned or tensors).items()}
 
 
-def _tensors(module: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
-    """Yield the named tensors of a module and its submodules, every module once."""
-    seen.add(id(module))
+def _tensors(module: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    """Yield the named tensors of a module and its submodules."""
     for name, value in vars(module).items():
         if isinstance(value, Tensor):
             yield f"{prefix}{name}", value
-        elif isinstance(value, _ScriptedModule) and id(value) not in seen:
-            yield from _tensors(value, f"{prefix}{name}.", seen)
+        elif isinstance(value, _ScriptedModule):
+            yield from _tensors(value, f"{prefix}{name}.")
 
 
 def import_policy(path: Path, agent_type: str = "") -> tuple[Agent[Any], TrainConfig[Any], str]:
@@ -196,7 +155,7 @@ def _detect_agent(path: Path, weights: dict[str, Tensor]) -> str:
         ] or candidates
     if not candidates:
         raise ConfigError(
-            f"{path}: holds no published network ({', '.join(PUBLISHED_SETTINGS)}); of an exported policy, "
+            f"{path}: holds no published network ({', '.join(PUBLISHED_AGENTS)}); of an exported policy, "
             "only the ONNX file can be evaluated"
         )
     if len(candidates) > 1:
@@ -226,7 +185,7 @@ def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> A
 
 def _matching_agents(weights: dict[str, Tensor]) -> list[str]:
     """Return the agents whose published acting network has the layers of the weights."""
-    return [name for name in PUBLISHED_SETTINGS if not _mismatches(_make_untrained(name), weights)]
+    return [name for name in PUBLISHED_AGENTS if not _mismatches(_make_untrained(name), weights)]
 
 
 def _make_untrained(agent_type: str) -> Agent[Any]:

@@ -7,10 +7,10 @@ from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.run.test_published import import_command, named_weights, write_arrays
 from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import load_policy
-from train_RL_agents.run.published import IMPORT_NOTE, PUBLISHED_SETTINGS, published_config
+from train_RL_agents.run.published import IMPORT_NOTE, PUBLISHED_AGENTS, published_config
 
 
-@pytest.mark.parametrize(("name", "suffix"), zip(PUBLISHED_SETTINGS, ("npz", "pt", "pth", "npz", "pt"), strict=True))
+@pytest.mark.parametrize(("name", "suffix"), zip(PUBLISHED_AGENTS, ("npz", "pt", "pth", "npz", "pt"), strict=True))
 def test_import_and_load(capsys, tmp_path, name, suffix):
     weights, file = named_weights(name), tmp_path / f"weights.{suffix}"
     if suffix == "npz":
