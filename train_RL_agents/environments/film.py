@@ -25,7 +25,7 @@ _FRAME_RATE = 20.0
 
 
 def write_video(loaded: LoadedPolicy, seed: int, folder: Path) -> list[Path]:
-    """Write a video of one episode of a policy as MP4 and GIF, and return the files."""
+    """Write a video of one episode of a policy as MP4, and return a list with its path."""
     config = loaded.config.env
     if config.name.partition(":")[0] in ("gymnasium", "pettingzoo"):
         config = replace(config, options=(*config.options, "render_mode=rgb_array"))

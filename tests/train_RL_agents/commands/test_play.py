@@ -59,7 +59,7 @@ def played(folder, tmp_path, monkeypatch, capsys):
 
 def test_film_of_a_level(played):
     paths = played("--checkpoint", "{}/policy.pt", "--levels", "2", "--vessel", "4", "--out", "films")
-    assert [path.name for path in paths] == ["iqn_episode_1_vessel_4.mp4", "iqn_episode_1_vessel_4.gif"]
+    assert [path.name for path in paths] == ["iqn_episode_1_vessel_4.mp4"]
     assert {path.parent.name for path in paths} == {"films"}
 
 
