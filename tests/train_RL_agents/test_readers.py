@@ -44,7 +44,7 @@ from train_RL_agents.evaluation import recording
 from train_RL_agents.evaluation.episodes import draw_scenarios
 from train_RL_agents.experiments.search import STORAGE_NAME, Search
 from train_RL_agents.experiments.space import read_space
-from train_RL_agents.experiments.study import last_evaluation, read_study
+from train_RL_agents.experiments.study import read_study
 from train_RL_agents.exporting.contract import make_contract
 from train_RL_agents.figures.curves import curve_table, read_runs
 from train_RL_agents.figures.episode_view import view_episode
@@ -61,7 +61,7 @@ from train_RL_agents.run.checkpoint import (
 )
 from train_RL_agents.run.loggers import open_loggers
 from train_RL_agents.run.published import published_config, read_weights
-from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.run.run_folder import RunFolder, read_evaluations
 
 CONFIG = from_dict(TINY)
 KEYS = sorted(setting.key for setting in iterate_settings(CONFIG))
@@ -288,7 +288,7 @@ def test_studies(folder, data):
     table = folder / "evaluations.csv"
     whole = b"env_steps,train_time,wall_time\n8,1.5,2.5\n"
     table.write_bytes(data.draw(damaged_bytes(whole)))
-    answers(lambda: last_evaluation(folder))
+    answers(lambda: read_evaluations(folder))
 
 
 @QUICK

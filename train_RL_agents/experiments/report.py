@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -11,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from marinenav_env.support.files import require_overwritable
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
-from train_RL_agents.experiments.study import Study, last_evaluation, run_folders
+from train_RL_agents.experiments.study import Study, run_folders
 from train_RL_agents.figures import curves, plotting
 from train_RL_agents.figures.curves import Groups, Rows, Run
-from train_RL_agents.figures.page import PAGES, fill_placeholders
+from train_RL_agents.figures.page import assemble_page
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.table import Column, Table
+from train_RL_agents.run.run_folder import read_evaluations
 from train_RL_agents.utils.files import write_atomically
 
 Evaluations = dict[tuple[str, int], dict[str, Any]]
@@ -27,20 +26,16 @@ Evaluations = dict[tuple[str, int], dict[str, Any]]
 
 PAGE_NAME = "study.html"
 TABLE_NAME = "study.csv"
-_SUITE_FIGURES = ("iqm", "levels", "improvement", "differences", "profiles")
-_ESTIMATE_COLUMNS = {"iqm": "iqm", "improvement": "probability", "differences": "difference"}
+_SUITE_FIGURES = ("iqm", "levels", "differences")
+_ESTIMATE_COLUMNS = {"iqm": "iqm", "differences": "difference"}
 """Column of the estimate in the tables that the page shows below figures, by name of the figure."""
-_TIME_COLUMNS = {"train_minutes": "training", "wall_minutes": "wall time"}
 _TASK_SETTINGS = ("world.", "env", "training", "eval_schedule", "total_timesteps", "teacher")
 """Beginnings of the names of settings that change what is learnt, not how."""
 MAX_VALUE_LENGTH = 100
-_INTERVAL_COLUMN = Column("ends", "95% interval", lambda ends: f"{ends[0]:.3f} to {ends[1]:.3f}")
 
 
 def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[str, Evaluations]) -> list[Path]:
     """Write the figures, page and tables of a study, and return the paths of the page and the table of all results."""
-    for path in _outputs(out, suite_evaluations):
-        require_overwritable(path)
     folders = run_folders(study, out)
     runs = {
         key: replace(curves.read_runs([folders[key]])[0], agent=key[0])
@@ -48,7 +43,7 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
     }
     groups, left_out = curves.drop_early_runs(curves.group_runs(runs.values(), "agent"))
     sections = [_section_html("Learning", out / "figures", {"curves": curves.curve_table(groups)}, out)]
-    times = {(row["agent"], row["seed"]): row for row in _time_rows(study, out)}
+    times = {key: _run_times(path) for key, path in folders.items()}
     rows, verdicts = [], []
     for suite, evaluations in suite_evaluations.items():
         scored = {key: run_from_evaluation(key[0], evaluation) for key, evaluation in evaluations.items()}
@@ -69,31 +64,24 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
         tables = {name: plotting.FIGURES[name].table(by_agent) for name in _SUITE_FIGURES}
         sections.append(_section_html(f"Suite {suite}", out / "figures" / suite, tables, out))
     varied = varied_settings(study)
-    page = fill_placeholders(
-        (PAGES / "study.html").read_text(encoding="utf-8"),
-        TITLE=escape(title),
+    task = [row for row in varied if row["setting"].startswith(_TASK_SETTINGS)]
+    others = [row for row in varied if row not in task]
+    trained = "but <b>were trained on different tasks</b>:" if task else "and were trained on the same task."
+    page = assemble_page(
+        "study",
+        NAME=escape(title),
         ABOUT=escape(_description(study)),
         VERDICTS="".join(verdicts),
-        TASK=_task_html([row for row in varied if row["setting"].startswith(_TASK_SETTINGS)]),
-        SETTINGS=_settings_html([row for row in varied if not row["setting"].startswith(_TASK_SETTINGS)]),
+        TASK=f"<p>All are evaluated on the same episodes, with the same rewards, {trained}</p>\n"
+        f"{Table.from_rows(task).html('Settings of the task that differ')}",
+        SETTINGS="<h2>Settings</h2>\n" + (Table.from_rows(others).html("Settings") or "<p>All are the same.</p>"),
         SENTENCES="".join(f"<p>{escape(sentence)}.</p>\n" for sentence in left_out),
         SECTIONS="".join(sections),
-        TIMES=_run_summary_table(study, [*times.values()]).html("Runs and time"),
+        TIMES=_run_table(times).html("Runs and time"),
     )
     write_atomically(out / TABLE_NAME, Table.from_rows(rows).csv())
     write_atomically(out / PAGE_NAME, page)
     return [out / PAGE_NAME, out / TABLE_NAME]
-
-
-def _outputs(out: Path, suites: Iterable[str]) -> list[Path]:
-    """Return the paths of all files of a report on some suites, which are checked before the first is written."""
-    figures = out / "figures"
-    stems = [figures / "curves", *(figures / suite / name for suite in suites for name in _SUITE_FIGURES)]
-    return [
-        out / PAGE_NAME,
-        out / TABLE_NAME,
-        *(Path(f"{stem}.{kind}") for stem in stems for kind in ("csv", *plotting.FILE_FORMATS)),
-    ]
 
 
 # Tables -----------------------------------------------------------------------------------------
@@ -106,31 +94,23 @@ def run_from_evaluation(agent: str, evaluation: dict[str, Any]) -> Run:
     return Run(agent, "", {}, {"success": np.array([evaluation["success"]], np.float64)}, evaluation["group"])
 
 
-def _time_rows(study: Study, out: Path) -> Rows:
-    """Return a row for each run: ``agent``, ``seed``, ``env_steps``, and ``train_minutes`` and ``wall_minutes``."""
-    rows = []
-    for (name, seed), path in run_folders(study, out).items():
-        last = last_evaluation(path)
-        minutes = {f"{key}_minutes": last.get(f"{key}_time", 0.0) / 60 for key in ("train", "wall")}
-        rows.append({"agent": name, "seed": seed, "env_steps": int(last.get("env_steps", 0))} | minutes)
-    return rows
+def _run_times(run: Path) -> dict[str, Any]:
+    """Return ``env_steps``, ``train_minutes`` and ``wall_minutes`` of a run at its last evaluation."""
+    *_, last = [dict.fromkeys(("env_steps", "train_time", "wall_time"), 0.0), *read_evaluations(run)]
+    minutes = {f"{key}_minutes": last[f"{key}_time"] / 60 for key in ("train", "wall")}
+    return {"env_steps": int(last["env_steps"])} | minutes
 
 
-def _run_summary_table(study: Study, times: Rows) -> Table:
-    """Return a table with a row for each group, from those of _time_rows: finished runs, env-steps and mean times."""
-    rows = []
-    for name, config in study.groups.items():
-        steps = config.total_timesteps
-        done = [row for row in times if row["agent"] == name and row["env_steps"] >= steps]
-        row = {"agent": name, "runs": f"{len(done)} of {len(study.seeds)}", "env_steps": steps}
-        rows.append(row | {key: np.mean([run[key] for run in done]) for key in _TIME_COLUMNS if done})
+def _run_table(times: dict[tuple[str, int], dict[str, Any]]) -> Table:
+    """Return a table with the env-steps and the times of each run."""
     columns = (
         Column("agent"),
-        Column("runs"),
+        Column("seed"),
         Column("env_steps", "env-steps", ","),
-        *(Column(key, header, ".1f", unit="min") for key, header in _TIME_COLUMNS.items()),
+        Column("train_minutes", "training", ".1f", unit="min"),
+        Column("wall_minutes", "wall time", ".1f", unit="min"),
     )
-    return Table(columns, rows)
+    return Table(columns, [{"agent": name, "seed": seed} | row for (name, seed), row in times.items()], 2)
 
 
 # The page ---------------------------------------------------------------------------------------
@@ -158,7 +138,7 @@ def verdict(groups: Groups) -> tuple[str, Table]:
     for name in others:
         value, low, high = curves.paired_difference(groups[best], groups[name])
         (behind if low > 0 else unclear).append(name)
-        rows.append({"agent": name, key: score[name], "difference": value, _INTERVAL_COLUMN.name: (low, high)})
+        rows.append({"agent": name, key: score[name], "difference": value, "low": low, "high": high})
     # Separated by semicolons, as names may have commas.
     if has_success and not score[best]:
         sentences = ["No run has success in any episode."]
@@ -171,8 +151,7 @@ def verdict(groups: Groups) -> tuple[str, Table]:
     columns = (
         Column("agent"),
         Column(key, format=".3f"),
-        Column("difference", "behind the best", ".3f"),
-        _INTERVAL_COLUMN,
+        Column("difference", "behind the best", ".3f", ("low", "high")),
     )
     return " ".join(sentences), Table(columns, rows)
 
@@ -194,42 +173,21 @@ def _shorten(text: str) -> str:
     return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
 
 
-def _task_html(rows: Rows) -> str:
-    """Return the HTML of a sentence about the tasks that groups were trained on, with a table of the given settings."""
-    sentence = "All are evaluated on the same episodes, with the same rewards"
-    if not rows:
-        return f"<p>{sentence}, and were trained on the same task.</p>\n"
-    table = Table.from_rows(rows).html("Settings of the task that differ")
-    return f"<p>{sentence}, but <b>were trained on different tasks</b>:</p>\n{table}"
-
-
-def _settings_html(rows: Rows) -> str:
-    """Return the HTML of a table of the given settings; empty without any."""
-    if not rows:
-        return ""
-    table = Table.from_rows(rows).html("Settings that differ")
-    return f"<h2>Settings</h2>\n<p>Those that were varied; all others that two agents have are the same.</p>\n{table}"
-
-
 def _section_html(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> str:
     """Write the figures of a section, and return its HTML, with tables of estimates; empty if there are no rows."""
     if not any(tables.values()):
         return ""
     plotting.write_figures(folder, tables)
-    parts = [f"<h2>{escape(title)}</h2>\n"]
+    parts = [f'<section class="card">\n<h2>{escape(title)}</h2>\n']
     for name, rows in tables.items():
         if rows:
             parts.append(_figure_html(name, rows, folder / name, out))
             if name in _ESTIMATE_COLUMNS:
-                parts.append(_estimate_table(rows, _ESTIMATE_COLUMNS[name]).html(plotting.FIGURES[name].title))
-    return "".join(parts)
-
-
-def _estimate_table(rows: Rows, key: str) -> Table:
-    """Return a table of the estimates in column ``key`` of the rows of a figure, with their 95% intervals."""
-    shown = [row | {_INTERVAL_COLUMN.name: (row["low"], row["high"])} for row in rows]
-    over = [Column("over")] if "over" in rows[0] else []
-    return Table([Column("group", "agent"), *over, Column(key, format=".3f"), _INTERVAL_COLUMN], shown)
+                over = [Column("over")] if "over" in rows[0] else []
+                estimate = Column(_ESTIMATE_COLUMNS[name], format=".3f", ends=("low", "high"))
+                table = Table([Column("group", "agent"), *over, estimate], rows)
+                parts.append(table.html(plotting.FIGURES[name].title))
+    return "".join([*parts, "</section>\n"])
 
 
 def _figure_html(name: str, rows: Rows, stem: Path, out: Path) -> str:

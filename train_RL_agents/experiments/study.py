@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -16,36 +14,32 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import RewardConfig
-from marinenav_env.support.files import read_text
-from marinenav_env.support.validation import MAX_FLOAT, ConfigError, is_nonnegative_int, is_number, require
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import MAX_SEED, TRAINING_REWARD_NAMES, TrainConfig
 from train_RL_agents.environments.episodes import run_same_episodes
 from train_RL_agents.evaluation.contenders import COMPARED_SETTINGS, ActingOptions, Contender, common_world, run_set
 from train_RL_agents.evaluation.frozen import scenario_hash
-from train_RL_agents.evaluation.suites import SUITES, make_scenario_set
+from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_scenario_set
 from train_RL_agents.experiments.run import Run, check_memory
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import CONFIG_FILE
 from train_RL_agents.run.resuming import RESUMABLE_SETTINGS, list_changes
-from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.run.run_folder import RunFolder, read_evaluations
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.files import make_folder, read_json, sha256_of, write_atomically
 
 _STUDY_KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
 _REPLACED_SETTINGS = {"seed": "a study has seeds", "save_dir": "the folder of a study is --out"}
 """Settings that a study's file must not state, with what takes their place."""
-_TIME_COLUMNS = ("env_steps", "train_time", "wall_time")
 _VARIABLE_SETTINGS = [key for key in RESUMABLE_SETTINGS if not key.startswith("trainer.")]
 """Settings in which existing runs may differ from the study's file, with which unfinished runs continue: those that may
 change on resuming, without those of the trainer."""
 SEEDED_EPISODES = "episodes"
 """Name, in place of a suite's, of the seeded episodes on which policies are evaluated in external environments."""
-Evaluator = Callable[[LoadedPolicy], dict[str, Any]]
-CompletenessCheck = Callable[[dict[str, Any]], bool]
 
 
 @dataclass(frozen=True)
@@ -222,25 +216,9 @@ def unfinished_runs(study: Study, out: Path, argv: Sequence[str], at_once: int =
     return runs
 
 
-def last_evaluation(run: Path) -> dict[str, float]:
-    """Return ``env_steps``, ``train_time`` and ``wall_time`` (s) at a run's last evaluation; empty without one."""
-    table = run / "evaluations.csv"
-    if not table.is_file():
-        return {}
-    text = read_text(table, "a table of evaluations")
-    try:
-        last = dict([{}, *csv.DictReader(io.StringIO(text, newline=""))][-1])
-        metrics = {key: float(last.get(key) or 0) for key in _TIME_COLUMNS}
-    except (csv.Error, TypeError, ValueError) as error:
-        raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
-    are_numbers = all(0.0 <= metric <= MAX_FLOAT for metric in metrics.values())
-    require(are_numbers, str(table), metrics, "numbers from 0")
-    return metrics
-
-
 def env_steps_done(run: Path) -> int:
     """Return the env-steps of a run until its last evaluation, which for a finished run are all its env-steps."""
-    return int(last_evaluation(run).get("env_steps", 0))
+    return max((int(row["env_steps"]) for row in read_evaluations(run)), default=0)
 
 
 # Evaluation -------------------------------------------------------------------------------------
@@ -259,9 +237,7 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
     make_folder(folder)
     evaluations: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
     for suite in study.suites:
-        is_complete, evaluate = (
-            _suite_evaluator(suite, world, device) if study.is_built_in else _seeded_evaluator(suite, device)
-        )
+        scenarios = make_scenario_set(suite.name, world, suite.episodes, suite.seed) if study.is_built_in else None
         evaluations[suite.name] = {}
         for (name, seed), policy in policies.items():
             file = folder / f"{_slug(name)}_seed_{seed}_{suite.name}.json"
@@ -272,60 +248,33 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
                 "env_steps": policy.env_steps,
                 "suite": asdict(suite),
                 "sha256": sha256_of(policy.path),
+                # The world is that of the first group, which may be another one than when the file was written.
+                "scenarios": None if scenarios is None else scenario_hash(scenarios),
             }
             content = read_json(file) if file.exists() else {}
-            is_same = all(content.get(key) == value for key, value in origin.items())
-            if not (is_same and is_complete(content)):
-                content = origin | evaluate(policy)
+            if any(content.get(key) != value for key, value in origin.items()):
+                if scenarios is None:
+                    content = origin | _run_seeded(suite, policy, device)
+                else:
+                    content = origin | _run_suite(scenarios, world, policy, device)
                 write_atomically(file, json.dumps(content) + "\n")
             evaluations[suite.name][name, seed] = content
     return evaluations
 
 
-def _suite_evaluator(suite: Suite, world: WorldConfig, device: torch.device) -> tuple[CompletenessCheck, Evaluator]:
-    """Return a function that checks whether saved results on a suite are complete, and one that evaluates a policy."""
-    scenarios = make_scenario_set(suite.name, world, suite.episodes, suite.seed)
-    # The world is that of the first group, which may be another one than when the file was written.
-    code = scenario_hash(scenarios)
-
-    def is_complete(content: dict[str, Any]) -> bool:
-        success, groups = content.get("success"), content.get("group")
-        return (
-            content.get("scenarios") == code
-            and isinstance(success, list)
-            and isinstance(groups, list)
-            and len(success) == len(groups) == len(scenarios)
-            and all(value in (0, 1) for value in success)
-            and all(group in groups for group in scenarios.groups)
-            and all(group in scenarios.groups for group in groups)
-        )
-
-    def evaluate(policy: LoadedPolicy) -> dict[str, Any]:
-        episodes, _ = run_set(Contender.from_loaded(policy), scenarios, world, ActingOptions(), device)
-        return {
-            "scenarios": code,
-            "success": episodes.success.int().tolist(),
-            "group": [scenarios.groups[level] for level in episodes.level.tolist()],
-        }
-
-    return is_complete, evaluate
+def _run_suite(
+    scenarios: ScenarioSet, world: WorldConfig, policy: LoadedPolicy, device: torch.device
+) -> dict[str, Any]:
+    """Return ``success`` (0 or 1) and ``group`` of every episode of a policy on a suite."""
+    episodes, _ = run_set(Contender.from_loaded(policy), scenarios, world, ActingOptions(), device)
+    groups = [scenarios.groups[level] for level in episodes.level.tolist()]
+    return {"success": episodes.success.int().tolist(), "group": groups}
 
 
-def _seeded_evaluator(suite: Suite, device: torch.device) -> tuple[CompletenessCheck, Evaluator]:
-    """Return the same two functions as _suite_evaluator for seeded episodes of an external environment."""
-    assert suite.episodes is not None and suite.seed is not None
-    count, seed = suite.episodes, suite.seed
-
-    def is_complete(content: dict[str, Any]) -> bool:
-        scores = content.get("success", content.get("returns"))
-        if not (isinstance(scores, list) and len(scores) == count and all(map(is_number, scores))):
-            return False
-        return "success" not in content or (set(scores) <= {0, 1} and content.get("group") == [OVERALL] * count)
-
-    def evaluate(policy: LoadedPolicy) -> dict[str, Any]:
-        table = run_same_episodes(policy.config.env, {"": PolicyWrapper(policy.agent)}, count, seed, device)[""]
-        if "success" not in table:
-            return {"returns": table["returns"].tolist()}
-        return {"success": table["success"].int().tolist(), "group": [OVERALL] * count}
-
-    return is_complete, evaluate
+def _run_seeded(suite: Suite, policy: LoadedPolicy, device: torch.device) -> dict[str, Any]:
+    """Return the same for seeded episodes of an external environment; ``returns`` alone if it reports no success."""
+    count, seed = suite.episodes or 0, suite.seed or 0
+    table = run_same_episodes(policy.config.env, {"": PolicyWrapper(policy.agent)}, count, seed, device)[""]
+    if "success" not in table:
+        return {"returns": table["returns"].tolist()}
+    return {"success": table["success"].int().tolist(), "group": [OVERALL] * count}

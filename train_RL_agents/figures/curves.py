@@ -7,12 +7,9 @@ writes.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations, product
 from operator import attrgetter
 from pathlib import Path
@@ -20,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import (
     MAX_FLOAT,
     ConfigError,
@@ -34,6 +30,7 @@ from train_RL_agents.results import statistics
 from train_RL_agents.results.rows import OVERALL, STORED_NAMES
 from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
 from train_RL_agents.run.finding import EVALUATIONS_PATTERN, resolve_path, similar_paths_hint
+from train_RL_agents.run.run_folder import read_evaluations
 from train_RL_agents.utils.arrays import read_arrays
 from train_RL_agents.utils.files import read_json
 
@@ -52,8 +49,6 @@ _EXPECTED_CONTENT = "a file of evaluations"
 """Expected content of files that cannot be read, in messages."""
 _MAX_EPISODES = 10_000_000
 """Largest number of episodes in a file of ``marinenav evaluate --json``."""
-_NUM_THRESHOLDS = 101
-"""Number of success rates at which a performance profile is computed."""
 Rows = list[dict[str, Any]]
 """Rows of a table, each with values by name of the column."""
 
@@ -149,7 +144,14 @@ def _read_arrays(path: Path) -> Run:
             bool((np.abs(counted) <= MAX_FLOAT).all()), f"{path}: {name}", array.ravel()[:5].tolist(), "finite numbers"
         )
     require("timesteps" in arrays, str(path), sorted(arrays), "arrays with timesteps")
-    _require_rising(f"{path}: timesteps", arrays["timesteps"], strictly=True)
+    steps = arrays["timesteps"]
+    fell = np.flatnonzero(np.diff(steps) <= 0.0)
+    if len(fell):  # curves look evaluations up by their positions
+        before, after = (f"{value:,.12g}" for value in steps[fell[0] :][:2])
+        raise ConfigError(
+            f"{path}: timesteps: {after} follows {before}; must rise from one evaluation to the next, so give the "
+            "parts as files of their own"
+        )
     episodes = {}
     for metric, names in _STORED_NAMES.items():
         for name in names:
@@ -157,7 +159,7 @@ def _read_arrays(path: Path) -> Run:
                 # Some have a value for each robot: an episode's is their mean, but it succeeds if all robots do.
                 values = arrays[name].reshape(*arrays[name].shape[:2], -1)
                 episodes[metric] = values.min(-1) if metric == "success" else values.mean(-1)
-    count = len(arrays["timesteps"])
+    count = len(steps)
     for metric, value in episodes.items():
         require(len(value) == count > 0, f"{path}: {metric}", len(value), f"{count} evaluations")
     won = episodes.get("success", np.zeros(1))
@@ -168,24 +170,13 @@ def _read_arrays(path: Path) -> Run:
     folder = path.parent
     config = folder / "trial_config.json"
     settings = read_json(config) if config.is_file() else {}
-    axes = {"steps": arrays["timesteps"]} | _wall_minutes(folder / "evaluations.csv", count)
+    minutes = np.array([row["wall_time"] / 60.0 for row in read_evaluations(folder)])
+    axes = {"steps": steps} | ({"minutes": minutes} if len(minutes) == count and minutes.any() else {})
     agent = settings.get("agent_type", folder.name)
     require(is_printable_text(agent), f"{config}: agent_type", agent, "text")
     groups = _level_names(settings, episodes["success"].shape[1]) if "success" in episodes else ()
     environment = _environment_name(settings) if settings else ""
     return Run(agent, _run_folder_name(folder), axes, episodes, groups, unread if objects else "", environment)
-
-
-def _require_rising(name: str, values: Array, strictly: bool = False) -> None:
-    """Check that an axis of evaluations rises, since curves look evaluations up by their position on it."""
-    steps = np.diff(values)
-    fell = np.flatnonzero(steps <= 0.0 if strictly else steps < 0.0)
-    if len(fell):
-        before, after = (f"{value:,.12g}" for value in values[fell[0] :][:2])
-        raise ConfigError(
-            f"{name}: {after} follows {before}; must rise from one evaluation to the "
-            "next, so give the parts as files of their own"
-        )
 
 
 def _run_folder_name(folder: Path) -> str:
@@ -195,38 +186,18 @@ def _run_folder_name(folder: Path) -> str:
     return full.parents[1].name if timed else full.name
 
 
-def _wall_minutes(table: Path, count: int) -> dict[str, Array]:
-    """Return ``{"minutes": [N]}``, the wall time of N evaluations in a CSV table; empty if it does not have them."""
-    if not table.is_file():
-        return {}
-    try:
-        rows = csv.DictReader(io.StringIO(read_text(table, "a table of evaluations"), newline=""))
-        seconds = np.array([float(row["wall_time"]) for row in rows if "wall_time" in row])
-    except (csv.Error, TypeError, ValueError) as error:
-        raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
-    require(
-        bool((np.abs(seconds) <= MAX_FLOAT).all()), f"{table}: wall_time", seconds.tolist(), "seconds since the start"
-    )
-    _require_rising(f"{table}: wall_time", seconds)
-    return {"minutes": seconds / 60.0} if len(seconds) == count else {}
-
-
 def _level_names(settings: dict[str, Any], episodes: int) -> list[str]:
     """Return the name of the level of each episode of an evaluation, in order, from a run's settings."""
     schedule = settings.get("eval_schedule")
     has_levels = _environment_name(settings) == BUILT_IN
-    counts = _scenario_counts(schedule) if isinstance(schedule, dict) and has_levels else None
+    counts = None
+    if isinstance(schedule, dict) and has_levels:  # of this or of the original project
+        levels, counts = schedule.get("levels"), schedule.get("num_episodes")
+        if isinstance(levels, list):
+            counts = [level.get("num_episodes") if isinstance(level, dict) else None for level in levels]
     if not (isinstance(counts, list) and all(map(is_nonnegative_int, counts)) and sum(counts) == episodes):
         return []
     return [f"level {number}" for number, count in enumerate(counts, 1) for _ in range(count)]
-
-
-def _scenario_counts(schedule: dict[str, Any]) -> Any:
-    """Return the number of scenarios of each level of an ``eval_schedule``, of this or of the original project."""
-    levels = schedule.get("levels")
-    if not isinstance(levels, list):
-        return schedule.get("num_episodes")
-    return [level.get("num_episodes") if isinstance(level, dict) else None for level in levels]
 
 
 def _read_evaluation_json(path: Path) -> list[Run]:
@@ -276,10 +247,7 @@ def group_runs(runs: Iterable[Run], by: str) -> Groups:
 
 
 def drop_early_runs(groups: Groups) -> tuple[Groups, list[str]]:
-    """Return groups without runs that end before another run of their group begins, and a sentence per loss.
-
-    A curve is drawn only where all of its runs have evaluations, so nothing would be left of a curve with such runs.
-    """
+    """Return groups without runs that end before another run of their group begins, and a sentence per loss."""
     kept, sentences = {}, []
     for name, runs in groups.items():
         begins = [run.axes["steps"][0] for run in runs if "steps" in run.axes]
@@ -346,18 +314,9 @@ def level_counts(groups: Iterable[Sequence[Run]]) -> list[Counts]:
     ]
 
 
-def probability_of_improvement(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate | None:
-    """Estimate the probability of improvement: that a run of the first group has a higher success rate on a level.
-
-    Ties with the run of the second group count half; the mean is over the levels that all runs have. None without any.
-    """
-    counts = level_counts((ours, theirs))
-    return statistics.estimate(statistics.probability_of_improvement, *counts) if counts[0].size else None
-
-
-def paired_difference(ours: Sequence[Run], theirs: Sequence[Run]) -> Estimate:
+def paired_difference(first: Sequence[Run], second: Sequence[Run]) -> Estimate:
     """Estimate the paired difference of success rates (else returns) of two groups of runs on the same episodes."""
-    return statistics.paired_difference([run.last_scores for run in ours], [run.last_scores for run in theirs])
+    return statistics.paired_difference([run.last_scores for run in first], [run.last_scores for run in second])
 
 
 # Tables -----------------------------------------------------------------------------------------
@@ -386,23 +345,13 @@ def level_table(groups: Groups) -> Rows:
     return rows
 
 
-def _pair_table(groups: Groups, key: str, statistic: Callable[..., Estimate | None]) -> Rows:
-    """Return a row for every pair of groups with a statistic that is not None."""
-    rows = []
-    for first, other in combinations(groups, 2):
-        if (value := statistic(groups[first], groups[other])) is not None:
-            rows.append({"group": first, "over": other, key: value.value, "low": value.low, "high": value.high})
-    return rows
-
-
-def improvement_table(groups: Groups) -> Rows:
-    """Return a row with the probability of improvement for every pair of groups."""
-    return _pair_table(groups, "probability", probability_of_improvement)
-
-
 def difference_table(groups: Groups) -> Rows:
     """Return a row with the paired difference in success of every two groups; all runs must have the same episodes."""
-    return _pair_table(groups, "difference", paired_difference)
+    rows = []
+    for first, other in combinations(groups, 2):
+        value, low, high = paired_difference(groups[first], groups[other])
+        rows.append({"group": first, "over": other, "difference": value, "low": low, "high": high})
+    return rows
 
 
 def iqm_table(groups: Groups) -> Rows:
@@ -413,19 +362,4 @@ def iqm_table(groups: Groups) -> Rows:
             value, low, high = statistics.estimate(statistics.interquartile_mean, counts)
             mean = statistics.success_rates(counts).mean()
             rows.append({"group": name, "iqm": value, "low": low, "high": high, "mean": mean, "runs": len(runs)})
-    return rows
-
-
-def profile_table(groups: Groups) -> Rows:
-    """Return a row for each group and threshold with the share of runs and levels that have more success."""
-    thresholds = np.linspace(0.0, 1.0, _NUM_THRESHOLDS)
-    statistic = partial(statistics.performance_profile, thresholds=thresholds)
-    rows = []
-    for name, counts in zip(groups, level_counts(groups.values()), strict=True):
-        if counts.size:
-            shares = statistics.estimate(statistic, counts, draws=statistics.CURVE_BOOTSTRAP_SAMPLES)
-            rows += [
-                {"group": name, "threshold": threshold, "share": share, "low": low, "high": high}
-                for threshold, share, low, high in zip(thresholds, *shares, strict=True)
-            ]
     return rows

@@ -36,10 +36,7 @@ _NARROW_WIDTH = 4.2
 
 
 def group_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return Matplotlib's ``color``, ``linestyle``, ``marker`` and ``hatch`` of each group of runs, by its name.
-
-    Up to seven groups differ in grey, too.
-    """
+    """Return Matplotlib's ``color``, ``linestyle``, ``marker`` and ``hatch`` of each group of runs, by its name."""
     styles = zip(cycle(COLOURS), cycle(drawing.TRACK_STYLES), cycle(MARKERS), cycle(HATCHES))
     return {
         name: {"color": colour, "linestyle": line, "marker": marker, "hatch": hatch}
@@ -59,14 +56,6 @@ def _add_legend(picture: Any, handles: Any, labels: Sequence[str]) -> None:
     picture.legend(handles, labels, loc="outside upper center", ncols=min(max(columns, 1), 4))
 
 
-def draw_band(axes: Any, rows: Rows, keys: Sequence[str], style: dict[str, Any], **line: Any) -> None:
-    """Draw a line with a shaded band between the ends of its interval."""
-    x, middle, low, high = ([row[key] for row in rows] for key in keys)
-    axes.plot(x, middle, color=style["color"], linestyle=style["linestyle"], **line)
-    step = "post" if "drawstyle" in line else None
-    axes.fill_between(x, low, high, step=step, color=style["color"], alpha=0.15, linewidth=0)
-
-
 def draw_curves(rows: Rows) -> Any:
     """Return a figure of the learning curves in rows of curve_table, with a panel for each metric and axis."""
     axes_names = [name for name in AXIS_LABELS if any(row["axis"] == name for row in rows)]
@@ -79,10 +68,12 @@ def draw_curves(rows: Rows) -> Any:
             chosen = [row for row in rows if row["axis"] == axis and row["metric"] == metric]
             for name in _group_names(chosen):
                 points = [row for row in chosen if row["group"] == name]
-                runs, every = points[0]["runs"], max(1, len(points) // 8)
-                markers = {"marker": styles[name]["marker"], "markersize": 4, "markevery": every, "lw": 1.4}
+                runs = points[0]["runs"]
                 label = f"{name} ({runs} run{'s' if runs > 1 else ''})"
-                draw_band(axes, points, ("x", "mean", "low", "high"), styles[name], label=label, **markers)
+                x, mean, low, high = ([row[key] for row in points] for key in ("x", "mean", "low", "high"))
+                style = {key: styles[name][key] for key in ("color", "linestyle", "marker")}
+                axes.plot(x, mean, label=label, markersize=4, markevery=max(1, len(points) // 8), lw=1.4, **style)
+                axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
             axes.set(xlabel=AXIS_LABELS[axis], ylabel=METRIC_LABELS[metric])
             axes.grid(alpha=0.3)
             axes.set_ylim((0.0, 1.02) if metric == "success" else None)
@@ -116,38 +107,22 @@ def draw_levels(rows: Rows) -> Any:
     return picture
 
 
-def _pair_label(row: dict[str, Any]) -> str:
-    """Return the label of a comparison of two groups."""
-    return f"{row['group']}\nover {row['over']}"
-
-
-def draw_estimates(
-    rows: Rows, key: str, label: Callable[[dict[str, Any]], str], neutral: float | None, **options: Any
-) -> Any:
+def draw_estimates(rows: Rows, key: str, xlabel: str) -> Any:
     """Return a figure with a line for every row: its value as a dot, with its interval from ``low`` to ``high``."""
     picture = new_figure(_NARROW_WIDTH, 0.45 * len(rows) + 1.2, "constrained")
     axes = picture.subplots()
     for height, row in enumerate(reversed(rows)):
         axes.plot([row["low"], row["high"]], [height, height], color=COLOURS[0], lw=2.0)
         axes.plot(row[key], height, marker="o", color=COLOURS[0])
-    axes.set_yticks(range(len(rows)), [label(row) for row in reversed(rows)])
+    labels = [
+        f"{row['group']}\nover {row['over']}" if "over" in row else f"{row['group']} ({row['runs']})"
+        for row in reversed(rows)
+    ]
+    axes.set_yticks(range(len(rows)), labels)
     axes.grid(axis="x", alpha=0.3)
-    if neutral is not None:
-        axes.axvline(neutral, color="0.4", linestyle=":")
-    axes.set(**options)
-    return picture
-
-
-def draw_profiles(rows: Rows) -> Any:
-    """Return a figure of the performance profiles in rows of profile_table, with bands of their intervals."""
-    picture = new_figure(_NARROW_WIDTH, 3.8, "constrained")
-    axes = picture.subplots()
-    for name, style in group_styles(_group_names(rows)).items():
-        points = [row for row in rows if row["group"] == name]
-        draw_band(axes, points, ("threshold", "share", "low", "high"), style, label=name, drawstyle="steps-post")
-    axes.set(xlabel="success rate", ylabel="share of runs and levels above it", ylim=(-0.02, 1.02))
-    axes.grid(alpha=0.3)
-    _add_legend(picture, *axes.get_legend_handles_labels())
+    if "over" in rows[0]:
+        axes.axvline(0.0, color="0.4", linestyle=":")  # neither is better
+    axes.set_xlabel(xlabel)
     return picture
 
 
@@ -179,46 +154,18 @@ FIGURES = {
         "mean of the middle half of all scores, one for each seed and group of the suite, with "
         "95% stratified bootstrap intervals over seeds and episodes (in brackets: runs)",
         curves.iqm_table,
-        partial(
-            draw_estimates,
-            key="iqm",
-            label=lambda row: f"{row['group']} ({row['runs']})",
-            neutral=None,
-            xlabel="success (runs), 95% bootstrap",
-        ),
-    ),
-    "improvement": FigureKind(
-        "Probability of improvement",
-        "probability that a run of one has more success in a group of the suite than a "
-        "run of the other, ties counting half, with 95% stratified bootstrap intervals",
-        curves.improvement_table,
-        partial(
-            draw_estimates,
-            key="probability",
-            label=_pair_label,
-            neutral=0.5,
-            xlim=(-0.02, 1.02),
-            xlabel="probability, 95% bootstrap",
-        ),
-    ),
-    "profiles": FigureKind(
-        "Performance profiles",
-        "share of scores above a success rate, with 95% bootstrap bands",
-        curves.profile_table,
-        draw_profiles,
+        partial(draw_estimates, key="iqm", xlabel="success (runs), 95% bootstrap"),
     ),
     "differences": FigureKind(
         "Differences on the same scenarios",
         "difference of success rates, or of returns where there are none, with 95% bootstrap "
         "intervals over seeds and over scenarios, which are the same for both",
         curves.difference_table,
-        partial(
-            draw_estimates, key="difference", label=_pair_label, neutral=0.0, xlabel="difference, 95% paired bootstrap"
-        ),
+        partial(draw_estimates, key="difference", xlabel="difference, 95% paired bootstrap"),
     ),
 }
 """Kinds of figures by name."""
-UNPAIRED_FIGURES = ("curves", "levels", "iqm", "improvement", "profiles")
+UNPAIRED_FIGURES = ("curves", "levels", "iqm")
 """Names of the figures that do not require runs to have the same scenarios."""
 
 
@@ -251,11 +198,7 @@ def panel_svgs(name: str, rows: Rows) -> list[str]:
     for row in rows:
         panel = (row["metric"], row["axis"]) if name == "curves" else ("", "")
         parts.setdefault(panel, []).append(row)
-    return [_svg(FIGURES[name].draw(part)) for part in parts.values()]
-
-
-def _svg(picture: Any) -> str:
-    """Return a Matplotlib figure as SVG."""
-    content = io.StringIO()
-    picture.savefig(content, format="svg", metadata={"Date": None})
-    return content.getvalue()
+    contents = [io.StringIO() for _ in parts]
+    for content, part in zip(contents, parts.values(), strict=True):
+        FIGURES[name].draw(part).savefig(content, format="svg", metadata={"Date": None})
+    return [content.getvalue() for content in contents]

@@ -1,9 +1,7 @@
 """Statistics of results: shares, means and differences, each with its 95% interval.
 
-Statistics of several runs are those of Agarwal et al., Deep Reinforcement Learning at the Edge of
-the Statistical Precipice, 2021. A score is the success rate of a run on a task, which is a level or
-a group of a suite. If episodes are not resampled, values and intervals are those of the package
-rliable.
+The interquartile mean of several runs is that of Agarwal et al., Deep Reinforcement Learning at the Edge of the
+Statistical Precipice, 2021. A score is the success rate of a run on a task, which is a level or a group of a suite.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
@@ -62,10 +59,7 @@ def wilson_interval(count: int, total: int) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def poisson_interval(count: int) -> tuple[float, float]:
-    """Return the exact 95% confidence interval of the mean of a Poisson variable (Garwood, Biometrika 1936).
-
-    Its ends are quantiles of gamma distributions, which are halves of chi-square quantiles.
-    """
+    """Return the exact 95% confidence interval of the mean of a Poisson variable (Garwood, Biometrika 1936)."""
     low = float(gammaincinv(count, 0.025)) if count else 0.0
     return low, float(gammaincinv(count + 1, 0.975))
 
@@ -99,14 +93,9 @@ def bootstrap(
     draws: int = BOOTSTRAP_SAMPLES,
     seed: int = 0,
 ) -> Estimate:
-    """Estimate the 95% interval of a statistic by percentiles of its resampled values.
+    """Estimate the 95% interval of a statistic, a number or [T], by percentiles of its resampled values.
 
-    Args:
-        value: value of the statistic, a number or [T].
-        sample: function from a generator and a number B to B resampled values, [B] or [B, T]; nan where a
-            sample has no value.
-        draws: number of bootstrap samples.
-        seed: seed of the generator.
+    ``sample`` returns a number B of these, [B] or [B, T]; nan where a sample has no value.
     """
     rng = np.random.default_rng(seed)
     sizes = [min(_BLOCK_SIZE, draws - done) for done in range(0, draws, _BLOCK_SIZE)]
@@ -132,49 +121,19 @@ def interquartile_mean(scores: Array) -> Any:
     return ordered[..., number // 4 : number - number // 4].mean(-1)
 
 
-def probability_of_improvement(ours: Array, theirs: Array) -> Any:
-    """Return the probability that a run of ``ours`` has a higher score on a task than a run of ``theirs``.
+def estimate(statistic: Callable[[Array], Any], counts: Counts) -> Estimate:
+    """Estimate a statistic of the scores [..., N, M] of runs with a stratified bootstrap.
 
-    It is the mean over tasks of the share of pairs of runs in which the first is better, with ties counting half.
-
-    Args:
-        ours: scores [..., N, M] of N runs on M tasks.
-        theirs: scores [..., K, M] of K runs on the same tasks.
+    For every task runs are drawn, and their episodes, so that there is an interval even for a single run.
     """
-    gap = ours[..., :, None, :] - theirs[..., None, :, :]
-    return ((gap > 0.0) + 0.5 * (gap == 0.0)).mean((-3, -2, -1))
-
-
-def performance_profile(scores: Array, thresholds: Array) -> Array:
-    """Return the share [..., T] of the scores [..., N, M] of N runs on M tasks that are above each threshold [T]."""
-    return np.asarray((scores[..., None] > thresholds).mean((-3, -2)), np.float64)
-
-
-def estimate(
-    statistic: Callable[..., Any], *groups: Counts, episodes: bool = True, draws: int = BOOTSTRAP_SAMPLES
-) -> Estimate:
-    """Estimate a statistic of groups of runs with a stratified bootstrap.
-
-    Args:
-        statistic: function from the scores [..., N, M] of each group to values [...] or [..., T].
-        groups: successes and episodes [N, M, 2] of each group.
-        episodes: whether to resample the episodes of every run, too, so that there is an interval even
-            for a single run; else only runs are drawn, separately for every task.
-        draws: number of bootstrap samples.
-    """
-
-    def drawn(counts: Counts, rng: np.random.Generator, number: int) -> Array:
-        rows = rng.integers(len(counts), size=(number, *counts.shape[:2]))
-        chosen = np.take_along_axis(counts[None], rows[..., None], axis=1)
-        if not episodes:
-            return success_rates(chosen)
-        total = np.maximum(chosen[..., 1], 1)
-        return np.asarray(rng.binomial(total, success_rates(chosen)) / total, np.float64)
 
     def sample(rng: np.random.Generator, number: int) -> Array:
-        return np.asarray(statistic(*(drawn(counts, rng, number) for counts in groups)))
+        rows = rng.integers(len(counts), size=(number, *counts.shape[:2]))
+        chosen = np.take_along_axis(counts[None], rows[..., None], axis=1)
+        total = np.maximum(chosen[..., 1], 1)
+        return np.asarray(statistic(rng.binomial(total, success_rates(chosen)) / total))
 
-    return bootstrap(statistic(*map(success_rates, groups)), sample, draws)
+    return bootstrap(statistic(success_rates(counts)), sample)
 
 
 def curve_estimate(values: Sequence[Array]) -> Estimate:
@@ -215,12 +174,12 @@ def _ratio_or_nan(total: Array, count: Array) -> Array:
 # Pairs on the same scenarios --------------------------------------------------------------------
 
 
-def paired_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> Estimate:
+def paired_difference(first: Sequence[Array], second: Sequence[Array]) -> Estimate:
     """Estimate the difference of success rates, or of returns, of two groups of runs on the same scenarios.
 
     The bootstrap draws runs of each group, and scenarios for all runs together.
     """
-    sides = [np.stack(runs) for runs in (ours, theirs)]
+    sides = [np.stack(runs) for runs in (first, second)]
     scenarios = sides[0].shape[1]
 
     def sample(rng: np.random.Generator, number: int) -> Array:
@@ -248,10 +207,9 @@ def paired_success_difference(won: int, lost: int, total: int) -> Estimate:
 
 def sign_test(won: int, lost: int) -> float:
     """Return the two-sided p-value of the exact sign test (McNemar's) of two policies on the same episodes."""
-    total, fewer = won + lost, min(won, lost)
-    count = torch.arange(fewer + 1, dtype=torch.float64)
-    logs = math.lgamma(total + 1) - torch.lgamma(count + 1) - torch.lgamma(total - count + 1) - total * math.log(2.0)
-    return min(1.0, 2.0 * float(logs.exp().sum()))
+    from scipy.stats import binomtest  # takes half a second
+
+    return float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
 
 
 def smallest_detectable_difference(total: int, discordant: int = 0) -> float:

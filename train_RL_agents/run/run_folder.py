@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import itertools
 import json
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import require_compatible_teacher
@@ -169,6 +171,19 @@ class RunFolder:
 def seed_folders(path: Path) -> list[Path]:
     """Return the run folders of all seeds in a training folder, or the path itself if there are none."""
     return sorted(file.parent for file in path.glob(f"seed_*/{CONFIG_FILE}")) or [path]
+
+
+def read_evaluations(folder: Path) -> list[dict[str, float]]:
+    """Return ``env_steps``, ``train_time`` and ``wall_time`` (s) of each evaluation of a run, 0 if they are missing."""
+    table = folder / "evaluations.csv"
+    if not table.is_file():
+        return []
+    names = ("env_steps", "train_time", "wall_time")
+    try:
+        rows = csv.DictReader(read_text(table, "a table of evaluations").splitlines())
+        return [{name: float(row.get(name) or 0.0) for name in names} for row in rows]
+    except (csv.Error, TypeError, ValueError) as error:
+        raise ConfigError(f"{table}: damaged, or not a table of evaluations ({error})") from error
 
 
 def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -16,11 +16,7 @@ def test_command_writes_pictures_and_tables(tmp_path, capsys):
     out = tmp_path / "out"
     argv = ["plot", str(tmp_path / "IQN"), str(tmp_path / "DQN"), "--out", str(out)]
     assert main(argv) == 0
-    names = {
-        f"{name}.{kind}"
-        for name in ("curves", "levels", "iqm", "improvement", "profiles")
-        for kind in ("png", "pdf", "csv")
-    }
+    names = {f"{name}.{kind}" for name in ("curves", "levels", "iqm") for kind in ("png", "pdf", "csv")}
     assert {path.name for path in out.iterdir()} == names
     assert set(capsys.readouterr().out.split()) == {str(out / name) for name in names}
     assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -120,11 +120,9 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
     monkeypatch.setattr("train_RL_agents.experiments.study.run_set", None)  # not again
     assert evaluate_runs(study, out, CPU) == found
     (cache,) = (out / "evaluations").iterdir()
-    other = {"scenarios": "0" * 32}  # as of a study whose first group had another world
-    for damage in (other, {"success": 1}, {"success": [{}] * 6}, {"group": ["x"] * 6}, {"group": []}):
-        cache.write_text(json.dumps(content | damage))
-        with pytest.raises(TypeError, match="not callable"):
-            evaluate_runs(study, out, CPU)
+    cache.write_text(json.dumps(content | {"scenarios": "0" * 32}))  # of a study whose first group had another world
+    with pytest.raises(TypeError, match="not callable"):
+        evaluate_runs(study, out, CPU)
     assert [run.overrides for run in unfinished_runs(study, out, ["marinenav"])] == [[]] * 3
     changes = {"total_timesteps": 160, "eval_freq": 40, "loggers": ("csv",), "on_divergence": "rewind"}
     other = {name: replace(each, **changes) for name, each in study.groups.items()}

@@ -11,13 +11,10 @@ from train_RL_agents.figures.curves import (
     difference_table,
     drop_early_runs,
     group_runs,
-    improvement_table,
     iqm_table,
     learning_curve,
     level_counts,
     level_table,
-    probability_of_improvement,
-    profile_table,
     read_runs,
 )
 
@@ -42,8 +39,8 @@ def make_folder(path, agent="DQN", success=((0, 1), (1, 1)), steps=(100, 200), *
 
 def test_runs_that_end_before_others_begin_are_left_out_and_named():
     long, late, short = (make_run([[1], [1]], steps) for steps in ((2, 9), (4, 9), (1, 3)))
-    kept, sentences = drop_early_runs({"A": [long, short], "B": [long, late, short], "C": []})
-    assert kept == {"A": [long, short], "B": [long, late], "C": []}
+    remaining, sentences = drop_early_runs({"A": [long, short], "B": [long, late, short], "C": []})
+    assert remaining == {"A": [long, short], "B": [long, late], "C": []}
     assert sentences == ["B: 1 of 3 runs left out, as they end before the first evaluation of another, at 4 env-steps"]
 
 
@@ -177,15 +174,6 @@ def test_evaluations_that_begin_again_are_refused(tmp_path, steps, said):
         read_runs([path])
 
 
-def test_wall_time_that_begins_again_is_refused(tmp_path):
-    path = make_folder(tmp_path / "a")
-    (path / "evaluations.csv").write_text("env_steps,wall_time\n100,60.0\n200,60.0\n")
-    assert read_runs([path])[0].axes["minutes"].tolist() == [1.0, 1.0]
-    (path / "evaluations.csv").write_text("env_steps,wall_time\n100,60.0\n200,5.5\n")
-    with pytest.raises(ConfigError, match=r"evaluations.csv: wall_time: 5.5 follows 60; must rise"):
-        read_runs([path])
-
-
 # Statistics
 
 
@@ -214,18 +202,6 @@ def test_levels_are_pooled_over_runs_with_wilson_intervals():
     assert (row["low"], row["high"]) == pytest.approx((0.2993, 0.7007), abs=1e-4)
 
 
-def test_improvement_is_the_share_of_pairs_that_do_better():
-    def runs(*counts):
-        return [scored(a=(count, 100)) for count in counts]
-
-    assert probability_of_improvement(runs(90, 80), runs(85, 10))[0] == 0.75
-    assert probability_of_improvement(runs(50), runs(50))[0] == 0.5
-    assert probability_of_improvement(runs(99, 98, 99), runs(5, 6, 7)) == (1.0, 1.0, 1.0)
-    assert probability_of_improvement(runs(50), [UNSCORED]) is None
-    rows = improvement_table({"A": runs(90), "B": runs(10), "C": runs(50)})
-    assert [(row["group"], row["over"]) for row in rows] == [("A", "B"), ("A", "C"), ("B", "C")]
-
-
 def test_tables_have_every_group_and_axis(tmp_path):
     paths = [make_folder(tmp_path / name, name) for name in ("IQN", "DQN")]
     groups = group_runs(read_runs(paths), "agent")
@@ -236,7 +212,7 @@ def test_tables_have_every_group_and_axis(tmp_path):
     assert len(rows) == 2 * 2 * 3 * 2
 
 
-def test_means_and_profiles_are_of_levels_that_all_have():
+def test_means_are_of_levels_that_all_have():
     groups = {"A": [scored(a=(3, 4), b=(1, 4))], "B": [scored(a=(4, 4))] * 2}
     assert [each.tolist() for each in level_counts(groups.values())] == [[[[3, 4]]], [[[4, 4]]] * 2]
     rows = iqm_table(groups)
@@ -244,8 +220,6 @@ def test_means_and_profiles_are_of_levels_that_all_have():
         ("A", 0.75, 0.75, 1),
         ("B", 1.0, 1.0, 2),
     ]
-    shares = {row["group"]: row["share"] for row in profile_table(groups) if row["threshold"] == 0.8}
-    assert shares == {"A": 0.0, "B": 1.0}
     assert level_counts([[UNSCORED]])[0].shape == (1, 0, 2)
     assert iqm_table({"A": [UNSCORED]}) == []
 
