@@ -1,8 +1,9 @@
-"""Separate states of the global random generators for environments of others, which may seed or use them."""
+"""Separate states of the global random generators for external environments, which may seed or use them."""
 
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -16,10 +17,11 @@ _NUMPY_RANDOM: Any = np.random
 
 
 class GlobalRandomState:
-    """State of the global random generators of Python, numpy and torch that belongs to one environment.
+    """State of the global random generators of Python, numpy, torch and VMAS that belongs to one environment.
 
-    Environments may use these generators, as in TorchRL's tutorials. If a process had a single state for all, each
-    evaluation would seed the training again, and a run's initial weights would follow from the environment's seed.
+    Environments may use these generators, as in TorchRL's tutorials, and all of VMAS share one state. If a process had
+    a single state for all, each evaluation would seed the training again, and a run's initial weights would follow
+    from the environment's seed.
     """
 
     def __init__(self) -> None:
@@ -46,20 +48,28 @@ class GlobalRandomState:
 
 
 class _GeneratorStates(NamedTuple):
-    """States of the global random generators of Python, numpy and torch."""
+    """States of the global random generators; None of a GPU or of VMAS that the process does not use."""
 
     python: Any
     numpy: Any
     """Bit generator of numpy itself, which is exchanged as a whole."""
     torch: Tensor
     cuda: Tensor | None
-    """State of the generator of torch on the current GPU; None if the process uses no GPU."""
+    vmas: list[Any] | None
+
+
+def _vmas_state() -> list[Any] | None:
+    """Return the list in which VMAS keeps the random state of all its environments; None if it is not imported."""
+    module: Any = sys.modules.get("vmas.simulator.environment")
+    return None if module is None else module.Environment.vmas_random_state
 
 
 def _read_generators() -> _GeneratorStates:
     """Return the states of the global random generators."""
     cuda = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
-    return _GeneratorStates(random.getstate(), _NUMPY_RANDOM.get_bit_generator(), torch.get_rng_state(), cuda)
+    vmas = _vmas_state()
+    vmas = None if vmas is None else [*vmas]
+    return _GeneratorStates(random.getstate(), _NUMPY_RANDOM.get_bit_generator(), torch.get_rng_state(), cuda, vmas)
 
 
 def _write_generators(states: _GeneratorStates) -> None:
@@ -69,3 +79,6 @@ def _write_generators(states: _GeneratorStates) -> None:
     torch.set_rng_state(states.torch)
     if states.cuda is not None:
         torch.cuda.set_rng_state(states.cuda)
+    vmas = _vmas_state()
+    if vmas is not None and states.vmas is not None:
+        vmas[:] = states.vmas

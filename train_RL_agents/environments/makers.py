@@ -36,10 +36,7 @@ _TASK_PATTERN = re.compile(r"[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)?")
 
 
 def make_gymnasium(task: str, num_envs: int, device: torch.device, seed: int, **options: Any) -> EnvBase:
-    """Return the Gymnasium environment with the ID ``task`` and the arguments ``options``, wrapped for TorchRL.
-
-    It is one environment on the CPU; ``num_envs`` and ``device`` are there for makers of batched environments.
-    """
+    """Return the Gymnasium environment with the ID ``task`` and the arguments ``options``, wrapped for TorchRL."""
     import gymnasium
     from torchrl.envs import GymWrapper
 
@@ -75,13 +72,7 @@ def _require_actions_from_zero(action_space: Any, name: str) -> None:
 
 
 class SuccessReader(BaseInfoDictReader):
-    """Reader of the success of an episode from Gymnasium's ``info``.
-
-    TorchRL's own reader takes only arrays, not Python's bool.
-
-    Args:
-        key: key of the success in ``info``.
-    """
+    """Reader of the success of an episode from ``key`` in Gymnasium's ``info``; that of TorchRL takes no bool."""
 
     info_spec = Composite({SUCCESS_NAMES[0]: Binary(1, (1,), dtype=torch.bool)})
 
@@ -121,44 +112,8 @@ def make_vmas(task: str, num_envs: int, device: torch.device, seed: int, **optio
     for name in ("max_steps", "group_map"):
         allowed = "left out; env.max_steps limits episodes" if name == "max_steps" else "left out"
         require(name not in options, "env.options", name, allowed)
-    import_optional("vmas", "vmas")
-    return SeparateVmasEnv(task, num_envs=num_envs, device=device, seed=seed, **options)
-
-
-class SeparateVmasEnv(VmasEnv):
-    """VmasEnv with a random state of its own.
-
-    VMAS keeps a single random state for all its environments in a process, so seeding an evaluation would
-    also reseed the training environments.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        with self._own_random_state():
-            super().__init__(*args, **kwargs)
-
-    @contextmanager
-    def _own_random_state(self) -> Iterator[None]:
-        """Make VMAS use the random state of this environment in this context."""
-        shared: list[Any] = import_optional("vmas.simulator.environment", "vmas").Environment.vmas_random_state
-        others = shared[:]
-        shared[:] = self.__dict__.get("_random_state", others)
-        try:
-            yield
-        finally:
-            self.__dict__["_random_state"] = shared[:]
-            shared[:] = others
-
-    def _set_seed(self, seed: int | None) -> None:
-        with self._own_random_state():
-            super()._set_seed(seed)
-
-    def _reset(self, *args: Any, **kwargs: Any) -> Any:
-        with self._own_random_state():
-            return super()._reset(*args, **kwargs)
-
-    def _step(self, *args: Any, **kwargs: Any) -> Any:
-        with self._own_random_state():
-            return super()._step(*args, **kwargs)
+    import_optional("vmas.simulator.environment", "vmas")
+    return VmasEnv(task, num_envs=num_envs, device=device, seed=seed, **options)
 
 
 _ENV_FACTORIES: dict[str, EnvFactory] = {"gymnasium": make_gymnasium, "pettingzoo": make_pettingzoo, "vmas": make_vmas}
