@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
 import numpy as np
 import torch
@@ -15,13 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env.support import plugins
-from marinenav_env.support.validation import (
-    NonNegativeInt,
-    PositiveInt,
-    check_fields,
-    is_number,
-    require,
-)
+from marinenav_env.support.validation import NonNegativeInt, PositiveInt, check_fields, is_number, require
 from train_RL_agents.config.environment import LIBRARY_NAMES
 from train_RL_agents.config.overrides import flatten_overrides
 from train_RL_agents.config.reading import load_config
@@ -40,6 +34,7 @@ from train_RL_agents.run.checkpoint import (
     load_policy,
     read_manifest,
 )
+from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import Callback
 from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.compiling import silence_compiler_logs
@@ -60,10 +55,10 @@ class EvaluationOptions(TypedDict, total=False):
     """Scenario file instead of levels."""
     strict: bool
     """True to reject a file with goals in obstacles, contact at the start or positions off the map."""
-    episodes: int
+    episodes: PositiveInt
     """Number of episodes per level, or per group of a suite; by default that of the evaluations during training, or of
     the suite."""
-    seed: int
+    seed: NonNegativeInt
     """Seed of scenarios and noise; by default that of the evaluations during training, or of the suite."""
     fresh: bool
     """True for new scenarios and noise."""
@@ -82,26 +77,6 @@ class EvaluationOptions(TypedDict, total=False):
 
 _EXCLUSIVE_OPTIONS = {"levels", "suite", "scenarios"}, {"seed", "fresh"}, {"risk", "stochastic"}
 """Groups of evaluation options that exclude each other."""
-
-
-@dataclass(frozen=True)
-class _CheckedOptions:
-    """Values of EvaluationOptions, whose types and ranges are checked when an instance is created."""
-
-    levels: tuple[int, ...] = ()
-    suite: str = ""
-    scenarios: str | Path = ""
-    strict: bool = False
-    episodes: PositiveInt = 1
-    seed: NonNegativeInt = 0
-    fresh: bool = False
-    risk: float | str = 1.0
-    others: str = ""
-    stochastic: bool = False
-    shield: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -146,7 +121,7 @@ class Policy:
             Left and right command [..., 2] in [-1, 1], or indices [...] of thrust-change pairs.
 
         Raises:
-            ConfigError: if an entry is missing, of another shape or type or not finite, or the risk is out of range.
+            ConfigError: if an entry is missing or not as specified, or the risk is out of range.
         """
         require(risk is None or (is_number(risk) and 0.0 < risk <= 1.0), "risk", risk, "in (0, 1]")
         is_usable = risk is None or self.loaded.agent.supports_risk
@@ -156,19 +131,15 @@ class Policy:
         device = next(agent.parameters()).device
         missing = ", ".join(entries.keys() - observation.keys())
         require(not missing, "observation", "...", f"with the entries {missing}")
+        arrays = {name: _to_numeric_array(name, observation[name]) for name in entries}
+        first, entry = next(iter(entries.items()))
+        batch = arrays[first].shape[: max(arrays[first].ndim - len(entry.shape), 0)]
         inputs: dict[str, Tensor] = {}
-        batch: tuple[int, ...] | None = None
         for name, entry in entries.items():
-            key, array = f"observation[{name!r}]", _to_numeric_array(name, observation[name])
-            inner = array.ndim - len(entry.shape)
-            matches = inner >= 0 and array.shape[inner:] == entry.shape
-            require(matches, key, array.shape, f"[..., {entry.shape}]")
-            batch = array.shape[:inner] if batch is None else batch
-            allowed = f"of shape {(*batch, *entry.shape)}, as the other entries"
-            require(array.shape[:inner] == batch, key, array.shape, allowed)
-            tensor = torch.as_tensor(array, device=device).to(entry.dtype(torch.float32))
+            shape = (*batch, *entry.shape)
+            require(arrays[name].shape == shape, f"observation[{name!r}]", arrays[name].shape, f"of shape {shape}")
+            tensor = torch.as_tensor(arrays[name], device=device).to(entry.dtype(torch.float32))
             inputs[name] = tensor.reshape(-1, *entry.shape)
-        batch = batch or ()
         level = None if risk is None else torch.full((math.prod(batch),), risk, device=device)
         with torch.no_grad():
             action = agent.act(inputs, level)
@@ -226,11 +197,12 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **options: Unpa
     for name, value in options.items():
         allowed = f"left out; there are {', '.join(allowed_options)}{did_you_mean(name, allowed_options)}"
         require(name in allowed_options, name, value, allowed)
-    stated: dict[str, Any] = {
-        name: value for name, value in options.items() if value is not None and value is not False
-    }
-    checked = _CheckedOptions(**stated)
-    stated = {name: getattr(checked, name) for name in stated}
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    types = get_type_hints(EvaluationOptions, include_extras=True)
+    types |= {"levels": tuple[int, ...], "risk": float | str}
+    stated: Any = make_dataclass("Options", [(name, types[name]) for name in given])(**given)
+    check_fields(stated)
+    stated = vars(stated)
     for group in _EXCLUSIVE_OPTIONS:
         both = sorted(stated.keys() & group)
         require(len(both) <= 1, " and ".join(both), "...", "given one at a time")
@@ -263,6 +235,19 @@ class TrainedRun:
     best: dict[str, Any]
     """Metrics of the best policy by name, such as ``success_rate``; empty without an evaluation."""
 
+    @classmethod
+    def read(cls, folder: RunFolder, finished: bool) -> TrainedRun:
+        """Return the result of a run from what its folder has."""
+        manifest = read_manifest(folder.checkpoints)
+        # The policy of a run that stopped was not evaluated.
+        evaluations = {
+            entry["file"]: {"env_steps": entry["env_steps"], **entry["metrics"]}
+            for entry in manifest["policies"]
+            if entry["file"] != STOPPED_POLICY_FILE
+        }
+        best = evaluations.get(manifest.get("best", ""), {})
+        return cls(folder.path, finished, list(evaluations.values()), best)
+
     def __repr__(self) -> str:
         state = "finished" if self.finished else "stopped"
         best = self.best.get("success_rate")
@@ -270,7 +255,10 @@ class TrainedRun:
         return f"<TrainedRun {self.folder}: {state}, {len(self.evaluations)} evaluations{shown}>"
 
     def _repr_html_(self) -> str:
-        rows = [{name: _format_metric(value) for name, value in metrics.items()} for metrics in self.evaluations]
+        rows = [
+            {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in metrics.items()}
+            for metrics in self.evaluations
+        ]
         return Table.from_rows(rows).html(f"Evaluations of {self.folder}") or escape(repr(self))
 
     def load(self, which: str = "best") -> Policy:
@@ -309,10 +297,8 @@ def train(
         ConfigError: if a setting cannot be used.
     """
     require(isinstance(agent, str), "agent", agent, f"a name, such as {TrainConfig.agent_type}")
-    functions = tuple(callbacks) if isinstance(callbacks, Iterable) else (None,)
-    require(all(map(callable, functions)), "callbacks", callbacks, "a list of functions")
-    _require_path("config", config, "a JSON file or a name; settings are further arguments")
-    _require_path("resume", resume, "a run folder")
+    for name, path, allowed in (("config", config, "a JSON file or a name"), ("resume", resume, "a run folder")):
+        require(path is None or isinstance(path, str | Path), name, path, f"{allowed}; settings are further arguments")
     for name, value, usual in (("config", config, None), ("profile", profile, "auto")):
         require(resume is None or value == usual, name, value, "left out with resume: a run has its own")
     if ":" in agent:
@@ -323,22 +309,15 @@ def train(
         plugins.allow(env)
     silence_compiler_logs()
     overrides = ({"agent_type": agent} if agent else {}) | settings
-    options: dict[str, Any] = {"quiet": quiet, "bar": bar, "callbacks": functions}
+    options: dict[str, Any] = {"quiet": quiet, "bar": bar, "callbacks": tuple(callbacks)}
     if resume is None:
-        path = Path(config) if config else None
-        seeds = load_config(path, overrides).seed
+        file = Path(config) if config else None
+        seeds = load_config(file, overrides).seed
         require(len(seeds) == 1, "seed", seeds, "one number; call train for each")
-        (run,) = new_runs(path, overrides, profile, **options)
+        (run,) = new_runs(file, overrides, profile, **options)
     else:
         (run,) = resumed_runs(find_run(Path(resume)), overrides, **options)
-    result, folder = run_to_the_end(run), run.folder
-    manifest = read_manifest(folder.checkpoints)
-    evaluations = {
-        entry["file"]: {"env_steps": entry["env_steps"], **entry["metrics"]} for entry in manifest["policies"]
-    }
-    evaluations.pop(STOPPED_POLICY_FILE, None)  # this policy was not evaluated
-    best = evaluations.get(manifest.get("best", ""), {})
-    return TrainedRun(folder.path, result.finished, list(evaluations.values()), best)
+    return TrainedRun.read(run.folder, run_to_the_end(run).finished)
 
 
 def _to_numeric_array(name: str, value: Any) -> NDArray[Any]:
@@ -352,17 +331,6 @@ def _to_numeric_array(name: str, value: Any) -> NDArray[Any]:
     except ValueError:  # rows that differ in length
         array = np.array(None)
     require(array.dtype.kind in "biuf", f"{key}.dtype", array.dtype, "a type of numbers")
-    require(bool(np.isfinite(array).all()), key, array, "finite")
-    in_range = array.dtype.kind == "b" or bool((np.abs(array.astype(np.float64)) <= _MAX_OBSERVED_VALUE).all())
-    require(in_range, key, array, f"at most {_MAX_OBSERVED_VALUE:g} in size")
+    in_range = bool((np.abs(array.astype(np.float64)) <= _MAX_OBSERVED_VALUE).all())
+    require(in_range, key, array, f"finite, at most {_MAX_OBSERVED_VALUE:g} in size")
     return array
-
-
-def _require_path(name: str, value: Any, allowed: str) -> None:
-    """Check that an argument is a path or None."""
-    require(value is None or isinstance(value, str | Path), name, value, allowed)
-
-
-def _format_metric(value: Any) -> str:
-    """Return a value as text, with four significant digits if it is a float."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
