@@ -6,7 +6,7 @@ import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,8 @@ class Benchmark:
     """Device of the operation."""
     step: Callable[[], object]
     """Function that makes one step, whose time is measured."""
-    extra_metrics: Callable[[float], dict[str, float]] = field(default=lambda seconds: {})
-    """Function that returns additional metrics since its last call, given the duration (s)."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that phases of steps have taken so far, by name; empty on a GPU, which runs behind the host."""
     min_steps: int = 3
     """Smallest number of steps of a run; the first step compiles, and layouts may change after it."""
 
@@ -77,12 +77,13 @@ class Benchmark:
         """Measure the rate in several runs of so many seconds or more each."""
         compiling = max(0.0, self.run(self.min_steps) - self.run(self.min_steps))
         self.run_for(seconds)  # On a GPU the graph of a refresh is recorded only after hundreds of steps.
-        self.extra_metrics(1.0)  # resets the counts
-        rates, notes = [], []
+        rates, shares = [], []
         for _ in range(repeats):
+            before = dict(self.phases)
             steps, took = self.run_for(seconds)
             rates.append(self.amount_per_step * steps / took)
-            notes.append(self.extra_metrics(took))
+            spent = {name: (total - before.get(name, 0.0)) / took for name, total in self.phases.items()}
+            shares.append(spent | ({"rest": 1.0 - sum(spent.values())} if spent else {}))
         median = statistics.median(rates)
         return {
             **self.labels,
@@ -93,16 +94,13 @@ class Benchmark:
             "runs": rates,
             "ms_per_step": 1e3 * self.amount_per_step / median,
             "compile_seconds": compiling,
-            # Of a single run, so that shares of its time add up.
-            "notes": notes[rates.index(statistics.median_low(rates))],
+            # Of a single run, so that they add up.
+            "shares": shares[rates.index(statistics.median_low(rates))],
         }
 
 
 def benchmark_config(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]:
-    """Return the configuration of a training that does not end, and learns as early as possible.
-
-    Sizes, such as ``num_envs``, are settings of the trainer. Replay has room for at least one insertion and one batch.
-    """
+    """Return the configuration of a training that does not end, and learns as early as possible."""
     settings = replace(config.trainer, **sizes)
     if isinstance(settings, OffPolicyConfig):
         least: dict[str, Any] = settings.minimum_sizes(config.training_schedule.max_robots)
@@ -121,11 +119,7 @@ def benchmark_config(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]
 
 
 class TrainerBenchmarks:
-    """Benchmarks of the parts of one trainer; each method returns the benchmark of a part.
-
-    Args:
-        config: configuration of the trainer, with the sizes to measure.
-    """
+    """Benchmarks of the parts of one trainer; each method returns the benchmark of a part."""
 
     def __init__(self, config: TrainConfig[Any]) -> None:
         self.config = config
@@ -135,6 +129,7 @@ class TrainerBenchmarks:
         self.trainer.callbacks = [check_and_log]
         self.collector, self.algorithm = self.trainer.collector, self.trainer.algorithm
         self.device = self.trainer.device
+        self._phases = self.trainer.clock.seconds if self.device.type == "cpu" else {}
 
     def close(self) -> None:
         """End the worker processes of the trainer, and delete its files."""
@@ -182,7 +177,7 @@ class TrainerBenchmarks:
             self.algorithm.update(0)
 
         benchmark = self._batch_benchmark("rollouts/s", learn)
-        return replace(benchmark, extra_metrics=self._make_notes(), min_steps=1)
+        return replace(benchmark, phases=self._phases, min_steps=1)
 
     def loop(self) -> Benchmark:
         """Return the benchmark of the training loop, on a CPU with the share of each phase."""
@@ -194,7 +189,7 @@ class TrainerBenchmarks:
         return replace(
             benchmark,
             labels=benchmark.labels | {"batch": self.algorithm.learner.batch_size},
-            extra_metrics=self._make_notes(),
+            phases=self._phases,
             min_steps=max(3, math.ceil(wanted / benchmark.amount_per_step)),
         )
 
@@ -213,25 +208,6 @@ class TrainerBenchmarks:
         replay, example = self.algorithm.replay, self.algorithm.example_transition
         fill_with_random_rows(replay, example, self.collector.env.num_discrete_actions, rows or replay.capacity)
         return replay
-
-    def _make_notes(self) -> Callable[[float], dict[str, float]]:
-        """Return a function that returns, since its last call, the rate of updates and the share of each phase.
-
-        There are no shares on a GPU, which runs behind the host.
-        """
-        phases = self.trainer.clock.seconds if self.device.type == "cpu" else {}
-        updates, before = self.algorithm.learner.updates, dict(phases)
-
-        def notes(seconds: float) -> dict[str, float]:
-            nonlocal updates, before
-            count, updates = self.algorithm.learner.updates - updates, self.algorithm.learner.updates
-            spent = {name: value - before.get(name, 0.0) for name, value in phases.items()}
-            before = dict(phases)
-            shares = {f"share {name}": taken / seconds for name, taken in spent.items() if taken}
-            rest = {"share rest": 1.0 - sum(shares.values())} if shares else {}
-            return {"updates/s": count / seconds} | shares | rest
-
-        return notes
 
 
 def measure_size(part: str, config: TrainConfig[Any], sizes: dict[str, int], seconds: float, repeats: int) -> Row:

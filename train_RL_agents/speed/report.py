@@ -132,17 +132,13 @@ def run_benchmark(options: BenchmarkOptions, out: Path | None = None) -> None:
 
 
 def benchmark_text(rows: Sequence[Row]) -> str:
-    """Return the table of a benchmark as text, and below it a line for each row with additional metrics."""
+    """Return the table of a benchmark as text, and below it a line for each row with the shares of its phases."""
     spans = [f"{_number_text(row['lowest'])} to {_number_text(row['highest'])}" for row in rows]
     shown = [{**row, "range": span} for row, span in zip(rows, spans, strict=True)]
     columns = [column for column in _COLUMNS if any(column.name in row for row in shown)]
     lines, left_out = Table(columns, shown).lines(line_width())
     lines = ["", *lines, *([f"no room for: {', '.join(left_out)}"] if left_out else [])]
     for row in rows:
-        texts = [
-            f"{name} {value:.1%}" if name.startswith("share ") else f"{_number_text(value)} {name}"
-            for name, value in row["notes"].items()
-        ]
-        size = f"{row['environments']:,}" if "environments" in row else f"batch {row['batch']:,}"
-        lines += [f"{row['part']}, {size}: {', '.join(texts).replace('share ', '')}"] if texts else []
+        shares = ", ".join(f"{name} {share:.1%}" for name, share in row["shares"].items() if share)
+        lines += [f"{row['part']}: {shares}"] if shares else []
     return "\n".join(lines)

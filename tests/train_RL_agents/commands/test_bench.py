@@ -43,7 +43,7 @@ def test_an_on_policy_agent_is_measured_but_for_replay(tmp_path, capsys):
     assert units == dict.fromkeys(("world", "policy", "loop"), "env-steps/s") | {"update": "rollouts/s"}
     updates = [row for row in rows if row["part"] == "update"]
     assert [row["batch"] for row in updates] == [4, 8]
-    assert all(row["notes"]["updates/s"] > 1.9 * row["lowest"] for row in updates)
+    assert all(row["shares"]["update"] > 0.0 for row in updates)
 
 
 @pytest.mark.parametrize(
