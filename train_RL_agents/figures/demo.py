@@ -12,6 +12,7 @@ from marinenav_env import Episode, WorldConfig
 from marinenav_env.physics.weather import build_weather
 from marinenav_env.pictures.drawing import VESSEL_COLOURS
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.sensing.perception import von_mises_quantiles
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.boat.manoeuvres import SHORT_LIST
@@ -37,6 +38,8 @@ SHIELD_SETTINGS = {
     "tolerance": SHORTFALL_TOLERANCE,
 }
 """Manoeuvres and numbers of the safety shield, for ``pages/shields.js``."""
+_NUM_QUANTILES = 1025
+"""Number of quantiles of the von Mises distribution of measured radii."""
 _START_FIELDS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust", "obstacles", "cores")
 """Fields of Episode that the page needs."""
 
@@ -51,7 +54,8 @@ def make_page(
     are_returns: bool = True,
 ) -> str:
     """Return the demo page of a policy as HTML."""
-    missing = used_operators(policy) - supported_operators()
+    used = {node[0] for graph in policy["graphs"].values() for node in graph["nodes"]}  # names in ATen
+    missing = used - supported_operators()
     require(not missing, title, ", ".join(sorted(missing)), "a policy of the page's operators")
     zones = {RULE_NAMES[rule]: zone_outline(rule, config.colregs) for rule in (CROSSING, HEAD_ON)}
     entries = make_scenarios(config)
@@ -71,11 +75,6 @@ def make_page(
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
     }
     return assemble_page("demo", "demo.js", data)
-
-
-def used_operators(policy: dict[str, Any]) -> set[str]:
-    """Return the names (in ATen) of the operators that a policy's graphs use, from what exporting.graph returns."""
-    return {node[0] for graph in policy["graphs"].values() for node in graph["nodes"]}
 
 
 def supported_operators() -> set[str]:
@@ -105,12 +104,14 @@ def make_scenarios(config: WorldConfig) -> list[dict[str, Any]]:
 
 
 def _world_settings(config: WorldConfig) -> dict[str, Any]:
-    """Return the world's settings by name, with the ``spectrum`` of waves of 1 m height, which the page scales."""
+    """Return the world's settings with the ``spectrum`` of waves of 1 m height and the quantiles ``von_mises``."""
     high = replace(config.weather, wave_height=1.0)
     waves = build_weather([high], torch.device("cpu"), torch.float64)
     parts = ("frequency", "amplitude", "phase")
     spectrum = {part: getattr(waves, f"wave_{part}")[0].tolist() for part in parts}
-    return asdict(config) | {"spectrum": spectrum}
+    kappa = config.sensor.r_kappa
+    angles = von_mises_quantiles([kappa[0] if isinstance(kappa, tuple) else kappa], _NUM_QUANTILES)[0]
+    return asdict(config) | {"spectrum": spectrum, "von_mises": angles.tolist()}
 
 
 def _start_state(episode: Episode, config: WorldConfig) -> dict[str, Any]:

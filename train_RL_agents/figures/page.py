@@ -13,11 +13,6 @@ _IMPORT = re.compile(r'^import (?:\* as (\w+)|(\{[^}]*\})) from "(\S+)";$', re.M
 _EXPORT = re.compile(r"^export ((?:async )?function|const) (\w+)", re.MULTILINE)
 
 
-def fill_placeholders(page: str, **parts: str) -> str:
-    """Return a page in which every placeholder ``__NAME__`` is replaced by the text of that name in ``parts``."""
-    return re.sub(r"__([A-Z]+)__", lambda place: parts[place[1]], page)
-
-
 def assemble_page(name: str, script: str | None = None, data: Any = None, **parts: str) -> str:
     """Return the HTML of a page, by its name, with its style, scripts and data.
 
@@ -29,7 +24,9 @@ def assemble_page(name: str, script: str | None = None, data: Any = None, **part
     scripts = "" if script is None else f'<script type="module">\n{bundle_module(PAGES / script)}</script>'
     style = (PAGES / "page.css").read_text(encoding="utf-8").strip()
     page = "".join((PAGES / part).read_text(encoding="utf-8") for part in ("head.html", f"{name}.html"))
-    return fill_placeholders(page, TITLE=f"marinenav {name}", STYLE=style, SCRIPTS=scripts, DATA=text, **parts)
+    parts["CARDS"] = (PAGES / "cards.html").read_text(encoding="utf-8")
+    parts |= {"TITLE": f"marinenav {name}", "STYLE": style, "SCRIPTS": scripts, "DATA": text}
+    return re.sub(r"__([A-Z]+)__", lambda place: parts[place[1]], page)
 
 
 def bundle_module(path: Path) -> str:

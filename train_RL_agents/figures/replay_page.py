@@ -38,7 +38,11 @@ _LIST_FIELDS = ("goals", "hulls", "ranges", "steering", "obstacles", "commands")
 def make_page(policy_episodes: Sequence[Sequence[EpisodeView]]) -> str:
     """Return the replay page of the episodes of one policy, or of two in the same scenarios, as HTML."""
     require(1 <= len(policy_episodes) <= MAX_POLICIES, "policies", len(policy_episodes), f"from 1 to {MAX_POLICIES}")
-    _check_same_scenarios(policy_episodes)
+    counts = [len(views) for views in policy_episodes]
+    require(len(set(counts)) == 1, "recordings", counts, "of equally many episodes")
+    for number, views in enumerate(zip(*policy_episodes, strict=True), 1):
+        ends = [[view.poses[0].round(2).tolist(), view.goals.round(2).tolist()] for view in views]
+        require(all(each == ends[0] for each in ends), "recordings", f"episode {number}", "from the same scenarios")
     data = {
         "colours": VESSEL_COLOURS,
         "rules": RULE_NAMES,
@@ -46,17 +50,6 @@ def make_page(policy_episodes: Sequence[Sequence[EpisodeView]]) -> str:
         "sides": [_policy_data(views) for views in policy_episodes],
     }
     return assemble_page("replay", "replay.js", data)
-
-
-def _check_same_scenarios(policy_episodes: Sequence[Sequence[EpisodeView]]) -> None:
-    """Check that all policies have the same scenarios."""
-    counts = [len(views) for views in policy_episodes]
-    require(len(set(counts)) == 1, "recordings", counts, "of equally many episodes")
-    for number, views in enumerate(zip(*policy_episodes, strict=True), 1):
-        starts = [view.poses[0].round(2).tolist() for view in views]
-        goals = [view.goals.round(2).tolist() for view in views]
-        are_same = all(start == starts[0] for start in starts) and all(goal == goals[0] for goal in goals)
-        require(are_same, "recordings", f"episode {number}", "from the same scenarios, in one order")
 
 
 def _policy_data(views: Sequence[EpisodeView]) -> dict[str, Any]:

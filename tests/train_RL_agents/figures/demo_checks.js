@@ -163,11 +163,6 @@ globalThis.checks = {
     return world.step(k, state, rates, state.random).state.vessels.map((each) => each.collided);
   },
 
-  // Angles at quantiles of the noise on radii.
-  vonMises({ kappa, quantiles }) {
-    return quantiles.map((quantile) => perception.vonMisesAt(kappa, quantile));
-  },
-
   // Measurements of an object of radius 1 at (10, 0) from the origin.
   measured({ config, noise, count }) {
     const k = world.setting(config), draws = perception.source(1), { hull, sensor } = k.of(0);

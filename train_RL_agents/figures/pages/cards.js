@@ -76,14 +76,14 @@ export function ruleText(session, frame) {
 }
 
 const PAIRS = "of each change of the left (rows) and right thrust (columns), N/s";
+const SUM = "a discounted sum of rewards, 1 for each metre nearer to the goal";
+// What the scores of a policy mean; "" where it is not known which of the two they are.
 const MEANINGS = {
-  returns: `Return expected ${PAIRS}: a discounted sum of rewards, 1 for each metre nearer to the goal.`,
+  returns: `Return expected ${PAIRS}: ${SUM}.`,
   logits: `Logit ${PAIRS}: its log probability while training, but for a constant.`,
+  "": `Return expected ${PAIRS}: ${SUM}; of PPO and A2C, logits.`,
 };
 const DOUBTFUL = " In brackets: not known, as critics differ by more than a quarter of the range.";
-
-// What the scores of a policy mean: returns or logits, perhaps of several critics.
-export const meaningOf = (scores, continuous) => `${MEANINGS[scores]}${continuous ? DOUBTFUL : ""}`;
 
 const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
 
@@ -144,8 +144,7 @@ export function make(root) {
       return;
     }
     if (insight.pairs && grid.key !== JSON.stringify(insight.pairs)) grid = layOut(insight.pairs);
-    const told = part("doubt");
-    if (told) told.hidden = !insight.doubtful;
+    write(part("meaning"), `${MEANINGS[session.scoresAre]}${insight.doubtful ? DOUBTFUL : ""}`);
     const [left, right] = insight.rates.map((rate) => signed(rate, 0));
     const helm = session.helm === null ? "" : "You have the helm. The policy would: ";
     const { hull } = session.k.of(session.now().state.vessels[session.chosen].kind);

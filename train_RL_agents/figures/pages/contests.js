@@ -1,5 +1,4 @@
-// Contests with the policy: a person steers one vessel, and in a second session, which goes on from
-// the same state step by step, the policy steers all.
+// Contests with the policy: a person steers one vessel; in a second session from the same state the policy does.
 // When a vessel has arrived (control steps), and whether it has collided.
 function outcomeOf(session, vessel) {
   const first = (flag) => session.frames.findIndex(({ state }) => state.vessels[vessel]?.[flag]);

@@ -1,11 +1,9 @@
 // The page: time, keys, pointers and controls.
 import * as cards from "./cards.js";
 import * as contests from "./contests.js";
-import * as fieldRows from "./fields.js";
 import * as helms from "./helms.js";
 import * as items from "./items.js";
 import * as keys from "./keys.js";
-import * as links from "./links.js";
 import * as maps from "./maps.js";
 import * as sessions from "./sessions.js";
 import * as settings from "./settings.js";
@@ -15,14 +13,12 @@ const data = JSON.parse(byId("data").textContent);
 const session = sessions.make(data), map = maps.make(byId("map"), session, data);
 const contest = contests.make(session, sessions.make(data, session.policy));
 const shown = cards.make(document);
-const SPEEDS = Array.from(byId("speed").options, ({ value }) => Number(value));
 // What a key moves (m), turns (rad) and zooms by.
 const MOVE_DISTANCE = 0.5, TURN_ANGLE = Math.PI / 36, ZOOM_FACTOR = 1.3;
 // Largest number of steps between two pictures, and shortest time between updates of the cards while playing (ms).
 const MAX_STEPS_PER_PICTURE = 20, CARD_INTERVAL = 90;
 const clock = { playing: false, share: 0, last: 0, next: 0, held: false };
 const worldCard = settings.make(session, data, changed), helm = helms.make(session);
-const fields = fieldRows.make(byId("fields"), setField);
 let item = { kind: "vessel", index: 0 }, dragged = null, stale = true, shownFrame = null;
 session.stale = () => { stale = true; };
 
@@ -63,7 +59,6 @@ function showFrame(frame, at) {
   clock.next = clock.last + CARD_INTERVAL;
   byId("time").max = session.frames.length - 1;
   byId("time").value = at;
-  if (!clock.playing || !byId("fields").contains(document.activeElement)) fillFields();
 }
 
 // Where the policy is in a round against it.
@@ -255,7 +250,7 @@ function edit(change) {
 
 function nudge(north, east) {
   halt();
-  const [x, y] = items.fieldsOf(session, item).slice(0, 2).map(([, , get]) => get(session.now().state));
+  const [x, y] = items.placeOf(session.now().state, item);
   edit((state) => items.moveTo(state, item, x + north, y + east));
 }
 
@@ -269,7 +264,7 @@ function chooseItem(chosen) {
   item = { kind: chosen.kind, index: chosen.index };
   if (item.kind === "vessel" || item.kind === "goal") chooseVessel(item.index, false);
   byId("item").value = `${item.kind} ${item.index}`;
-  fillFields();
+  showRemovable();
   refresh();
 }
 
@@ -284,16 +279,9 @@ function chooseVessel(index, withItem = true) {
   refresh();
 }
 
-function fillFields() {
-  fields.show(items.fieldsOf(session, item), session.now().state);
+function showRemovable() {
   const { vessels } = session.now().state, { kind } = item;
   byId("remove").disabled = kind === "goal" || (kind === "vessel" && vessels.length < 2);
-}
-
-// Set a field of the item.
-function setField(number, value) {
-  halt();
-  edit((state) => items.fieldsOf(session, item)[number][3](state, value));
 }
 
 function add(kind) {
@@ -329,7 +317,7 @@ function fillControls() {
   byId("item").value = `${item.kind} ${item.index}`;
   byId("scenario").value = session.scenario;
   worldCard.show();
-  fillFields();
+  showRemovable();
 }
 
 // A setting holds from the step that is shown on.
@@ -351,7 +339,6 @@ function setUp() {
     groups.get(group).append(new Option(name, index));
   });
   byId("scenario").replaceChildren(...groups.values());
-  write(byId("meaning"), cards.meaningOf(data.scores, data.continuous));
   fillControls();
   showHelm();
 }
@@ -380,7 +367,13 @@ document.querySelectorAll("[data-add]").forEach((button) =>
 
 function share() {
   halt();
-  links.copy(`state=${session.link()}`, byId("link")).then(say);
+  const url = new URL(location.href), where = "The link to this state";
+  url.hash = `state=${session.link()}`;
+  history.replaceState(null, "", url.hash);
+  byId("link").value = url.href;
+  byId("link").select();
+  Promise.resolve(navigator.clipboard).then((board) => board.writeText(url.href)).then(
+    () => say(`${where} has been copied.`), () => say(`${where} is in the address bar.`));
 }
 
 function followLink() {
@@ -434,7 +427,6 @@ for (const type of ["pointerup", "pointercancel"]) {
     clock.held = false;
     if (clock.playing && !advance()) finish();
     clock.share = 0;
-    fillFields();
     refresh();
   });
 }
@@ -444,24 +436,10 @@ canvas.addEventListener("touchstart", (event) => {
   if (map.hit(...under(event.touches[0]), item, poses())) event.preventDefault();
 }, { passive: false });
 
-function changeSpeed(by) {
-  const now = SPEEDS.indexOf(Number(byId("speed").value));
-  byId("speed").value = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, now + by))];
-  say(`Speed ${byId("speed").value}×.`);
-}
-
-function nextItem() {
-  const all = items.all(session);
-  const now = all.findIndex(({ kind, index }) => kind === item.kind && index === item.index);
-  chooseItem(all[(now + 1) % all.length]);
-  say(`${items.NAMES[item.kind]} ${item.index + 1}: on the map, the arrow keys move it.`);
-}
-
 const ACTIONS = {
   " ": toggle, ".": step, ",": () => seek(shownAt() - 1),
   Home: () => seek(0), End: () => seek(session.frames.length - 1),
-  "[": () => changeSpeed(-1), "]": () => changeSpeed(1),
-  h: () => takeHelm(session.helm === null), b: beat, i: nextItem,
+  h: () => takeHelm(session.helm === null), b: beat,
   q: () => turn(-TURN_ANGLE), e: () => turn(TURN_ANGLE),
   r: () => open(session.scenario), n: () => open((session.scenario + 1) % data.scenarios.length),
   f: () => { byId("follow").checked = !byId("follow").checked; refresh(); },

@@ -1,5 +1,5 @@
 // Keys of a page, which work whatever control has the focus.
-const TYPED_FIELDS = 'input[type="text"], input[type="number"]', MOVED_CONTROLS = 'input[type="range"], select';
+const TYPED_FIELDS = 'input[type="text"]', MOVED_CONTROLS = 'input[type="range"], select';
 const MOVING_KEYS = ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "End"];
 
 export const nameOf = (event) => (event.key.length === 1 ? event.key.toLowerCase() : event.key);

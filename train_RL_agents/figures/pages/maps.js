@@ -353,10 +353,7 @@ export function make(canvas, session, data) {
   // Items --------------------------------------------------------------------------------------
 
   function placeOf({ kind, index }, poses) {
-    const { state } = session.now();
-    if (kind === "vessel") return poses[index];
-    if (kind === "goal") return state.vessels[index].goal;
-    return state[items.LISTS[kind]][index];
+    return kind === "vessel" ? poses[index] : items.placeOf(session.now().state, { kind, index });
   }
 
   // The item under a point of the canvas, or null; a vessel's handle is { ..., turning: true }.

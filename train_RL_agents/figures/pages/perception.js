@@ -17,27 +17,10 @@ export function source(state) {
   return draws;
 }
 
-// Angles of the von Mises distribution with mean 0 by quantile, on an even grid of [0, 1].
-function vonMises(kappa, points = 1025, fine = 16384) {
-  const angles = Array.from({ length: fine + 1 }, (_, i) => (2 * i / fine - 1) * Math.PI);
-  const density = angles.map((angle) => Math.exp(kappa * (Math.cos(angle) - 1)));
-  const below = [0];
-  for (let i = 0; i < fine; i++) below.push(below[i] + density[i] + density[i + 1]);
-  let at = 0;
-  return Array.from({ length: points }, (_, i) => {
-    const wanted = below[fine] * i / (points - 1);
-    while (at < fine - 1 && below[at + 1] < wanted) at++;
-    const share = (wanted - below[at]) / (below[at + 1] - below[at]);
-    return angles[at] + share * (angles[at + 1] - angles[at]);
-  });
-}
-
-const tables = new Map();
-
-export function vonMisesAt(kappa, quantile) {
-  if (!tables.has(kappa)) tables.set(kappa, vonMises(kappa));
-  const table = tables.get(kappa), place = quantile * (table.length - 1), low = Math.floor(place);
-  return table[low] + (place - low) * (table[low + 1] - table[low]);
+// A quantile of a distribution, of which values at even steps of [0, 1] are given.
+function quantileAt(values, quantile) {
+  const place = quantile * (values.length - 1), low = Math.floor(place);
+  return values[low] + (place - low) * (values[low + 1] - values[low]);
 }
 
 // Observation ----------------------------------------------------------------------------------
@@ -69,7 +52,7 @@ function measured(object, vessel, sensor, noise, draws) {
   // More noise does not make measured radii more wrong than they are in training.
   const spread = (1 - sensor.r_mean_ratio) * Math.min(noise, 1);
   const [nx, ny, nvx, nvy] = noise ? Array.from({ length: 4 }, draws.normal) : [0, 0, 0, 0];
-  const turn = spread ? vonMisesAt(sensor.r_kappa, draws.uniform()) : 0;
+  const turn = spread ? quantileAt(sensor.angles, draws.uniform()) : 0;
   const cos = Math.cos(vessel.theta), sin = Math.sin(vessel.theta);
   const dx = object.x - vessel.x + position * nx, dy = object.y - vessel.y + position * ny;
   const vx = object.vx + velocity * nvx, vy = object.vy + velocity * nvy;

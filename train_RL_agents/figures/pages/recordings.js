@@ -107,7 +107,7 @@ function framesOf(episode, names) {
 export function make(side, names) {
   const session = {
     side, frames: [], at: 0, chosen: 0, helm: null, zones: side.zones, episode: null, k: null,
-    policy: { knowsReturns: false }, terms: [],
+    policy: { knowsReturns: false }, terms: [], scoresAre: "",
   };
 
   function open(index) {

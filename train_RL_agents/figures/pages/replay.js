@@ -346,7 +346,7 @@ function tick(now) {
 // Pointers --------------------------------------------------------------------------------------
 
 function addPointer(side) {
-  const { canvas, map, part, session } = side, tip = part("tip");
+  const { canvas, map } = side;
   let drag = null;
   canvas.addEventListener("pointerdown", ({ offsetX: x, offsetY: y }) => { drag = { x, y, moved: 0 }; });
   canvas.addEventListener("pointermove", ({ offsetX: x, offsetY: y, buttons, pointerType }) => {
@@ -355,28 +355,13 @@ function addPointer(side) {
       drag = { x, y, moved: drag.moved + Math.hypot(x - drag.x, y - drag.y) };
       draw();
     }
-    const hit = map.hit(x, y, null, poses(side));
-    write(tip, hit ? about(session, hit) : "");
-    Object.assign(tip.style, { left: `${x}px`, top: `${y}px` });
   });
   canvas.addEventListener("pointerup", ({ offsetX: x, offsetY: y }) => {
     const hit = drag?.moved < 4 && map.hit(x, y, null, poses(side));
     if (hit && ["vessel", "goal"].includes(hit.kind)) chooseVessel(hit.index);
     drag = null;
   });
-  canvas.addEventListener("pointerleave", () => { drag = null; write(tip, ""); });
-}
-
-// The values of an item under the pointer.
-function about(session, { kind, index }) {
-  const { vessels, obstacles } = session.now().state, number = index + 1;
-  if (kind === "goal") return `goal of vessel ${number}`;
-  if (kind === "obstacle") return `obstacle, radius ${obstacles[index][2].toFixed(1)} m`;
-  if (kind === "vortex") return "vortex";
-  const { gx, gy, x, y, goal, gap } = vessels[index], speed = Math.hypot(gx, gy).toFixed(1);
-  const away = Math.hypot(goal[0] - x, goal[1] - y).toFixed(1);
-  const astern = cards.isAstern(vessels[index]) ? " astern" : "";
-  return `vessel ${number}: ${speed} m/s${astern}, ${away} m to its goal, nearest ${cards.gap(gap)}`;
+  canvas.addEventListener("pointerleave", () => { drag = null; });
 }
 
 // Controls --------------------------------------------------------------------------------------
@@ -437,7 +422,6 @@ window.replay = {
   rule: (side = 0) => sides[side].session.now().observations[sides[side].session.chosen].rule,
   insight: (side = 0) => sides[side].session.insight(sides[side].session.now()),
   terms: (side = 0) => sides[side].session.now().outcomes[sides[side].session.chosen]?.terms,
-  toCanvas: (side, x, y) => sides[side].map.at(x, y),
 };
 
 document.body.classList.toggle("two", sides.length > 1);

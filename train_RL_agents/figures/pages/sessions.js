@@ -7,7 +7,7 @@ import * as shields from "./shields.js";
 import * as world from "./world.js";
 
 // Distance from all else beyond which the place for a new item no longer counts as better (m).
-const CENTRE_CLEARANCE = 8, LINK_VERSION = 1;
+const CENTRE_CLEARANCE = 8;
 // Critics differ on a command if they do by more than this share of the range of all scores.
 const MAX_CRITIC_DISAGREEMENT = 0.25;
 
@@ -24,7 +24,7 @@ export function differ(means, chosen, scores) {
 export function make(data, policy = policies.load(data.policy)) {
   const session = {
     policy, scenarios: data.scenarios, scenario: 0, k: null, frames: [], at: 0, chosen: 0,
-    risk: null, helm: null, command: [0, 0], shield: false, zones: data.zones,
+    risk: null, helm: null, command: [0, 0], shield: false, zones: data.zones, scoresAre: data.scores,
     terms: ["progress", "rules", "time", "end"],
   };
   const now = () => session.frames[session.at];
@@ -199,56 +199,24 @@ export function make(data, policy = policies.load(data.policy)) {
 
   // Links --------------------------------------------------------------------------------------
 
-  // The present state as numbers, in base64 for the address of the page.
+  // The present state as JSON, in base64 for the address of the page.
   function link() {
-    const { state } = now(), flag = (value) => (value ? 1 : 0);
-    const numbers = [
-      LINK_VERSION, session.scenario, session.chosen, session.helm === null ? 0 : 1,
-      session.risk ?? -1, state.steps, state.random, state.noise,
-      state.vessels.length, state.obstacles.length, state.cores.length,
-      ...state.vessels.flatMap((v) => [
-        v.x, v.y, v.theta, v.wx, v.wy, v.r, v.gx, v.gy, v.gr, v.left, v.right, ...v.angles, ...v.goal,
-        v.kind, flag(v.active), flag(v.present), flag(v.collided), flag(v.arrived)]),
-      ...state.obstacles.flat(), ...state.cores.flat(),
-      state.weather.wind, state.weather.direction, state.weather.waves,
-      ...state.vessels.flatMap((v) => v.actuator), flag(session.shield),
-    ];
-    const bytes = new Uint8Array(Float64Array.from(numbers).buffer);
-    const text = btoa(String.fromCharCode(...bytes));
+    const { scenario, chosen, helm, risk, shield } = session;
+    const text = btoa(JSON.stringify({ scenario, chosen, helm, risk, shield, state: now().state }));
     return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
   }
 
   // Go to the state of a link; false if the text is not one.
   function follow(text) {
-    let numbers;
     try {
-      const letters = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
-      numbers = Array.from(new Float64Array(Uint8Array.from(letters, (c) => c.charCodeAt(0)).buffer));
+      const { scenario, chosen, helm, risk, shield, state } =
+        JSON.parse(atob(text.replaceAll("-", "+").replaceAll("_", "/")));
+      session.helm = null;
+      setTo(scenario, state);
+      Object.assign(session, { shield, risk: policy.supportsRisk ? risk : null });
+      choose(chosen);
+      session.helm = helm === null ? null : session.chosen;
     } catch { return false; }
-    const [version, scenario, chosen, helm, risk, steps, random, noise, ...counts] = numbers;
-    const [vessels, obstacles, cores] = counts, rest = counts.slice(3);
-    const isWhole = rest.length === 22 * vessels + 3 * (obstacles + cores) + 4 && numbers.every(Number.isFinite);
-    if (version !== LINK_VERSION || !(scenario in data.scenarios) || !(vessels >= 1) || !isWhole) return false;
-    const take = (count) => rest.splice(0, count);
-    const state = { steps, random, noise };
-    state.vessels = Array.from({ length: vessels }, () => {
-      const [x, y, theta, wx, wy, r, gx, gy, gr, left, right] = take(11);
-      const angles = take(2), goal = take(2), [kind] = take(1);
-      const [active, present, collided, arrived] = take(4).map(Boolean);
-      return { x, y, theta, wx, wy, r, gx, gy, gr, left, right, angles, goal, kind, active, present,
-        collided, arrived };
-    });
-    state.obstacles = Array.from({ length: obstacles }, () => take(3));
-    state.cores = Array.from({ length: cores }, () => take(3));
-    const [wind, direction, waves, ...actual] = rest;
-    state.vessels.forEach((v, i) => { v.actuator = actual.slice(2 * i, 2 * i + 2); });
-    state.weather = { wind, direction, waves };
-    session.risk = risk < 0 || !policy.supportsRisk ? null : risk;
-    session.helm = null;
-    session.shield = Boolean(actual[2 * vessels]);
-    setTo(scenario, state);
-    session.helm = helm ? chosen : null;
-    choose(chosen);
     return true;
   }
 

@@ -15,10 +15,10 @@ export function make(session, data, changed) {
     byId("current").disabled = !cores.length;
     byId("current").value = speed || 3;
     write(byId("current-text"), cores.length ? `${speed.toFixed(1)} m/s` : "none here");
-    byId("wind").value = weather.wind;
-    write(byId("wind-text"), weather.wind ? `${weather.wind} m/s` : "none");
-    byId("waves").value = weather.waves;
-    write(byId("waves-text"), weather.waves ? `${weather.waves} m` : "none");
+    for (const [name, unit] of [["wind", "m/s"], ["waves", "m"]]) {
+      byId(name).value = weather[name];
+      write(byId(`${name}-text`), weather[name] ? `${weather[name]} ${unit}` : "none");
+    }
     const direction = Math.round(weather.direction * 180 / Math.PI);
     byId("direction").value = direction;
     write(byId("direction-text"), `${String(direction).padStart(3, "0")}°`);

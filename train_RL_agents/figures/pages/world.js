@@ -27,7 +27,7 @@ export function setting(config, episode = {}) {
     core_radius: all.scenario.core_radius,
     of(kind) {
       if (!known.has(kind)) {
-        known.set(kind, { hull: ofVessel(all.vessel, kind), sensor: ofVessel(all.sensor, kind) });
+        known.set(kind, { hull: ofVessel(all.vessel, kind), sensor: { ...ofVessel(all.sensor, kind), angles: all.von_mises } });
       }
       return known.get(kind);
     },
