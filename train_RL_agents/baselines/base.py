@@ -22,9 +22,6 @@ class Baseline(TensorDictModuleBase, ABC):
     It reads ``robots/observation`` and ``robots/mask``, and writes the continuous ``robots/action`` [E, R, 2], rates
     of change of the left and right thrust in [-1, 1]. It has no state and needs no random numbers. Its distances, times
     and speeds are constants that were chosen for the published vessel, so it warns of another one.
-
-    Args:
-        world: settings of the world, which include the vessel model for the controller.
     """
 
     def __init__(self, world: WorldConfig) -> None:
@@ -44,14 +41,7 @@ class Baseline(TensorDictModuleBase, ABC):
 
     @abstractmethod
     def desired_velocity(self, observation: Observation) -> Tensor:
-        """Return the desired velocities of all robots.
-
-        Args:
-            observation: observations [E, R, ...].
-
-        Returns:
-            Velocities over ground [E, R, 2] in the body frame (m/s).
-        """
+        """Return the desired velocities over ground of all robots, [E, R, 2] in the body frame (m/s)."""
 
     @torch.no_grad()
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:

@@ -79,19 +79,10 @@ def half_planes(
     horizon: Tensor,
     step: float,
 ) -> tuple[Tensor, Tensor]:
-    """Return the half-plane of velocities w that each object allows: normal . w >= bound.
+    """Return half-planes of velocities w that objects allow, normal . w >= bound: [..., K, 2], [..., K] (m/s).
 
-    Args:
-        own_velocity: own velocity [..., 2] (m/s).
-        position: positions [..., K, 2] of the objects, relative to the own position (m).
-        velocity: velocities [..., K, 2] of the objects (m/s).
-        radius: sums [..., K] of the radii (m).
-        share: shares [..., K] of the change of velocity that the vessel makes.
-        horizon: horizons [..., K] within which collisions are avoided (s).
-        step: time within which vessels in contact separate (s).
-
-    Returns:
-        Unit normals [..., K, 2] and bounds [..., K] (m/s).
+    Positions [..., K, 2] (m) are relative to the own one, radii sums of both, shares those of the change of velocity
+    that the vessel makes; vessels in contact separate within ``step`` (s), others stay apart for ``horizon`` (s).
     """
     relative = own_velocity[..., None, :] - velocity
     distance_2 = position.square().sum(-1)
@@ -119,22 +110,15 @@ def half_planes(
 
 
 def best_velocity(desired: Tensor, normal: Tensor, bound: Tensor, top_speed: float) -> Tensor:
-    """Return the allowed velocity that is closest to a desired one, under half-planes and a largest speed.
+    """Return the velocity [..., 2] allowed by half-planes and a largest speed that is closest to a desired one.
 
-    Args:
-        desired: desired velocity [..., 2] (m/s), not faster than the largest speed.
-        normal: unit or zero normals [..., K, 2] of the half-planes.
-        bound: bounds [..., K] of the half-planes (m/s).
-        top_speed: largest speed (m/s).
-
-    Returns:
-        The velocity [..., 2] (m/s); if none is allowed, the one with the smallest violation of the worst bound.
+    If none is allowed, it is the one with the smallest violation of the worst bound.
     """
     first, second = _combinations(bound, 2)
     near = torch.cat(
         (
             desired[..., None, :],
-            desired[..., None, :] + _project(desired, normal, bound),
+            desired[..., None, :] + (bound - (normal * desired[..., None, :]).sum(-1))[..., None] * normal,
             _circle_intersections(normal, bound, top_speed),
             _intersections(
                 (normal[..., first, :], bound[..., first]),
@@ -164,21 +148,8 @@ def _cross(a: Tensor, b: Tensor) -> Tensor:
     return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
 
 
-def _project(point: Tensor, normal: Tensor, bound: Tensor) -> Tensor:
-    """Return the steps [..., K, 2] from a point [..., 2] to each boundary."""
-    return (bound - (normal * point[..., None, :]).sum(-1))[..., None] * normal
-
-
 def _circle_intersections(normal: Tensor, bound: Tensor, radius: float) -> Tensor:
-    """Return the intersections [..., 2 K, 2] of K lines and a circle around the origin.
-
-    A line that misses the circle gives its point closest to the origin.
-
-    Args:
-        normal: unit normals [..., K, 2] of the lines.
-        bound: distances [..., K] of the lines from the origin along them.
-        radius: radius of the circle.
-    """
+    """Return the intersections [..., 2 K, 2] of K lines and a circle around the origin, or their closest points."""
     half = (radius**2 - bound.square()).clamp_min(0.0).sqrt()[..., None]
     along = torch.stack((-normal[..., 1], normal[..., 0]), -1)
     foot = bound[..., None] * normal

@@ -45,36 +45,19 @@ class Environment(Protocol):
     def make_envs(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> Any:
         """Return the training environments, an EnvBase with the batch size [E].
 
-        Args:
-            agent: agent that acts.
-            device: device of the observations and actions.
-            seed: seed of this process.
-            noise: source of random numbers, for environments that can use one.
-
-        Raises:
-            ConfigError: when the environments cannot be made with this configuration.
+        ``seed`` is that of this process, ``noise`` a source of random numbers for environments that can use one.
         """
 
     def worker_factories(
         self, agent: Agent[Any], seeds: Sequence[int], noise: RandomSource, env_steps: int
     ) -> list[Callable[[], EnvBase]]:
-        """Return, for each worker, a function without arguments that makes its environments, on the CPU.
+        """Return, for the seed of each worker, a function that makes its environments, on the CPU.
 
-        Args:
-            agent: agent that acts.
-            seeds: seed of each worker.
-            noise: source of random numbers of all environments.
-            env_steps: env-steps of this process, with all its workers, before the run was resumed.
+        ``env_steps`` are those of this process, with all its workers, before the run was resumed.
         """
 
     def make_evaluator(self, run: RunFolder, device: torch.device, env: Any) -> Evaluations[Any]:
-        """Return the evaluations of a run.
-
-        Args:
-            run: run folder, with the configuration.
-            device: device of the evaluations.
-            env: training environments, whose compiled code evaluations may share.
-        """
+        """Return the evaluations of a run, which may share the compiled code of the training environments ``env``."""
 
     def device_scalars(self, env: Any) -> dict[str, Tensor]:
         """Return scalars of the training environments, on their device, by the name under which they are logged."""

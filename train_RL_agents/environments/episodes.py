@@ -42,11 +42,7 @@ def derive_seed(purpose: str, seed: int) -> int:
 
 
 def compute_metrics(table: EpisodeTable) -> dict[str, Any]:
-    """Return the metrics over all episodes by name, with 95% confidence intervals.
-
-    They are ``episodes`` (their number), ``avg_return``, ``return_low``, ``return_high``, ``avg_length`` and, if the
-    environment reports it, ``success_rate``, ``success_low`` and ``success_high``.
-    """
+    """Return the metrics over all episodes by name, with 95% confidence intervals."""
     count, metrics = len(table["returns"]), {}
     if "success" in table:
         successes = int(table["success"].sum())

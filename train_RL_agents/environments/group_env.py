@@ -79,13 +79,8 @@ class GroupEnv(EnvBase):
     """External environments with the batch size [E], the group ``robots`` and the keys of MarineNavEnv.
 
     Observations, actions, rewards and ends of episodes are derived from the specs of the EnvBase; see
-    docs/environments.md. An agent that has ended is masked until the episode of its environment is over.
-
-    Args:
-        base: environments with the batch size [E].
-        name: name of the environment, for messages.
-        max_steps: steps after which an episode is truncated; 0: the limit of ``base``.
-        device: device of the observations and actions; None: the CPU.
+    docs/environments.md. An agent that has ended is masked until the episode of its environment is over. An episode is
+    truncated after ``max_steps``, or at the limit of ``base`` if that is 0.
     """
 
     batch_locked = True
@@ -294,7 +289,11 @@ class GroupEnv(EnvBase):
         reward = torch.where(before, reward.float(), 0.0)
         self._reward_sum = self._reward_sum + reward.sum(-1)
         timed_out = over & ~(self._terminated | ~before).all(-1)
-        result = self._tensordict(observation, before, over, timed_out, self._env_success(following) & over)
+        success = over
+        if self._success_key is not None:
+            reported = following.get(self._success_key).reshape(self.num_envs, -1).to(self.device)
+            success = over & (reported > 0).all(-1)
+        result = self._tensordict(observation, before, over, timed_out, success)
         result.get(GROUP).set("reward", reward[..., None])
         return result
 
@@ -321,17 +320,6 @@ class GroupEnv(EnvBase):
         self._terminated = (self._terminated | (ended & terminated)) & ~arrives
         self._truncated = (self._truncated | (ended & ~terminated)) & ~arrives
         self._has_joined = self._has_joined | self.active
-
-    def _env_success(self, source: TensorDictBase) -> Tensor:
-        """Return which environments report a success, [E] bool; all false if they cannot report it."""
-        if self._success_key is None:
-            return torch.zeros_like(self._steps, dtype=torch.bool)
-        return (source.get(self._success_key).reshape(self.num_envs, -1).to(self.device) > 0).all(-1)
-
-    def _statistics(self, success: Tensor) -> Tensor:
-        """Return the statistics [E, S] of the current episodes, with a mean return over agents; see ``statistics``."""
-        columns = [self._reward_sum / self._has_joined.sum(-1).clamp_min(1), self._steps.float(), success.float()]
-        return torch.stack(columns[: len(self.statistics)], -1)
 
     def _observation(self, source: TensorDictBase) -> dict[str, Tensor]:
         """Return the entries [E, R, ...] of the observation by name, from a TensorDict of ``base``."""
@@ -360,9 +348,11 @@ class GroupEnv(EnvBase):
             **{name: flag[..., None] for name, flag in flags.items()},
         }
         ends = {"done": over, "terminated": over & ~timed_out, "truncated": timed_out}
+        mean_return = self._reward_sum / self._has_joined.sum(-1).clamp_min(1)
+        columns = [mean_return, self._steps.float(), success.float()]
         content = {
             GROUP: TensorDict(group, shape),
-            STATISTICS: self._statistics(success),
+            STATISTICS: torch.stack(columns[: len(self.statistics)], -1),
             **{name: flag[:, None] for name, flag in ends.items()},
         }
         return TensorDict(content, self.batch_size, device=self.device)

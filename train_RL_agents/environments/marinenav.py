@@ -35,12 +35,7 @@ _CPU = torch.device("cpu")
 
 
 class BuiltInEnvironment:
-    """The built-in environment of a run; see Environment.
-
-    Args:
-        config: configuration of the run, with this process's share of the environments.
-        num_processes: number of processes that have such a share.
-    """
+    """The built-in environment of a run, with the share of one of several processes; see Environment."""
 
     def __init__(self, config: TrainConfig[Any], num_processes: int = 1) -> None:
         self.config, self._total_envs = config, num_processes * config.trainer.num_envs
@@ -123,10 +118,7 @@ class BuiltInEnvironment:
         return WorldEvaluations(run, device, probe, env)
 
     def device_scalars(self, env: Any) -> dict[str, Tensor]:
-        """Return the scalar ``scenarios_kept`` on the device, the number of scenarios that refreshes of the pool kept.
-
-        It is logged as ``train/scenarios_kept``. Where a refresh cannot keep any, the dict is empty.
-        """
+        """Return the number of scenarios that refreshes of the pool kept, on the device; empty if they keep none."""
         kept = env.reset_pool.kept
         return {} if kept is None else {"scenarios_kept": kept}
 

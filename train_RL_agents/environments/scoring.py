@@ -46,10 +46,7 @@ def evaluate_all(
     device: torch.device,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Evaluation:
-    """Run the same episodes with every policy, and return the results.
-
-    External environments run seeded episodes, by default as many as in an evaluation during training.
-    """
+    """Run the same episodes with every policy, and return the results."""
     env = shared_environment(contenders)
     if env.is_built_in:
         return scoring.evaluate_built_in(contenders, options, device, progress)

@@ -127,11 +127,7 @@ def _make_trainer(run: Run) -> TorchRLTrainer:
 
 @contextmanager
 def remove_if_refused(parent: Path | None) -> Iterator[None]:
-    """Remove a new training folder if this context raises an error before a run has begun.
-
-    The folder is kept once a run in it has begun, because an error may also arise when its trainer is made a second
-    time, without generated code.
-    """
+    """Remove a new training folder if this context raises an error before a run in it has begun."""
     try:
         yield
     except (ConfigError, OSError):

@@ -1,7 +1,4 @@
-"""Preparation of the training runs of all seeds of one configuration, new or resumed.
-
-Batch sizes and the like are fitted to the device, run folders are made, and the lines that introduce a run are printed.
-"""
+"""Preparation of the training runs of all seeds of one configuration, new or resumed."""
 
 from __future__ import annotations
 

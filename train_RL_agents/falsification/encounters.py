@@ -158,7 +158,13 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
     """Return the scenarios of encounters; the own vessel is slow in all of them, or in none."""
     unit, kind, present = encounters.unit, encounters.kind, encounters.present
     own_speed = VESSEL_SPEED * SLOW_SPEED_SHARE if slow else VESSEL_SPEED
-    course, speed = _courses(kind, unit[..., COURSE]), _speeds(kind, unit[..., PACE], own_speed)
+    course, spread = torch.tensor([*COURSES_BY_KIND.values()], dtype=unit.dtype)[kind].unbind(-1)
+    course = (course + spread * (2.0 * unit[..., COURSE] - 1.0)) * (math.pi / 180.0)
+    slowest, fastest = torch.tensor(
+        [SPEED_RANGES.get(name, USUAL_SPEED_RANGE) for name in _KIND_NAMES], dtype=unit.dtype
+    )[kind].unbind(-1)
+    speed = slowest + (fastest - slowest) * unit[..., PACE]
+    speed = torch.where(kind == _OVERTAKING, own_speed * speed, speed)
     ahead = torch.stack((course.cos(), course.sin()), -1)
     own_velocity = torch.tensor([own_speed, 0.0], dtype=unit.dtype)
     closing = speed[..., None] * ahead - own_velocity
@@ -191,19 +197,6 @@ def _scenarios(encounters: Encounters, slow: bool, world: WorldConfig) -> Scenar
     scenarios.behaviour = torch.nn.functional.pad(torch.where(present, encounters.behaviour, 0), (1, 0))
     scenarios.onset = torch.nn.functional.pad(torch.where(present, onset, 0.0), (1, 0))
     return scenarios
-
-
-def _courses(kind: Tensor, unit: Tensor) -> Tensor:
-    """Return courses (rad) from indices of kinds and parameters in [0, 1], all [P, V]."""
-    ranges = torch.tensor([*COURSES_BY_KIND.values()], dtype=unit.dtype)[kind]
-    return (ranges[..., 0] + ranges[..., 1] * (2.0 * unit - 1.0)) * (math.pi / 180.0)
-
-
-def _speeds(kind: Tensor, unit: Tensor, own_speed: float) -> Tensor:
-    """Return speeds (m/s) from indices of kinds and parameters in [0, 1], all [P, V], and the own speed."""
-    ranges = torch.tensor([SPEED_RANGES.get(name, USUAL_SPEED_RANGE) for name in _KIND_NAMES], dtype=unit.dtype)[kind]
-    value = ranges[..., 0] + (ranges[..., 1] - ranges[..., 0]) * unit
-    return torch.where(kind == _OVERTAKING, own_speed * value, value)
 
 
 def signatures(encounters: Encounters, hit: Tensor) -> Tensor:

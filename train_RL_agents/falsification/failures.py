@@ -70,12 +70,7 @@ class SearchResult:
         return rows[_first_of_each_group(signatures(self.encounters.rows(rows), self.trials.hit[rows]))]
 
     def metrics(self) -> dict[str, Any]:
-        """Return the metrics of the search by name, as plain values that JSON can hold.
-
-        They are numbers of ``episodes``, ``collisions``, ``unavoidable`` collisions, ``unavoidable_at_sight``,
-        ``failures``, and ``distinct`` ones; failures ``per_1000`` episodes with the ends of the interval; ``seconds``;
-        and numbers of failures ``by_kind`` and ``by_behaviour``.
-        """
+        """Return the metrics of the search by name, as plain values that JSON can hold."""
         failed = self.trials.failed
         rows = failed.nonzero(as_tuple=True)[0]
         vessel = self.trials.hit[rows]

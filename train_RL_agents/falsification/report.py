@@ -76,10 +76,7 @@ def print_table(name: str, results: Sequence[SearchResult], space: SearchSpace) 
 
 
 def failure_ratio(results: Sequence[SearchResult]) -> float | None:
-    """Return the ratio of the failures per episode of the cross-entropy method to those of random encounters.
-
-    The ratio is None if one of the two is missing, or if random encounters have no failure.
-    """
+    """Return the ratio of failures per episode of the cross-entropy method to random encounters; None without both."""
     by_method = {result.method: result.rate.value for result in results}
     if not by_method.get("random") or "cross-entropy" not in by_method:
         return None

@@ -5,8 +5,7 @@ A search proposes encounters (``ask``) and gets their outcomes (``tell``), whole
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -55,16 +54,6 @@ class Trials(NamedTuple):
         return self.collision & ~self.unavoidable
 
 
-class Search(Protocol):
-    """Search that proposes encounters and receives their outcomes."""
-
-    def ask(self, episodes: int) -> Encounters:
-        """Return ``episodes`` encounters to run."""
-
-    def tell(self, encounters: Encounters, trials: Trials) -> None:
-        """Receive the outcomes of the encounters that ``ask`` returned last."""
-
-
 class RandomSearch:
     """Search that proposes random encounters."""
 
@@ -76,10 +65,10 @@ class RandomSearch:
         return self._space.draw(episodes, self._generator)
 
     def tell(self, encounters: Encounters, trials: Trials) -> None:
-        """Do nothing, because a random search does not learn from outcomes."""
+        """Receive the outcomes of the encounters that ``ask`` returned last, from which this search learns nothing."""
 
 
-class CrossEntropy:
+class CrossEntropy(RandomSearch):
     """Cross-entropy method (Rubinstein 1999) with a kernel density estimate of the elite.
 
     The elite are all failures and, if these are few, the encounters with the smallest clearance. Encounters are drawn
@@ -91,12 +80,12 @@ class CrossEntropy:
     """
 
     def __init__(self, space: SearchSpace, seed: int) -> None:
-        self._space, self._generator = space, torch.Generator().manual_seed(seed)
+        super().__init__(space, seed)
         self._seen: list[tuple[Encounters, Trials]] = []
 
     def ask(self, episodes: int) -> Encounters:
         """Return ``episodes`` encounters to run, drawn around those of the elite; the first population is random."""
-        drawn, generator = self._space.draw(episodes, self._generator), self._generator
+        drawn, generator = super().ask(episodes), self._generator
         if not self._seen:
             return drawn
         encounters = concatenate_batches([asked for asked, _ in self._seen])
@@ -129,8 +118,8 @@ class CrossEntropy:
         return weights
 
 
-SEARCH_METHODS: dict[str, Callable[[SearchSpace, int], Search]] = {
+SEARCH_METHODS: dict[str, type[RandomSearch]] = {
     "cross-entropy": CrossEntropy,
     "random": RandomSearch,
 }
-"""Functions from the encounters to choose from and a seed to a search, by name of the method."""
+"""Searches by name of the method."""

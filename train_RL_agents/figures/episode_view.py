@@ -110,10 +110,7 @@ class EpisodeView(VesselTracks):
 
 
 def view_episode(recording: Recording, number: int) -> EpisodeView:
-    """Return one episode of a recording, by its number from 1, as NumPy arrays of its vessels.
-
-    A ConfigError says that there is no such episode, or that its positions are not finite.
-    """
+    """Return one episode of a recording, by its number from 1, as NumPy arrays of its vessels."""
     select = _Selection.of(recording, number)
     row, frames = select.row, select.steps + 1
     poses = select.over_time(recording.poses, frames)
@@ -256,15 +253,8 @@ def find_rules(
 ) -> tuple[Integers, Integers, Floats]:
     """Find the rule that requires each vessel to give way, the slot of the object, and the turn to starboard (rad).
 
-    Args:
-        self_state: [T, R, 7] states of the vessels, as in Observation.
-        objects: [T, R, K, 5] observed objects in body frames, as objects_state in Observation.
-        seen: [T, R, K] bool mask of the slots that hold an object.
-        radius: [R] radii of the vessels (m).
-        config: settings of the zones.
-
-    Returns:
-        Three arrays [T, R]: ``rule``, ``rule_object`` and ``turn`` of EpisodeView, without its last frame.
+    The arguments are ``self_state`` [T, R, 7], ``objects`` [T, R, K, 5] in body frames, their mask [T, R, K] and the
+    radii [R] (m) of the vessels; the results are [T, R].
     """
     steps, _, slots = seen.shape
     single_mask = np.eye(slots, dtype=bool)[:, None, None] & seen

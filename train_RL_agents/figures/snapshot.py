@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env import GROUP, MarineNavEnv
-from marinenav_env.pictures.drawing import Limits, new_figure, pixels
+from marinenav_env.pictures.drawing import new_figure, pixels
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.recording import Recorder, Recording
 from train_RL_agents.evaluation.steps import Transition
 from train_RL_agents.figures import drawing
-from train_RL_agents.figures.episode_view import EpisodeView, view_episode
+from train_RL_agents.figures.episode_view import view_episode
 from train_RL_agents.figures.plotting import group_styles
 from train_RL_agents.networks.observation import OBSERVATION_KEY, to_observation
 
@@ -28,11 +27,6 @@ _MAP_MARGIN = 2.0
 """Margin around the map in a panel (m)."""
 
 
-def can_draw() -> bool:
-    """Return whether matplotlib, of the extra ``plot``, is installed."""
-    return find_spec("matplotlib") is not None
-
-
 def first_index_per_level(level: Tensor) -> Tensor:
     """Return the index of the first scenario of every level [L], up to the number of panels, of levels [N]."""
     levels = level.unique()[: drawing.MAX_PANELS]
@@ -40,16 +34,14 @@ def first_index_per_level(level: Tensor) -> Tensor:
 
 
 class EvaluationProbe:
-    """Callback of an evaluation that records tracks of some episodes and the return quantiles of the first actions.
-
-    It is made for scenarios of levels [N], and draws pictures only if ``draws`` is true.
-    """
+    """Callback of an evaluation that records tracks of some episodes and the return quantiles of the first actions."""
 
     def __init__(self, agent: Agent[Any], level: Tensor, device: torch.device, draws: bool) -> None:
         self._agent = agent
         first = first_index_per_level(level)
         self._groups = [f"level {number + 1}" for number in level[first].tolist()]
-        self._recorder = Recorder(first.to(device)) if draws and can_draw() else None
+        can_draw = find_spec("matplotlib") is not None
+        self._recorder = Recorder(first.to(device)) if draws and can_draw else None
         self._has_quantiles = False
         self.first_quantiles: Tensor | None = None
         """Quantiles of the return of the first actions of all robots (scaled rewards), flat; None if the agent does not
@@ -68,10 +60,7 @@ class EvaluationProbe:
         return self._recorder is not None
 
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
-        """Return a picture of the tracks of the first episode of every level, of maps of a size (x, y in m).
-
-        It is None without matplotlib, if no pictures are to be drawn, or if positions are not finite.
-        """
+        """Return a picture of the first episode of every level, on maps of a size (m), if it can be drawn."""
         if self._recorder is None:
             return None
         sizes = torch.tensor([map_size] * len(self._groups))
@@ -89,7 +78,10 @@ def draw_tracks(recording: Recording) -> NDArray[np.uint8] | None:
     views = [view_episode(recording, number + 1) for number in range(len(recording.steps))]
     height = _PANEL_SIZE * -(-len(views) // 3) + 0.7
     figure = new_figure(_PANEL_SIZE * min(3, len(views)), height)
-    drawing.draw_panels(figure, views, _largest_map(views))
+    north, east = np.max([view.map_size for view in views], 0).tolist()
+    # The largest map; longer tracks are cut.
+    limits = -_MAP_MARGIN, north + _MAP_MARGIN, -_MAP_MARGIN, east + _MAP_MARGIN
+    drawing.draw_panels(figure, views, limits)
     for axes in figure.axes:
         axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
     figure.suptitle(recording.policy, fontsize=11, y=1.0 - 0.1 / height)
@@ -118,9 +110,3 @@ def draw_success_rates(env_steps: list[int], rates: dict[str, list[float]]) -> N
     figure.legend(loc="outside right center")
     figure.canvas.draw()
     return pixels(figure)
-
-
-def _largest_map(views: Sequence[EpisodeView]) -> Limits:
-    """Return the limits of the largest map (smallest and largest x and y, m), with a margin; longer tracks are cut."""
-    north, east = np.max([view.map_size for view in views], 0).tolist()
-    return -_MAP_MARGIN, north + _MAP_MARGIN, -_MAP_MARGIN, east + _MAP_MARGIN

@@ -118,11 +118,7 @@ class Episodes:
         return {name: self.report(level) for name, level in self.levels(names).items()}
 
     def exposure(self, level: int | None = None) -> dict[str, Any]:
-        """Return ``vessel_hours`` and ``collisions`` of all episodes, or of those of one level, and their ratio.
-
-        Vessel-hours are those until an episode's first collision. ``hours_per_collision`` comes with the ends of its
-        exact 95% Poisson interval, ``_low`` and ``_high``; without a collision only the lower end is not None.
-        """
+        """Return ``vessel_hours`` up to the first collision, ``collisions``, and their ratio with its interval."""
         rows = self._rows(level)
         hours = float((self.time * self.robots)[rows].sum()) / 3600.0
         count = int((self.collision & rows).sum())
@@ -159,9 +155,9 @@ def count_clear_situations(situations: Sequence[int], collisions: Sequence[bool]
 def paired_difference(first: Episodes, other: Episodes, level: int | None = None) -> dict[str, Any]:
     """Return the difference of success rates, other less first, on the same episodes, and how often one won alone."""
     rows = first._rows(level)
-    ours, theirs = other.success[rows], first.success[rows]
-    won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
-    value, low, high = paired_success_difference(won, lost, len(ours))
+    after, before = other.success[rows], first.success[rows]
+    won, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    value, low, high = paired_success_difference(won, lost, len(after))
     return {
         "difference": value,
         "difference_low": float(low),

@@ -65,8 +65,7 @@ def read_checkpoint(path: Path, kind: str, device: torch.device) -> dict[str, An
     with open_regular(path, "a checkpoint", math.inf) as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                # torch checks no sums, and reads an entry that is marked as a folder as empty.
-                if archive.testzip() is not None or any(entry.external_attr & 0x10 for entry in archive.infolist()):
+                if archive.testzip() is not None:  # torch checks no sums
                     raise zipfile.BadZipFile
             content = torch.load(path, map_location=place, weights_only=True)
             file_kind = content.get("format") if isinstance(content, dict) else None
@@ -78,14 +77,8 @@ def read_checkpoint(path: Path, kind: str, device: torch.device) -> dict[str, An
             raise _damaged_error(path) from error
     require(file_kind == kind, str(path), file_kind, f"a {kind}")
     version = content.get("version")
-    is_old = is_nonnegative_int(version) and version < FORMAT_VERSION
-    hint = "it is of a version before 0.2, which this one does not read" if is_old else "update marinenav"
-    require(
-        is_nonnegative_int(version) and version == FORMAT_VERSION,
-        f"{path}: version",
-        version,
-        f"{FORMAT_VERSION}; {hint}",
-    )
+    hint = "it is of a version before 0.2, which this one does not read" if version == 1 else "update marinenav"
+    require(version == FORMAT_VERSION, f"{path}: version", version, f"{FORMAT_VERSION}; {hint}")
     return dict(content)
 
 
@@ -175,20 +168,14 @@ class LoadedPolicy:
         } | ({} if success is None else {"success while training": f"{success:.3f}"})
 
 
-def check_shapes(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
-    """Check that weights have the names and shapes of an agent's networks."""
-    expected = {name: list(weight.shape) for name, weight in agent.networks.state_dict().items()}
-    actual = {name: list(weight.shape) for name, weight in weights.items()}
+def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
+    """Load weights into an agent's networks and their target copies."""
+    current = agent.networks.state_dict()
+    expected, actual = ({name: list(weight.shape) for name, weight in each.items()} for each in (current, weights))
     for name in sorted(expected.keys() | actual.keys()):
         wanted, shape = expected.get(name, "absent"), actual.get(name, "absent")
         if wanted != shape:
             raise ConfigError(f"{path}: does not fit this agent ({name} is {shape}, here {wanted})")
-
-
-def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
-    """Load weights into an agent's networks and their target copies."""
-    check_shapes(agent, weights, path)
-    current = agent.networks.state_dict()
     for name, weight in weights.items():
         dtype = current[name].dtype
         is_float = dtype.is_floating_point
@@ -220,10 +207,6 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
         spec = None if config.env.is_built_in else ObservationSpec.from_dict(parse_json(content.get("spec"), source))
     except ValueError as error:
         raise _damaged_error(file) from error
-    # Shapes are compared on the meta device first: an agent that is larger than its weights might not fit into
-    # memory. A user's agent may not support that device.
-    with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
-        check_shapes(make_agent(config, actions, torch.device("meta"), spec), weights, file)
     with torch.random.fork_rng(devices=[]):  # initial weights are drawn, and replaced
         agent = make_agent(config, actions, device, spec)
     load_weights(agent, weights, file)

@@ -66,40 +66,25 @@ def locate_policy(name: str, baselines: Collection[str]) -> Path | None:
 
 def missing_path_hint(path: Path, names: Iterable[str]) -> str:
     """Return the end of a message about a missing path, which proposes an existing path or an allowed name."""
-    hint = similar_paths_hint(path)
-    return hint if "did you mean" in hint else did_you_mean(path.name, names) or hint
+    return similar_paths_hint(path) or did_you_mean(path.name, names)
 
 
 def similar_paths_hint(path: Path) -> str:
-    """Return the end of a message about a missing path: similar paths, or what its folder contains."""
+    """Return the end of a message about a missing path, which proposes similar paths; empty if there are none."""
     folder, missing = path.parent, [path.name]
     while not folder.is_dir() and folder != folder.parent:
         folder, missing = folder.parent, [folder.name, *missing]
-    if not folder.is_dir():
-        return ""
     try:
-        entries = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
-    except PermissionError:  # such as the parent of the users' home folders
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError:  # such as the parent of the users' home folders
         return ""
-    # Without a folder, LATEST is a run of save_dir.
-    runs = find_runs_below(Path(DEFAULT_SAVE_DIR) if folder == Path() else folder)
-    names = [LATEST, *entries] if len(missing) == 1 and runs else entries
-    close = difflib.get_close_matches(missing[0], names, 2)
-    paths = [str(folder.joinpath(name, *missing[1:])) for name in close]
-    paths = [near for near in paths if Path(near).exists() or Path(near).name == LATEST]
-    if paths:
-        return f"; did you mean {' or '.join(paths)}?"
-    if folder == folder.parent:  # the current folder or the root, whose entries may be unrelated to runs
-        return f"; the newest run is {runs[0]}" if runs else ""
-    more = ", ..." if len(entries) > _MAX_LISTED else ""
-    return f"; {folder} holds {', '.join(entries[:_MAX_LISTED]) or 'nothing'}{more}"
+    paths = [folder.joinpath(name, *missing[1:]) for name in difflib.get_close_matches(missing[0], [*names, LATEST], 2)]
+    paths = [near for near in paths if near.exists() or near.name == LATEST]
+    return f"; did you mean {' or '.join(map(str, paths))}?" if paths else ""
 
 
 def find_runs_below(folder: Path) -> list[Path]:
-    """Return the run folders in a training folder, or in a folder of training folders; the newest first.
-
-    The age of a run is that of its last policy, or of its start if it has none.
-    """
+    """Return the run folders in a training folder, or in a folder of them; that with the newest policy first."""
     runs = [file.parent for pattern in ("seed_*", "*/seed_*") for file in folder.glob(f"{pattern}/{CONFIG_FILE}")]
     return sorted(runs, key=lambda run: (_time_of(run), str(run)), reverse=True)
 

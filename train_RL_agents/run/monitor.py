@@ -1,7 +1,4 @@
-"""Monitor of the machine's utilisation during training.
-
-Nothing here synchronises with the device, because values about a GPU come from its driver.
-"""
+"""Monitor of the machine's utilisation during training, which never synchronises with a GPU: it asks the driver."""
 
 from __future__ import annotations
 
@@ -17,31 +14,24 @@ from marinenav_env.support.extras import import_optional
 Probe = Callable[[], float]
 MIN_SAMPLE_INTERVAL = 2.0
 """Shortest time between samples (s), however frequent log entries are."""
-NO_GPU_PROBES_MESSAGE = "no utilisation, temperature and power of the GPU in the log: %s"
 
 
 def host_probes() -> dict[str, Probe]:
-    """Return functions that measure the CPU use of all programs (%) and the memory of this process (GB).
-
-    Their tags in logs are the keys ``system/cpu_percent`` and ``system/memory_gb``.
-    """
+    """Return functions that measure the CPU use of all programs (%) and the memory of this process (GB), by tag."""
     process = psutil.Process()
     psutil.cpu_percent()  # the next call returns the mean since this one
     return {"system/cpu_percent": psutil.cpu_percent, "system/memory_gb": lambda: process.memory_info().rss / 1e9}
 
 
 def gpu_probes(device: torch.device) -> dict[str, Probe]:
-    """Return functions that measure utilisation (%), temperature (deg C) and power (W) of a GPU; none for the CPU.
-
-    Their tags in logs are the keys ``gpu/utilization``, ``gpu/temperature_c`` and ``gpu/power_w``.
-    The package that reads the driver is optional; without it, a warning says which values are missing.
-    """
+    """Return functions that measure utilisation (%), temperature (deg C) and power (W) of a GPU, by tag."""
     if device.type != "cuda":
         return {}
     try:
         import_optional("pynvml", "gpu")
     except ValueError as error:
-        logging.getLogger(__name__).warning(NO_GPU_PROBES_MESSAGE, error)
+        message = "no utilisation, temperature and power of the GPU in the log: %s"
+        logging.getLogger(__name__).warning(message, error)
         return {}
     return {
         "gpu/utilization": lambda: float(torch.cuda.utilization(device)),
@@ -51,12 +41,7 @@ def gpu_probes(device: torch.device) -> dict[str, Probe]:
 
 
 class Monitor:
-    """Sampler of scalars about the machine that leaves a shortest time between samples.
-
-    Args:
-        probes: functions that return the current value of a scalar, by its tag in logs. One that fails is removed.
-        interval: shortest time between samples (s).
-    """
+    """Sampler of scalars, by their tags, that leaves a shortest time (s) between samples and drops probes that fail."""
 
     def __init__(self, probes: dict[str, Probe], interval: float = MIN_SAMPLE_INTERVAL) -> None:
         self._probes, self._interval = dict(probes), interval
@@ -64,10 +49,7 @@ class Monitor:
 
     @classmethod
     def for_device(cls, device: torch.device) -> Monitor:
-        """Return a monitor of the host's CPU use and this process's memory, and of the device if it is a GPU.
-
-        Of a GPU it monitors utilisation, temperature and power; see host_probes and gpu_probes for tags and units.
-        """
+        """Return a monitor of the host's CPU use and this process's memory, and of the device if it is a GPU."""
         return cls(host_probes() | gpu_probes(device))
 
     def read(self) -> dict[str, float]:

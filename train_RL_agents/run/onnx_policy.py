@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,6 @@ from train_RL_agents.boat.network import ACTION_OUTPUT, load_outputs
 from train_RL_agents.boat.runtime import CONTRACT_FILE, CONTRACT_VERSION
 from train_RL_agents.config.building import count_actions, make_agent
 from train_RL_agents.config.reading import restore_config
-from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.errors import first_line
@@ -33,8 +31,6 @@ Outputs = dict[str, NDArray[Any]]
 """Arrays [B, ...] by name."""
 _MAX_TOLERANCE = 0.01
 """Largest tolerance that a contract may state, as a share of 1 + |output|."""
-_MAX_SIZE_RATIO = 64
-"""Largest ratio of the size of an agent's networks to that of an ONNX file, which has only the acting ones."""
 
 
 class OnnxAgent(nn.Module):
@@ -103,7 +99,9 @@ def load_onnx_policy(path: Path) -> LoadedPolicy:
     except BoatError as error:
         raise ConfigError(str(error)) from error
     _check_examples(path, network, examples)
-    agent = OnnxAgent(_make_template(path, config, actions, spec), network).eval()
+    with torch.random.fork_rng(devices=[]):  # initial weights are drawn, and not used
+        template = make_agent(config, actions, torch.device("cpu"), spec)
+    agent = OnnxAgent(template, network).eval()
     return LoadedPolicy(cast("Agent[Any]", agent), config, path, steps, {})
 
 
@@ -112,14 +110,12 @@ def _check_examples(path: Path, network: Callable[[Outputs], Outputs], examples:
     try:
         tolerance = min(float(examples["tolerance"]), _MAX_TOLERANCE)
         found = network({name: np.array(rows, float) for name, rows in examples["inputs"].items()})
-        expected = {**examples["outputs"], ACTION_OUTPUT: examples["action"]}
-        differences = []
-        for name, rows in expected.items():
+        difference = 0.0
+        for name, rows in {**examples["outputs"], ACTION_OUTPUT: examples["action"]}.items():
             reference = np.array(rows, float)
             if found[name].shape != reference.shape:
                 raise ValueError(f"{name} has the shape {found[name].shape}, not {reference.shape}")
-            differences.append((np.abs(found[name] - reference) / (1.0 + np.abs(reference))).max())
-        difference = float(np.max(differences))
+            difference = np.maximum(difference, (np.abs(found[name] - reference) / (1.0 + np.abs(reference))).max())
     except Exception as error:  # damaged numbers may raise any error, also of onnxruntime
         raise ConfigError(f"{path}: does not fit the examples of {CONTRACT_FILE} ({first_line(error)})") from error
     if not difference <= tolerance:
@@ -127,16 +123,3 @@ def _check_examples(path: Path, network: Callable[[Outputs], Outputs], examples:
             f"{path}: differs from the examples of {CONTRACT_FILE} by {difference:.1e} (1 + |output|), "
             f"more than {tolerance:.0e}"
         )
-
-
-def _make_template(path: Path, config: TrainConfig[Any], actions: int, spec: ObservationSpec | None) -> Agent[Any]:
-    """Return an agent of the contract's settings, unless it is much larger than its file."""
-    # A contract may describe an agent that does not fit into memory, although the file does.
-    with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
-        blank = make_agent(config, actions, torch.device("meta"), spec)
-        size = sum(weight.nbytes for weight in blank.networks.state_dict().values())
-        is_plausible = size <= _MAX_SIZE_RATIO * path.stat().st_size
-        allowed = f"that of {path.name}"
-        require(is_plausible, f"{path.parent / CONTRACT_FILE}: config.agent", f"{size:,} bytes", allowed)
-    with torch.random.fork_rng(devices=[]):  # initial weights are drawn, and not used
-        return make_agent(config, actions, torch.device("cpu"), spec)

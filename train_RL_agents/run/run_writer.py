@@ -28,12 +28,7 @@ LOG_FILE = "run.log"
 
 
 class RunWriter:
-    """Writer of the run in a folder, which has one at a time.
-
-    Args:
-        path: folder of the run.
-        config: configuration of the run.
-    """
+    """Writer of the run in a folder, which has one at a time."""
 
     def __init__(self, path: Path, config: TrainConfig[Any]) -> None:
         self._path, self.config = path, config

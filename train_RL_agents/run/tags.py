@@ -1,7 +1,4 @@
-"""Descriptions of all scalars that a run logs.
-
-TensorBoard shows them beside its charts, and docs/tensorboard.md lists them.
-"""
+"""Descriptions of all scalars that a run logs, as TensorBoard shows them beside its charts."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,6 @@ from train_RL_agents.results.table import Column, Table
 from train_RL_agents.run.tags import describe_tag
 
 HISTOGRAM_BINS = 30
-_MAX_HISTOGRAM_VALUE = 1e150
-_MIN_HISTOGRAM_RANGE = 1e-12
-"""Smallest range of a histogram relative to its largest number."""
-_EVENT_FILE_PREFIX = "events.out.tfevents."
 
 
 def custom_scalar_layout(levels: int) -> dict[str, dict[str, list[Any]]]:
@@ -88,7 +83,6 @@ class TensorBoard(RunLogger):
     """Logger of a run and its settings for TensorBoard, which hides events after ``resumed_at`` env-steps."""
 
     def __init__(self, path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]) -> None:
-        _rename_future_files(path, int(time.time()))
         self._writer = SummaryWriter(str(path), purge_step=resumed_at + 1)
         self._described: set[str] = set()
         self._writer.add_custom_scalars(custom_scalar_layout(len(config.eval_schedule.num_episodes)))
@@ -120,13 +114,10 @@ class TensorBoard(RunLogger):
 
     def log_histogram(self, tag: str, values: Tensor, env_steps: int) -> None:
         """Log the distribution of values."""
-        # The bins are computed here, because numpy fails to choose them if values differ too little or too much.
-        values = values.double().clamp(-_MAX_HISTOGRAM_VALUE, _MAX_HISTOGRAM_VALUE)
         low, high = map(float, values.aminmax())
-        largest = max(abs(low), abs(high))
-        margin = max(_MIN_HISTOGRAM_RANGE * largest, 0.5) if high - low <= _MIN_HISTOGRAM_RANGE * largest else 0.0
+        margin = 1e-6 * (1.0 + max(abs(low), abs(high)))  # numpy fails to choose bins if values differ too little
         bins = np.linspace(low - margin, high + margin, HISTOGRAM_BINS + 1)
-        self._writer.add_histogram(tag, values, env_steps, bins=bins)
+        self._writer.add_histogram(tag, values.double(), env_steps, bins=bins)
 
     def log_image(self, tag: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
         """Log an image [height, width, 3]."""
@@ -143,17 +134,6 @@ class TensorBoard(RunLogger):
     def close(self) -> None:
         """Flush, and close the files."""
         self._writer.close()
-
-
-def _rename_future_files(path: Path, now: int) -> None:
-    """Rename event files from the future, as TensorBoard reads files in the order of their names.
-
-    Such files were written while the clock was ahead.
-    """
-    for file in path.glob(f"{_EVENT_FILE_PREFIX}*"):
-        stamp, _, suffix = file.name.removeprefix(_EVENT_FILE_PREFIX).partition(".")
-        if stamp.isdecimal() and int(stamp) >= now:
-            file.rename(file.with_name(f"{_EVENT_FILE_PREFIX}{now - 1:010d}.{stamp}.{suffix}"))
 
 
 def _setting_text(value: Any) -> str:

@@ -15,11 +15,7 @@ _UPDATES_BEFORE = 10
 
 
 class Trace:
-    """Callback of the trainer that profiles some iterations of its loop.
-
-    The trace starts after some updates and ends after the requested number of iterations, or later, once it contains an
-    update.
-    """
+    """Callback of the trainer that profiles iterations of its loop, after a few updates and until one is among them."""
 
     def __init__(self, folder: Path, iterations: int, device: torch.device) -> None:
         self.path: Path | None = None

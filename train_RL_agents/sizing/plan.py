@@ -79,7 +79,8 @@ def plan_memory(config: TrainConfig[Any], device: torch.device) -> MemoryPlan:
         MemoryPlanEntry("gradients and one update", 2 * trained + update, host, False),
         *(MemoryPlanEntry(name, size, host, False) for name, size in sizes.items()),
     ]
-    return MemoryPlan(device, tuple(items), _free_bytes(device))
+    free = {True: free_host_memory()} | ({} if host else {False: torch.cuda.mem_get_info(device)[0]})
+    return MemoryPlan(device, tuple(items), free)
 
 
 def _check_network_size(environment: Environment) -> None:
@@ -118,14 +119,6 @@ def _saved_bytes(loss: Callable[[int], None], count: int) -> int:
 
 
 # Free memory ------------------------------------------------------------------------------------
-
-
-def _free_bytes(device: torch.device) -> dict[bool, int]:
-    """Return the free memory (bytes) of the host under the key True and, for a GPU, of the device under False."""
-    free = {True: free_host_memory()}
-    if device.type == "cuda":
-        free[False] = torch.cuda.mem_get_info(device)[0]
-    return free
 
 
 def check_memory_plan(memory: MemoryPlan, config: TrainConfig[Any], num_runs: int = 1) -> None:

@@ -102,10 +102,7 @@ def replace_trainer_settings(config: TrainConfig[Any], sizes: dict[str, Any]) ->
 
 
 def size_config(config: TrainConfig[Any], profile: str, stated: AbstractSet[str], device: torch.device) -> SizedConfig:
-    """Return the configuration with the sizes of a profile (``apply_profile``), and its memory plan.
-
-    With ``auto``, replay that does not fit on the device is stored on the host.
-    """
+    """Return a configuration sized by a profile, and its plan; ``auto`` moves replay that does not fit to the host."""
     sized = apply_profile(config, profile, stated, device)
     memory = plan_memory(sized, device)
     kept = profile != "auto" or "trainer.replay_storage" in stated
