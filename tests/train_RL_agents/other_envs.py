@@ -181,24 +181,6 @@ class Alone(EnvBase):
         return TensorDict({**content, "done": done, "terminated": done.clone()}, [])
 
 
-def unequal(num_envs: int, device: torch.device, seed: int) -> EnvBase:
-    """Return one whose agents have actions of different bounds."""
-    env = Chase(num_envs, device, seed)
-    high = torch.tensor([1.0, 5.0, 9.0])[:, None].expand(num_envs, AGENTS, 2).clone()
-    action = Bounded(-high, high, (num_envs, AGENTS, 2))
-    env.action_spec = Composite(fleet=Composite(action=action, shape=(num_envs, AGENTS)), shape=(num_envs,))
-    return env
-
-
-def with_action_mask(num_envs: int, device: torch.device, seed: int) -> EnvBase:
-    """Return one that masks actions."""
-    env = Chase(num_envs, device, seed)
-    shape = num_envs, AGENTS
-    group = Composite(place=Unbounded((*shape, 2)), action_mask=Binary(4, (*shape, 4), dtype=torch.bool), shape=shape)
-    env.observation_spec = Composite(fleet=group, shape=shape[:1])
-    return env
-
-
 class Harbour(gymnasium.Env[Any, Any]):
     """An environment of Gymnasium whose episodes of two steps are successes if the last action is 1.
 
@@ -237,30 +219,12 @@ def broken(num_envs: int, device: torch.device, seed: int) -> EnvBase:
     raise OSError("no water")
 
 
-def with_image(num_envs: int, device: torch.device, seed: int) -> EnvBase:
-    """Return one whose agents see an image."""
-    env = Chase(num_envs, device, seed)
-    shape = num_envs, AGENTS
-    env.observation_spec = Composite(
-        fleet=Composite(camera=Unbounded((*shape, 3, 8, 8), dtype=torch.uint8), shape=shape), shape=shape[:1]
-    )
-    return env
-
-
-def with_equal_names(num_envs: int, device: torch.device, seed: int) -> EnvBase:
-    """Return one with nested observations whose names are equal when they are joined."""
-    env = Chase(num_envs, device, seed)
-    shape = num_envs, AGENTS
-    wind = Composite(speed=Unbounded((*shape, 1)), shape=shape)
-    group = Composite(wind_speed=Unbounded((*shape, 2)), wind=wind, shape=shape)
-    env.observation_spec = Composite(fleet=group, shape=shape[:1])
-    return env
-
-
-def two_groups(num_envs: int, device: torch.device, seed: int) -> EnvBase:
-    """Return one with two groups of agents."""
-    env = Chase(num_envs, device, seed)
-    shape = num_envs, AGENTS
-    groups = {name: Composite(action=Bounded(-1.0, 1.0, (*shape, 1)), shape=shape) for name in ("boats", "ferries")}
-    env.action_spec = Composite(groups, shape=shape[:1])
+def with_specs(num_envs: int = 2, observation: Any = None, actions: Any = None) -> EnvBase:
+    """Return one with other observations of its group, or other actions by group."""
+    env, shape = Chase(num_envs, torch.device("cpu"), 0), (num_envs, AGENTS)
+    if observation is not None:
+        env.observation_spec = Composite(fleet=Composite(observation, shape=shape), shape=shape[:1])
+    if actions is not None:
+        groups = {name: Composite(action=spec, shape=shape) for name, spec in actions.items()}
+        env.action_spec = Composite(groups, shape=shape[:1])
     return env

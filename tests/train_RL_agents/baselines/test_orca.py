@@ -40,7 +40,7 @@ def reference(pyrvo, position, velocity, wanted):
     return [found.x, found.y]
 
 
-def ours(position, velocity, wanted, share=0.5):
+def computed(position, velocity, wanted, share=0.5):
     """The same by our functions, for all crowds at once."""
     relative = position[:, 1:] - position[:, :1]
     sizes = torch.full(relative.shape[:-1], 2.0 * RADIUS, dtype=torch.float64)
@@ -60,7 +60,7 @@ def ours(position, velocity, wanted, share=0.5):
 def test_as_the_reference_does(pyrvo, others, spread):
     """Apart and overlapping, with and without an allowed velocity."""
     drawn = crowds(200, others, spread)
-    found, (normal, bound) = ours(*drawn)
+    found, (normal, bound) = computed(*drawn)
     expected = torch.tensor([reference(pyrvo, *each) for each in zip(*drawn, strict=True)])
     worst = (bound - (normal * expected[:, None]).sum(-1)).amax(-1)
     assert (worst > 1e-3).any()
@@ -70,7 +70,7 @@ def test_as_the_reference_does(pyrvo, others, spread):
 def test_no_velocity_on_a_grid_is_better():
     """With all of the change on the own side, as for things that stand still."""
     position, velocity, wanted = crowds(50, 5, 40.0)
-    found, (normal, bound) = ours(position, velocity, wanted, share=1.0)
+    found, (normal, bound) = computed(position, velocity, wanted, share=1.0)
     axis = torch.linspace(-TOP_SPEED, TOP_SPEED, 81, dtype=torch.float64)
     grid = torch.cartesian_prod(axis, axis)
     grid = grid[grid.norm(dim=-1) <= TOP_SPEED]

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from torchrl.data import Bounded, Composite, Unbounded
+from torchrl.data import Binary, Bounded, Composite, Unbounded
 from torchrl.envs import SerialEnv, check_env_specs
 
 from marinenav_env import GROUP, ConfigError
 from marinenav_env.specs import STATISTICS
 from tests.train_RL_agents import other_envs
-from tests.train_RL_agents.other_envs import AGENTS, Alone, Chase
+from tests.train_RL_agents.other_envs import AGENTS, Alone, Chase, with_specs
 from train_RL_agents.environments.group_env import GroupEnv
 
 CPU = torch.device("cpu")
@@ -52,7 +52,7 @@ def test_observations_rewards_and_masks_have_the_keys_of_the_world():
 
 
 def test_finite_bounds_are_the_typical_magnitude_of_numbers_of_any_type_and_shape():
-    env, shape = Chase(2, CPU, 0), (2, AGENTS)
+    shape = (2, AGENTS)
     entries = {
         "memory": Bounded(0, 255, (*shape, 2), dtype=torch.uint8),
         "speed": Bounded(-8.0, 2.0, shape),
@@ -60,8 +60,8 @@ def test_finite_bounds_are_the_typical_magnitude_of_numbers_of_any_type_and_shap
         "byte": Unbounded((*shape, 1), dtype=torch.uint8),  # as TorchRL wraps Gymnasium's Box(0, 255, ..., uint8)
         "half": Bounded(0.0, torch.tensor([1.0, torch.inf]).expand(*shape, 2), (*shape, 2)),
     }
-    env.observation_spec = Composite(fleet=Composite(entries, shape=shape), shape=shape[:1])
-    found = {name: entry.scale for name, entry in GroupEnv(env, "chase").entries.items()}
+    env = GroupEnv(with_specs(observation=entries), "chase")
+    found = {name: entry.scale for name, entry in env.entries.items()}
     assert found == {"memory": (255.0, 255.0), "speed": (8.0,), "grid": (3.0, 5.0), "byte": (255.0,), "half": ()}
 
 
@@ -107,9 +107,10 @@ def test_choices_are_as_the_environment_takes_them(action, count, index, taken):
 def test_agents_that_end_early_are_masked_until_the_episode_is_over():
     env = begun(chase(ends="each"))
     still = torch.full((2, AGENTS, 2), -1.0 / 3.0)
-    masks, dones, rewards = [], [], []
+    masks, dones, rewards, groups = [], [], [], []
     for _ in range(5):
         step = acting(env, still)
+        groups.append(step["next", GROUP])
         masks.append(step["next", GROUP, "mask"][0].tolist())
         dones.append(bool(step["next", "done"][0]))
         rewards.append((step["next", GROUP, "reward"][0, 0] != 0.0).item())
@@ -117,16 +118,9 @@ def test_agents_that_end_early_are_masked_until_the_episode_is_over():
     assert dones == [False, False, False, True, False]
     assert rewards == [True, True, False, False, True]
     assert env.reset_now[GROUP, "mask"].all()
-
-
-def test_flags_of_an_agent_stay_until_the_episode_is_over():
-    env = begun(chase(ends="each"))
-    still = torch.zeros(2, AGENTS, 2)
-    for _ in range(3):
-        step = acting(env, still)
-    group = step["next", GROUP]
-    assert group["done"][0, :, 0].tolist() == group["terminated"][0, :, 0].tolist() == [True, True, False]
-    assert not group["truncated"].any()
+    done, terminated, truncated = (groups[2][name][0, :, 0].tolist() for name in ("done", "terminated", "truncated"))
+    assert done == terminated == [True, True, False]
+    assert not any(truncated)
 
 
 def test_a_time_limit_truncates():
@@ -144,16 +138,6 @@ def test_a_mask_says_which_agents_there_are():
     assert (env.reset_now[GROUP, "observation", "place"][:, 0] == 0.0).all()
     step = acting(env, torch.zeros(2, AGENTS, 2))
     assert (step["next", GROUP, "reward"][:, 0] == 0.0).all()
-
-
-def test_a_mask_counts_where_it_is_told_whatever_the_spec_declares():
-    undeclared = Chase(2, CPU, 0)
-    undeclared.tells = "mask"
-    assert begun(GroupEnv(undeclared, "chase", 2)).reset_now[GROUP, "mask"][0].tolist() == [False, True, True]
-    declared = Chase(2, CPU, 0, tells="mask")
-    declared.tells = ""
-    env = begun(GroupEnv(declared, "chase", 2))
-    assert acting(env, torch.zeros(2, AGENTS, 2))["next", GROUP, "mask"].all()
 
 
 def test_an_agent_may_leave_and_come_back():
@@ -220,17 +204,27 @@ def test_the_same_seed_gives_the_same_episodes_and_a_saved_state_continues():
     assert GroupEnv(other_envs.Forgetful(2, CPU, 0), "chase").state_dict() is None
 
 
+SHAPE = (2, AGENTS)
+NUMBERS, MASKS = Unbounded((*SHAPE, 2)), Binary(4, (*SHAPE, 4), dtype=torch.bool)
+MOVES, WIND = Bounded(-1.0, 1.0, (*SHAPE, 1)), Composite(speed=Unbounded((*SHAPE, 1)), shape=SHAPE)
+UNEQUAL = torch.tensor([1.0, 5.0, 9.0])[:, None].expand(*SHAPE, 2).clone()
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
         (lambda: Chase(2, CPU, 0, action="unbounded"), "fleet.action"),
         (lambda: Chase(2, CPU, 0, action="many"), "4096 combinations"),
-        (lambda: other_envs.with_image(2, CPU, 0), "images are not supported"),
-        (lambda: other_envs.two_groups(2, CPU, 0), "one group of agents"),
+        (lambda: with_specs(observation={"camera": Unbounded((*SHAPE, 3, 8, 8), dtype=torch.uint8)}), "images are not"),
+        (lambda: with_specs(actions=dict.fromkeys(("boats", "ferries"), MOVES)), "one group of agents"),
         (lambda: Alone(1, CPU, 0), "batched along one dimension"),
-        (lambda: other_envs.unequal(2, CPU, 0), "of different bounds"),
-        (lambda: other_envs.with_action_mask(2, CPU, 0), "a mask of actions"),
-        (lambda: other_envs.with_equal_names(2, CPU, 0), "several entries wind_speed': must be of different names"),
+        (lambda: with_specs(actions={"fleet": Bounded(-UNEQUAL, UNEQUAL, (*SHAPE, 2))}), "of different bounds"),
+        (lambda: with_specs(observation={"place": NUMBERS, "action_mask": MASKS}), "a mask of actions"),
+        (
+            lambda: with_specs(observation={"wind_speed": NUMBERS, "wind": WIND}),
+            "must be of different names",
+        ),
+        (lambda: with_specs(observation={"self_state": NUMBERS}), "observation='self_state': must be of another name"),
     ],
 )
 def test_specs_that_are_not_supported_get_a_sentence(make, says):
@@ -247,22 +241,3 @@ def test_an_environment_that_fails_in_a_step_gets_a_sentence(breaks, says):
     with pytest.raises(ConfigError, match=says) as caught:
         acting(env, torch.zeros(2, AGENTS, 2))
     assert str(caught.value).startswith("chase: ")
-
-
-def test_a_limit_of_an_environments_own_processes_is_not_taken_for_the_setting():
-    env = begun(chase())
-
-    def late(*_):
-        raise RuntimeError("within the 7 sec time limit, see BATCHED_PIPE_TIMEOUT")
-
-    env.base.step = late
-    with pytest.raises(ConfigError, match=r"chase: a step failed \(RuntimeError: within the 7 sec"):
-        acting(env, torch.zeros(2, AGENTS, 2))
-
-
-def test_names_of_observations_that_networks_take_for_those_of_vessels_are_refused():
-    env = Chase(2, CPU, 0)
-    group = {"self_state": Unbounded((2, AGENTS, 6))}
-    env.observation_spec = Composite(fleet=Composite(group, shape=(2, AGENTS)), shape=(2,))
-    with pytest.raises(ConfigError, match="observation='self_state': must be of another name"):
-        GroupEnv(env, "chase")

@@ -21,21 +21,21 @@ def allowed():
     plugins.allow(*(f"{HERE}:{name}" for name in ("Chase", "Tutored", "Alone", "no_environment", "broken")))
 
 
-def made(name, num_envs=2, **settings):
+def base_of(name, num_envs=2, **settings):
     return make_env(EnvConfig(name, **settings), num_envs, CPU, 0).base
 
 
 def test_a_batched_environment_is_taken_as_it_is():
-    env = made(f"{HERE}:Chase", options=("ends=each",))
+    env = base_of(f"{HERE}:Chase", options=("ends=each",))
     assert isinstance(env, Chase) and env.ends == "each" and env.batch_size == (2,)
 
 
 def test_a_single_environment_is_made_as_often_as_needed_with_other_seeds():
-    env = made(f"{HERE}:Alone", 3)
+    env = base_of(f"{HERE}:Alone", 3)
     assert env.batch_size == (3,)
     speeds = env.reset()["speed"]
     assert len(set(speeds.tolist())) == 3
-    assert made("gymnasium:CartPole-v1").reset()["observation"].shape == (2, 4)
+    assert base_of("gymnasium:CartPole-v1").reset()["observation"].shape == (2, 4)
 
 
 @pytest.mark.parametrize(("choices", "num_actions"), [([3, 3], 9), ([3, 2], 6), ([[2, 2], [2, 2]], 16)])
@@ -106,7 +106,7 @@ def test_options_are_json_or_text():
 )
 def test_names_and_options_that_cannot_be_used_get_a_sentence(name, settings, says):
     with pytest.raises(ConfigError, match=says) as caught:
-        made(name, **settings)
+        base_of(name, **settings)
     assert "\n" not in str(caught.value)
 
 
@@ -115,7 +115,7 @@ def test_an_environment_that_training_does_not_support_is_closed(settings, monke
     closed = []
     monkeypatch.setattr(Chase, "close", lambda self, **_: closed.append(self))
     with pytest.raises(ConfigError, match=r"fleet\.action"):
-        made(f"{HERE}:Chase", **settings)
+        base_of(f"{HERE}:Chase", **settings)
     assert len(closed) == 1
 
 

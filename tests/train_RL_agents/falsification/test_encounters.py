@@ -76,12 +76,12 @@ def test_encounters_of_boats_are_those_of_published_vessels_to_scale():
     encounters, boat = drawn(), scaled_world("otter")
     length, pace = boat.scenario.scale, boat.scenario.speed_scale
     for usual, placed in zip(encounter_batches(encounters, WORLD), encounter_batches(encounters, boat), strict=True):
-        ours, theirs = usual.scenarios, placed.scenarios
+        published, scaled = usual.scenarios, placed.scenarios
         assert placed.world.scenario.width == pytest.approx(length * usual.world.scenario.width)
-        torch.testing.assert_close(theirs.start, length * ours.start)
-        torch.testing.assert_close(theirs.goal, length * ours.goal)
-        torch.testing.assert_close(theirs.velocity, pace * ours.velocity)
-        torch.testing.assert_close(theirs.onset, length / pace * ours.onset)
+        torch.testing.assert_close(scaled.start, length * published.start)
+        torch.testing.assert_close(scaled.goal, length * published.goal)
+        torch.testing.assert_close(scaled.velocity, pace * published.velocity)
+        torch.testing.assert_close(scaled.onset, length / pace * published.onset)
 
 
 def test_the_own_vessel_is_slow_only_where_it_is_overtaken():

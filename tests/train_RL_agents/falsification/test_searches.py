@@ -11,7 +11,7 @@ from train_RL_agents.falsification.searches import Trials
 SPACE = SearchSpace(2)
 
 
-def narrow(*regions, hopeless=()):
+def narrow(*regions, unavoidable_kinds=()):
     """Outcomes of a policy that fails only within a tenth of points of some kinds, for every behaviour.
 
     Args:
@@ -28,7 +28,7 @@ def narrow(*regions, hopeless=()):
         gap = torch.stack(gaps).amin(0)
         collision = gap < 0.0
         unavoidable = collision & torch.isin(
-            kind, torch.tensor([[*COURSES_BY_KIND].index(name) for name in hopeless]).long()
+            kind, torch.tensor([[*COURSES_BY_KIND].index(name) for name in unavoidable_kinds]).long()
         )
         return Trials(gap, collision, unavoidable, unavoidable, torch.zeros_like(encounters.num_others))
 
@@ -58,7 +58,7 @@ def test_not_one_failure_is_found_a_thousand_times():
 
 
 def test_unavoidable_collisions_are_not_searched_for():
-    result = run_search("cross-entropy", narrow(ONE, TWO, hopeless=("head-on",)), SPACE, 2000, 0)
+    result = run_search("cross-entropy", narrow(ONE, TWO, unavoidable_kinds=("head-on",)), SPACE, 2000, 0)
     assert result.trials.failed.sum() > 1.5 * result.trials.unavoidable.sum()
     metrics = result.metrics()
     assert metrics["collisions"] == metrics["failures"] + metrics["unavoidable"]
@@ -67,8 +67,8 @@ def test_unavoidable_collisions_are_not_searched_for():
 
 def test_a_seed_gives_the_same_search():
     one, same, other = (run_search("cross-entropy", narrow(ONE), SPACE, 500, seed) for seed in (3, 3, 4))
-    for ours, theirs in zip(one.encounters, same.encounters, strict=True):
-        assert torch.equal(ours, theirs)
+    for one_part, other_part in zip(one.encounters, same.encounters, strict=True):
+        assert torch.equal(one_part, other_part)
     assert not torch.equal(one.encounters.unit, other.encounters.unit)
 
 

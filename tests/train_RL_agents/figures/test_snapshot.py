@@ -9,7 +9,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.train_RL_agents.recorded import small_recording
-from tests.train_RL_agents.tiny_runs import evaluations, new_run, train
+from tests.train_RL_agents.tiny_runs import TIMES, evaluations, new_run, train
 from train_RL_agents.evaluation.recording import concatenate
 from train_RL_agents.figures.drawing import MAX_PANELS
 from train_RL_agents.figures.snapshot import draw_tracks, first_index_per_level
@@ -50,11 +50,12 @@ def test_a_world_gone_astray_is_not_drawn():
     assert draw_tracks(replace(recording, poses=poses)) is not None
 
 
-def test_a_run_writes_tracks_returns_and_the_returns_first_quantiles(tmp_path, tiny):
+def test_a_run_writes_tracks_and_quantiles_which_change_no_metric(tmp_path, tiny, monkeypatch):
     pytest.importorskip("matplotlib")
-    run = new_run(tmp_path, "agent_type=IQN", "draw_evaluations=true", "total_timesteps=80")
-    trainer = train(run)
-    images, histograms, events = tags(run)
+    words = ("agent_type=IQN", "draw_evaluations=true", "total_timesteps=80")
+    drawn, plain = (new_run(tmp_path / name, *words) for name in ("drawn", "plain"))
+    trainer = train(drawn)
+    images, histograms, events = tags(drawn)
     assert images == {PICTURE, "eval/success_by_level"}
     assert histograms == {FORESEEN, RETURNS}
     assert [event.step for event in events.Images(PICTURE)] == [80]
@@ -65,23 +66,14 @@ def test_a_run_writes_tracks_returns_and_the_returns_first_quantiles(tmp_path, t
     # Seven robots, with the quantiles that the agent acts by.
     assert events.Histograms(FORESEEN)[0].histogram_value.num == 7 * 32
     assert trainer.clock.seconds["evaluate"] > 0.0
-
-
-def test_without_matplotlib_there_is_no_picture(tmp_path, tiny, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    run = new_run(tmp_path, "draw_evaluations=true", "total_timesteps=80")
-    train(run)
-    images, histograms, _ = tags(run)
-    assert (images, histograms) == (set(), {RETURNS})  # this agent knows no distributions
+    train(plain)
+    assert tags(plain)[0] == set()
+    metrics = [{key: value for key, value in row.items() if key not in TIMES} for row in map(only, (drawn, plain))]
+    assert metrics[0] == metrics[1]
 
 
-def test_a_picture_changes_no_metric(tmp_path, tiny):
-    rows = []
-    for wanted in ("true", "false"):
-        run = new_run(tmp_path / wanted, f"draw_evaluations={wanted}", "total_timesteps=80")
-        train(run)
-        (row,) = evaluations(run)
-        rows.append(
-            {name: value for name, value in row.items() if not name.endswith("_time")} | {"avg_time": row["avg_time"]}
-        )
-    assert rows[0] == rows[1]
+def only(run):
+    """The row of the only evaluation of a run."""
+    (row,) = evaluations(run)
+    return row

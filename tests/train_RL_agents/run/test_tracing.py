@@ -69,18 +69,6 @@ def test_rare_updates_prolong_the_trace(tmp_path):
     assert list(tmp_path.iterdir()) == [trace.path]
 
 
-def test_a_resumed_run_is_traced_after_updates_of_its_own(tmp_path):
-    """Its first updates compile, as those of a new run."""
-    trainer, trace = Turns(), Trace(tmp_path, 1, CPU)
-    trainer.updates = 1000
-    for _ in range(10):
-        trainer.turn(trace)
-        assert trainer.clock.phase_context is not record_function
-    trainer.turn(trace)
-    assert trainer.clock.phase_context is record_function
-    trace.finish()
-
-
 def test_a_trace_ends_with_the_run_and_changes_nothing_in_it(tmp_path):
     short = ("total_timesteps=112", "eval_freq=112")
     plain, traced = (new_run(tmp_path / name, *short) for name in ("plain", "traced"))

@@ -62,17 +62,7 @@ def test_a_step_is_learned_from_as_often_with_every_profile(profile):
 
 @pytest.mark.parametrize(
     ("memory", "steps", "factor"),
-    [
-        (4, 10**9, 1),
-        (7.8, 10**9, 8),
-        (12, 10**9, 8),
-        (15.6, 10**9, 16),
-        (80, 10**9, 64),
-        (141, 10**9, 64),
-        (80, 4_000_000, 2),
-        (80, 40_000_000, 16),
-        (80, 1, 1),
-    ],
+    [(4, 10**9, 1), (7.8, 10**9, 8), (15.6, 10**9, 16), (141, 10**9, 64), (80, 4_000_000, 2), (80, 1, 1)],
 )
 def test_auto_takes_what_the_gpu_holds_and_the_run_has_updates_for(gpu, memory, steps, factor):
     gpu(memory)
@@ -87,7 +77,7 @@ def test_auto_takes_what_the_gpu_holds_and_the_run_has_updates_for(gpu, memory, 
 
 @pytest.mark.parametrize(
     ("memory", "rollouts", "factor"),
-    [(4, 10**6, 1), (8, 10**6, 8), (80, 10**6, 64), (80, 240, 1), (80, 500, 2), (80, 959, 2), (80, 960, 4), (80, 1, 1)],
+    [(8, 10**6, 8), (80, 10**6, 64), (80, 959, 2), (80, 960, 4), (80, 1, 1)],
 )
 def test_auto_leaves_an_on_policy_run_enough_rollouts(gpu, memory, rollouts, factor):
     gpu(memory)
