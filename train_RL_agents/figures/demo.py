@@ -62,7 +62,7 @@ def make_page(
     first = [number for number, entry in enumerate(entries) if entry["suite"] == FIRST_SCENARIO[0]][FIRST_SCENARIO[1]]
     data = {
         "title": title,
-        "config": _world_settings(config),
+        "config": world_settings(config),
         "policy": policy,
         "continuous": continuous,
         "risk": risk,
@@ -103,7 +103,7 @@ def make_scenarios(config: WorldConfig) -> list[dict[str, Any]]:
     return entries
 
 
-def _world_settings(config: WorldConfig) -> dict[str, Any]:
+def world_settings(config: WorldConfig) -> dict[str, Any]:
     """Return the world's settings with the ``spectrum`` of waves of 1 m height and the quantiles ``von_mises``."""
     high = replace(config.weather, wave_height=1.0)
     waves = build_weather([high], torch.device("cpu"), torch.float64)

@@ -95,7 +95,7 @@ def test_page_of_two_recordings(played):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--checkpoint {}/nowhere", "nowhere: there is no such run folder or policy file; "),
+        ("--checkpoint {}/nowhere", "nowhere: there is no such run folder or policy file"),
         ("--recording {}/nowhere.npz", "No such file or directory"),
         ("--recording {}/text.npz", "damaged, or not a recording"),
         ("--checkpoint {}/policy.pt --scenario {}/text.npz", "cannot be read as a scenario file"),

@@ -28,7 +28,7 @@ from train_RL_agents.evaluation.steps import StepShare
 from train_RL_agents.evaluation.suites import Part
 from train_RL_agents.exporting.deployed import DeployedAgent
 from train_RL_agents.exporting.graph import policy_graphs
-from train_RL_agents.figures.demo import SHIELD_SETTINGS, make_page
+from train_RL_agents.figures.demo import SHIELD_SETTINGS, make_page, world_settings
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 LIMIT = 2_000_000
@@ -320,11 +320,11 @@ def test_rounds_against_the_policy_count():
 
 def test_vessels_collide_with_what_they_do_not_see():
     blind = SensorConfig(range=0.1, angle=1.0)
-    episode = asdict(simple_episode(
+    episode = simple_episode(
         [(10.0, 10.0, 0.0), (10.0, 15.0, 0.0), (40.0, 40.0, 0.0), (10.0, 40.0, 0.0)],
         [(50.0, 50.0)] * 4, [(40.0, 43.0, 1.0), (10.0, 44.0, 1.0)], blind,
-    ))  # fmt: skip
-    found = in_node("collided", {"config": episode["world"], "episode": episode})
+    )  # fmt: skip
+    found = in_node("collided", {"config": world_settings(episode.world), "episode": asdict(episode)})
     assert found == [True, True, True, False]
 
 

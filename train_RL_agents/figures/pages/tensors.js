@@ -196,19 +196,34 @@ function searchsorted(rows, values) {
 
 // Layers ----------------------------------------------------------------------------------------
 
-// Over the inputs that are not zero: many are, behind a ReLU.
+// Four outputs at a time, over the inputs that are not zero: many are, behind a ReLU.
 function linear(x, weight, bias) {
-  const [outputs, inputs] = weight.shape, rows = sizeOf(x.shape) / inputs, used = new Int32Array(inputs);
+  const [outputs, inputs] = weight.shape, rows = sizeOf(x.shape) / inputs;
+  const used = new Int32Array(inputs), tail = outputs - outputs % 4;
   return result([...x.shape.slice(0, -1), outputs], (out) => {
-    const data = x.data, w = weight.data;
-    for (let row = 0, at = 0; row < rows; row++) {
-      const start = row * inputs;
+    const data = x.data, w = weight.data, first = bias?.data ?? new Float64Array(outputs);
+    for (let row = 0; row < rows; row++) {
+      const start = row * inputs, at = row * outputs;
       let count = 0;
       for (let i = 0; i < inputs; i++) if (data[start + i] !== 0) used[count++] = i;
-      for (let o = 0; o < outputs; o++, at++) {
-        let total = bias ? bias.data[o] : 0;
+      for (let o = 0, r = 0; o < tail; o += 4, r += 4 * inputs) {
+        let a = first[o], b = first[o + 1], c = first[o + 2], d = first[o + 3];
+        for (let j = 0; j < count; j++) {
+          const i = used[j], value = data[start + i], place = r + i;
+          a += value * w[place];
+          b += value * w[place + inputs];
+          c += value * w[place + 2 * inputs];
+          d += value * w[place + 3 * inputs];
+        }
+        out[at + o] = a;
+        out[at + o + 1] = b;
+        out[at + o + 2] = c;
+        out[at + o + 3] = d;
+      }
+      for (let o = tail; o < outputs; o++) {
+        let total = first[o];
         for (let j = 0; j < count; j++) total += data[start + used[j]] * w[o * inputs + used[j]];
-        out[at] = total;
+        out[at + o] = total;
       }
     }
   });
