@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 11_568,
-    "train_RL_agents": 28_780,
+    "train_RL_agents": 28_771,
     "pages": 3_733,
     "tools": 1_473,
     "tests": 40_099,

@@ -93,8 +93,6 @@ class Fit:
     """Standard deviations of measured positions (m) and yaw (rad), which include errors of the model."""
     num_segments: int
     """Number of segments of the log in the last search."""
-    num_evaluations: int
-    """Number of simulations of the whole log, in all searches together."""
 
 
 def fit(
@@ -117,15 +115,15 @@ def fit(
         ConfigError: when gaps leave too few segments.
     """
     count, everything = len(coefficients), range(len(coefficients))
-    problem, best, coarse = _fit_longer_segments(log, vessel, coefficients, end_time, report)
-    best, fine = problem.solve(best.shared, best.states, everything, _FINE_TOLERANCE)
-    kept, last = _choose_kept(problem, best), 0
+    problem, best = _fit_longer_segments(log, vessel, coefficients, end_time, report)
+    best = problem.solve(best.shared, best.states, everything, _FINE_TOLERANCE)
+    kept = _choose_kept(problem, best)
     if kept:
         shared = best.shared.copy()
         shared[kept] -= problem.prior_offset(shared)[kept]
         free = [number for number in everything if number not in kept]
-        best, last = problem.solve(shared, best.states_at(shared), free, _FINE_TOLERANCE)
-        report(f"{len(kept)} coefficients kept: {last} evaluations")
+        best = problem.solve(shared, best.states_at(shared), free, _FINE_TOLERANCE)
+        report(f"{len(kept)} coefficients keep the values of {vessel.name}")
     spread = _interval_offsets(problem, best, everything)
     ends = _interval_ends(problem, best, spread)
     verdicts = _verdicts(problem, best, ends, kept)
@@ -141,7 +139,7 @@ def fit(
     nuisance, width = best.shared[count:], 0.5 * (spread[1] - spread[0])[count:]
     return Fit(
         with_coefficients(vessel, numbers), estimates, Nuisance(*nuisance.tolist()), Nuisance(*width.tolist()),
-        (float(problem.noise[0]), float(problem.noise[2])), len(best.states), coarse + fine + last,
+        (float(problem.noise[0]), float(problem.noise[2])), len(best.states),
     )  # fmt: skip
 
 
@@ -157,14 +155,13 @@ def _fit_longer_segments(
     coefficients: Sequence[Coefficient],
     end_time: float,
     report: Callable[[str], None],
-) -> tuple[ShootingProblem, Linearised, int]:
-    """Return the problem with the longest segments that the model fits, its solution, and the number of evaluations.
+) -> tuple[ShootingProblem, Linearised]:
+    """Return the problem with the longest segments that the model fits, and its solution.
 
     A search with short segments converges from far away; long segments contain more information.
     """
     simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
     solved: tuple[ShootingProblem, Linearised] | None = None
-    evaluations = 0
     for seconds in SEGMENT_SECONDS:
         parts = divide_log(log, end_time, seconds)
         if solved is not None and len(parts) < _MIN_SEGMENTS:
@@ -175,11 +172,12 @@ def _fit_longer_segments(
         noise = FIRST_NOISE if solved is None else solved[0].noise
         problem = ShootingProblem(simulator, coefficients, segments, noise)
         # A lag of 0 tells nothing of how a larger one would do.
-        first = problem.scaled([max(item.preset, 0.2) if item.name == "lag" else item.preset for item in coefficients])
-        shared = first if solved is None else solved[1].shared
-        best, done = problem.solve(shared, guess_initial_states(segments), range(len(coefficients)), _COARSE_TOLERANCE)
-        evaluations += done
-        report(f"{len(parts)} segments of up to {seconds:g} s: {done} evaluations")
+        first = [max(item.preset, 0.2) if item.name == "lag" else item.preset for item in coefficients]
+        nuisance = Nuisance(yaw_offset=log.yaw_offset)
+        shared = problem.scaled(first, nuisance) if solved is None else solved[1].shared
+        states = guess_initial_states(segments, float(shared[-1]))
+        best = problem.solve(shared, states, range(len(coefficients)), _COARSE_TOLERANCE)
+        report(f"fitted {len(parts)} segments of up to {seconds:g} s")
         noise = estimate_noise(problem, best.residuals)
         if solved is not None and bool((noise > _MAX_NOISE_RATIO * solved[0].noise).any()):
             report("the model does not fit so long segments: the shorter ones are used")
@@ -187,7 +185,7 @@ def _fit_longer_segments(
         solved = replace(problem, noise=noise), best
     if solved is None:
         raise ValueError("no lengths of segments")
-    return *solved, evaluations
+    return solved
 
 
 # Intervals and verdicts -------------------------------------------------------------------------
@@ -251,17 +249,11 @@ def _choose_kept(problem: ShootingProblem, best: Linearised) -> list[int]:
 def _verdicts(problem: ShootingProblem, best: Linearised, ends: Array, kept: Sequence[int]) -> list[str]:
     """Return the verdicts [K] of the log on coefficients whose intervals have the ends [K, 2]."""
     low, high = problem.bounds
-    is_at_bound = np.minimum(best.shared - low, high - best.shared) < _NEAR_BOUND
+    count = len(problem.coefficients)
+    is_kept = np.isin(np.arange(count), kept)
+    is_at_bound = (np.minimum(best.shared - low, high - best.shared) < _NEAR_BOUND)[:count]
+    widths = [_relative_width(item, *pair) for item, pair in zip(problem.coefficients, ends, strict=True)]
     is_noise = autocorrelation(best.residuals.reshape(len(best.states), -1, 3)) <= MAX_AUTOCORRELATION
-    return [
-        PRESET_KEPT
-        if number in kept
-        else AT_BOUND
-        if is_at_bound[number]
-        else JOINTLY_DETERMINED
-        if _relative_width(item, *ends[number]) > _MAX_RELATIVE_WIDTH
-        else DETERMINED
-        if is_noise
-        else UNCERTAIN
-        for number, item in enumerate(problem.coefficients)
-    ]
+    conditions = is_kept, is_at_bound, np.array(widths) > _MAX_RELATIVE_WIDTH
+    verdicts = PRESET_KEPT, AT_BOUND, JOINTLY_DETERMINED
+    return [str(name) for name in np.select(conditions, verdicts, DETERMINED if is_noise else UNCERTAIN)]

@@ -52,6 +52,8 @@ class BoatLog:
     """True if the log has thrusts (N); otherwise it has shares, so that the size of the thrusts is not known."""
     notes: tuple[str, ...] = ()
     """Sentences on what was repaired in the log, or is doubtful."""
+    yaw_offset: float = 0.0
+    """Mean difference of the yaw from the course ahead, if it is a doubtful one (rad)."""
 
     @property
     def duration(self) -> float:
@@ -122,8 +124,8 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     notes += [f"{int((~present).sum())} of {len(pose)} rows have no pose"] if not present.all() else []
     pose[present, 2] = np.unwrap(pose[present, 2])
     is_in_newtons = command_names[0] in ("left", "thrust")
-    notes += check_motion(time, commands, pose, vessel, is_in_newtons)
-    return BoatLog(time, commands, pose, is_in_newtons, tuple(notes))
+    doubts, offset = check_motion(time, commands, pose, vessel, is_in_newtons)
+    return BoatLog(time, commands, pose, is_in_newtons, (*notes, *doubts), offset)
 
 
 # Tables -----------------------------------------------------------------------------------------

@@ -166,8 +166,10 @@ def drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     return int(far.sum())
 
 
-def check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfig, is_in_newtons: bool) -> list[str]:
-    """Return doubts about a log whose motion follows its commands in the right frame; others are refused.
+def check_motion(
+    time: Array, commands: Array, pose: Array, vessel: VesselConfig, is_in_newtons: bool
+) -> tuple[list[str], float]:
+    """Return doubts about a log, and the offset of its yaw (rad), if there is one; motion of no boat is refused.
 
     Args:
         time: [T] times (s).
@@ -185,12 +187,13 @@ def check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfig
     refuse({"extent": math.hypot(np.ptp(x), np.ptp(y))})
     refuse(_stillness(time[present], commands[present], pose[present]))
     refuse({"turned": math.degrees(np.ptp(yaw)), "yaw_rate": float(np.quantile(np.abs(turn), 0.95))})
-    doubts, ahead = [], held[:, 0] if is_steered else held.mean(1)
+    doubts, offset, ahead = [], 0.0, held[:, 0] if is_steered else held.mean(1)
     moving = (_smooth(ahead) > 0.1) & (speed > max(0.3, 0.3 * float(np.quantile(speed, 0.9))))
     if moving.sum() >= 40:
         facts = _heading_facts(np.arctan2(east, north)[moving], yaw[moving])
         refuse(facts)
         if abs(facts["offset"]) > _MAX_YAW_OFFSET:
+            offset = -math.radians(facts["offset"])
             cause = "a constant offset of the compass or its mounting is fitted, other causes are not"
             doubts.append(f"doubtful: the yaw is {-facts['offset']:.0f} degrees off the course on average: {cause}")
     refuse(_turning_facts(held, turn, vessel))
@@ -200,7 +203,7 @@ def check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfig
     if is_in_newtons and fast > _MAX_SPEED_RATIO * max(expected, 0.1):
         text = f"the boat sails at {fast:.2g} m/s, {vessel.name} would at {expected:.2g} m/s under these thrusts"
         doubts.append(f"doubtful: {text}: are positions in meters and thrusts in newtons?")
-    return doubts
+    return doubts, offset
 
 
 def _stillness(time: Array, commands: Array, pose: Array) -> Facts:

@@ -98,7 +98,7 @@ def predict(
     before = cut_segments(log, [*zip(begins, starts, strict=True)], _RUN_UP_SECONDS)
     problem = ShootingProblem(simulator, coefficients, before, FIRST_NOISE)
     shared = problem.scaled(values, nuisance)
-    states = problem.fit_states(shared, guess_initial_states(before))
+    states = problem.fit_states(shared, guess_initial_states(before, nuisance.yaw_offset))
     # The simulation goes on from the run-up, whose end is the start of the prediction.
     whole = cut_segments(log, [*zip(begins, ends, strict=True)], _RUN_UP_SECONDS + longest)
     poses = replace(problem, segments=whole).simulate(shared[None], states[None])[0]

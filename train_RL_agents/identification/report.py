@@ -126,15 +126,10 @@ def _setting_entry(name: str, value: Any, estimate: Estimate | None) -> Any:
     unit = {"unit": UNITS_BY_SETTING[name]} if name in UNITS_BY_SETTING else {}
     if estimate is None:
         return {"value": list(value) if isinstance(value, tuple) else value} | unit
-    low, high, fitted = (_rounded(number) for number in (estimate.low, estimate.high, estimate.value))
+    low, high, fitted = (float(f"{number:.5g}") for number in (estimate.low, estimate.high, estimate.value))
     source = f"95% interval {low:g} to {high:g}" + ("" if estimate.verdict == DETERMINED else f"; {estimate.verdict}")
     kept = "the preset's: the log cannot tell it"
     return {"value": fitted} | unit | {"source": source if estimate.is_fitted else kept}
-
-
-def _rounded(value: float) -> float:
-    """Return a number rounded to five significant digits."""
-    return float(f"{value:.5g}")
 
 
 def _printable(text: str) -> str:
@@ -152,7 +147,6 @@ def result_text(result: Identification) -> str:
         "preset": result.preset.name,
         "fitted_seconds": result.held_out_start,
         "segments": fitted.num_segments,
-        "evaluations": fitted.num_evaluations,
         "noise": {"position_m": fitted.noise[0], "yaw_degrees": math.degrees(fitted.noise[1])},
         "nuisance": fitted.nuisance._asdict(),
         "nuisance_half_width": fitted.nuisance_width._asdict(),

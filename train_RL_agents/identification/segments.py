@@ -86,10 +86,10 @@ def cut_segments(log: BoatLog, parts: Sequence[tuple[float, float]], seconds: fl
     return Segments(log, np.array(parts)[:, 0], math.ceil(seconds / TIME_STEP - 1e-6), stamp, pose)
 
 
-def guess_initial_states(segments: Segments) -> Array:
+def guess_initial_states(segments: Segments, yaw_offset: float) -> Array:
     """Return initial states [E, 6] of segments from polynomials fitted to their first poses.
 
-    They are x, y (m), yaw (rad), surge, sway (m/s) and yaw rate (rad/s).
+    They are x, y (m), yaw (rad), surge, sway (m/s) and yaw rate (rad/s). The offset of the measured yaw is in radians.
     """
     states = []
     for stamp, pose in zip(segments.pose_times, segments.pose, strict=True):
@@ -98,7 +98,7 @@ def guess_initial_states(segments: Segments) -> Array:
         rows = rows if len(rows) >= 6 else present[:6]
         degree = 2 if len(rows) >= 4 else 1 if len(rows) >= 2 else 0
         curve = np.polyfit(stamp[rows], pose[rows], degree)[::-1]
-        x, y, yaw = curve[0]
+        x, y, yaw = curve[0] - (0.0, 0.0, yaw_offset)
         vx, vy, r = curve[1] if degree else (0.0, 0.0, 0.0)
         cos, sin = np.cos(yaw), np.sin(yaw)
         states.append([x, y, yaw, cos * vx + sin * vy, cos * vy - sin * vx, r])

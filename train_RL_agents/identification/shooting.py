@@ -162,8 +162,8 @@ class ShootingProblem:
         residuals, slopes, step, following = _eliminate_states(errors[0], slopes, by_states, self.simulator.state_scale)
         return Linearised(shared, residuals, slopes, states + step, following)
 
-    def solve(self, shared: Array, states: Array, free: Sequence[int], tolerance: float) -> tuple[Linearised, int]:
-        """Return the problem linearised at the least loss near a start, and the number of evaluations.
+    def solve(self, shared: Array, states: Array, free: Sequence[int], tolerance: float) -> Linearised:
+        """Return the problem linearised at the least loss near a start.
 
         Args:
             shared: shared unknowns [Q] to start from.
@@ -188,11 +188,11 @@ class ShootingProblem:
             flat = latest[0].slopes.reshape(-1, len(shared))
             return np.concatenate((flat, np.diag(1.0 / self.prior_std)))[:, columns]
 
-        result = least_squares(
+        least_squares(
             residuals, shared[columns], slopes, (low[columns], high[columns]), "trf", 0.1 * tolerance, tolerance, None,
             loss=huber_loss, max_nfev=_MAX_EVALUATIONS,
         )  # fmt: skip
-        return accepted[0], int(result.nfev)
+        return accepted[0]
 
     def fit_states(self, shared: Array, states: Array) -> Array:
         """Return the initial states [E, 6] of least loss near others, for given shared unknowns [Q]."""
