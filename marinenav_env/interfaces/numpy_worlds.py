@@ -82,7 +82,7 @@ class NumpyWorlds:
         The action of a single world is ``unbatched``, without a batch dimension. ``key`` is for messages.
         """
         self.require_reset()
-        continuous, array = self.env.continuous, _to_array(values)
+        continuous, array = self.env.continuous, np.asarray(values)
         shape = [1 if unbatched else self.env.num_envs, 2][unbatched : 2 if continuous else 1]
         require(list(array.shape) == shape, f"{key}.shape", list(array.shape), f"{shape}")
         kinds, allowed = ("iuf", "a type of numbers") if continuous else ("iu", "a type of whole numbers")
@@ -158,14 +158,6 @@ class NumpyWorlds:
         if self.env.continuous:
             return spaces.Box(-1.0, 1.0, (2,))
         return spaces.Discrete(self.env.num_discrete_actions)
-
-
-def _to_array(values: Any) -> NDArray[Any]:
-    """Convert values to an array; rows of different lengths become an object array [], whose shape is invalid."""
-    try:
-        return np.asarray(values)
-    except ValueError:
-        return np.array(None)
 
 
 def _space_of_entry(entry: Entry) -> spaces.Space[Any]:

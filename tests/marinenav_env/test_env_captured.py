@@ -92,11 +92,11 @@ def test_torchrls_collector_gets_the_same_batches(tapes):
         act = uniform(torch.Generator().manual_seed(0))
         policy = TensorDictModule(act, [(GROUP, "mask")], [ACTION])
         collector = Collector(
-            env, policy, frames_per_batch=20, total_frames=200, use_buffers=False, auto_register_policy_transforms=False
+            env, policy, frames_per_batch=20, total_frames=120, use_buffers=False, auto_register_policy_transforms=False
         )
         batches.append(list(collector))
     assert same(*batches)
-    assert tapes[0].replays == 50 - WARMUP_CALLS
+    assert tapes[0].replays == 30 - WARMUP_CALLS
 
 
 def test_a_policy_that_learns_leaves_the_state_without_gradients(tapes):

@@ -48,11 +48,7 @@ def require_agent_name(name: Any) -> None:
 
 
 def agent_class(name: str) -> type["Agent[Any]"]:
-    """Return the class of an agent, from ``AGENTS`` or from a plugin; see support.plugins.
-
-    Raises:
-        ConfigError: when there is no such class, or it is not derived from the base class of its algorithm.
-    """
+    """Return the class of an agent, from ``AGENTS`` or from a plugin (support.plugins), after checking its base."""
     require_agent_name(name)
     if name in AGENTS:
         return AGENTS[name]

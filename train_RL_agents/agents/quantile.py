@@ -47,13 +47,9 @@ def sample_fractions(tau_midpoints: Tensor, generator: torch.Generator) -> Tenso
 
 
 def nearness_risk(observation: Observation, full: float) -> Tensor:
-    """Return a risk level (CVaR level) [B] that follows the closest object: clip(distance / full, 0, 1), 1 without any.
-
-    Args:
-        observation: observations [B]; the mask may have a floating-point dtype, as in exported networks.
-        full: distance at and beyond which all outcomes count (m).
-    """
+    """Return a risk level (CVaR level) [B] by the closest object: clip(distance / full, 0, 1), and 1 without any."""
     distance = torch.linalg.vector_norm(observation["objects_state"][..., :2], dim=-1)
+    # The mask of exported networks has a floating-point dtype.
     closest = torch.where(observation["objects_mask"].bool(), distance, torch.inf).amin(-1)
     return (closest / full).clamp(0.0, 1.0)
 

@@ -76,17 +76,9 @@ class Learner:
     """Learner that updates the weights of an agent from batches, and keeps target and EMA copies of them.
 
     An update is one function of tensors: losses, gradients, clipping, optimiser, target and EMA weights. On a GPU it is
-    captured as a CUDA graph. When memory is short, a batch is processed in micro-batches.
-
-    Args:
-        agent: agent to update; it must stay on its device, because its weights become views of one tensor.
-        config: configuration of the run.
-        generator: random generator of the updates, on the agent's device.
-        ranks: processes that gradients are averaged over; None for this one alone.
-        log: function that prints messages.
-        tau: share of the learned weights mixed into the target networks with every update; 0: only when
-            ``update_targets`` is called.
-        losses: loss function to minimise; by default that of the agent.
+    captured as a CUDA graph. When memory is short, a batch is processed in micro-batches. The agent must stay on its
+    device, because its weights become views of one tensor. Gradients are averaged over ``ranks``. With ``tau`` 0, the
+    target networks change only when ``update_targets`` is called.
     """
 
     def __init__(

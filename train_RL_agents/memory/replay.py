@@ -44,14 +44,8 @@ def replay_bytes(example: TensorDictBase, capacity: int, prioritized: bool) -> t
 class Replay:
     """Ring buffer of transitions, in which new ones replace the oldest.
 
-    Transitions are sampled with replacement: uniformly, or in proportion to their priorities.
-
-    Args:
-        example: one transition, a TensorDict without batch dimensions, for shapes and dtypes.
-        capacity: number of transitions.
-        batch_size: number of transitions that ``sample`` returns.
-        generator: random generator; its device is the buffer's.
-        alpha: exponent of priorities; None: uniform sampling.
+    Transitions, such as ``example`` without batch dimensions, are sampled with replacement: uniformly if ``alpha`` is
+    None, else in proportion to their priorities with this exponent. The device is that of the generator.
     """
 
     inserts_on_device: ClassVar[bool] = True

@@ -38,14 +38,7 @@ class MultiStep:
     A window opens at every step of an active robot and closes n steps later; when the robot terminates or its episode
     is truncated, all its open windows close at once. A closed window is one transition: first observation and action,
     discounted sum of rewards, last observation, and the discount factor of its value, 0 only if the robot terminated.
-    Time-outs thus bootstrap.
-
-    Args:
-        example: one transition without batch dimensions; see ``example_transition``.
-        shape: numbers (E, R) of environments and of robots of each.
-        n_steps: number n of steps.
-        gamma: discount factor per step.
-        reward_scale: factor that rewards are multiplied by.
+    Time-outs thus bootstrap. ``shape`` are the numbers (E, R) of environments and of robots of each.
     """
 
     def __init__(

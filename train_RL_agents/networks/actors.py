@@ -55,12 +55,7 @@ def squash_log_derivative(value: Tensor) -> Tensor:
 
 
 def sample_squashed(parameters: tuple[Tensor, Tensor], normal: Tensor) -> tuple[Tensor, Tensor]:
-    """Return sampled actions (2 / pi) atan(z) [B, D] for normal z, and their log density [B].
-
-    Args:
-        parameters: mean and log standard deviation of z, [B, D] each.
-        normal: standard normal numbers [B, D].
-    """
+    """Return actions (2 / pi) atan(z) [B, D] and their log density [B], for mean and log standard deviation of z."""
     mean, log_std = parameters
     z = mean + log_std.exp() * normal
     log_density = -0.5 * (normal.square() + math.log(2.0 * math.pi)) - log_std

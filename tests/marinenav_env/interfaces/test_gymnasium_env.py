@@ -117,7 +117,6 @@ def test_an_agent_that_cannot_act_is_refused():
         (True, [math.nan, 0.0], r"^action\[0, 0\]=\[nan, 0\.0\]: must be finite$"),
         (True, 0.5, r"^action\.shape=\[\]: must be \[2\]$"),
         (True, ["1", "0"], r"^action\.dtype=dtype\('<U1'\): must be a type of numbers$"),
-        (True, [[1.0], [1.0, 0.0]], r"^action\.shape=\[\]: must be \[2\]$"),
         (False, 25, r"^action\[0, 0\]=25: must be an index from 0 to 24$"),
         (False, 12.7, r"^action\.dtype=dtype\('float64'\): must be a type of whole numbers$"),
         (False, None, r"^action\.dtype=dtype\('O'\): must be a type of whole numbers$"),

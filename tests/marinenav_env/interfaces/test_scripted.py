@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv
 from marinenav_env.config import VesselConfig
 from marinenav_env.interfaces.scripted import SCRIPTED_POLICIES, write_actions
 from marinenav_env.vessels import scaled_level, scaled_world
@@ -9,29 +9,19 @@ from marinenav_env.vessels import scaled_level, scaled_world
 QUICK = {"pool_size": 8, "refresh_size": 8}
 
 
-def make_env(continuous=True, **world):
-    alone = Curriculum((Level(1, 0, 0, 30.0),), **QUICK)
-    return MarineNavEnv(WorldConfig(max_steps=200, **world), 8, scenarios=alone, continuous=continuous, seed=0)
+def make_env(continuous=True, vessel="published", **world):
+    config = scaled_world(vessel, max_steps=200, **world)
+    level = scaled_level(Level(1, 0, 0, 30.0), config.scenario.scale, config.scenario.speed_scale)
+    return MarineNavEnv(config, 8, scenarios=Curriculum((level,), **QUICK), continuous=continuous, seed=0)
 
 
-@pytest.mark.heavy
-def test_straight_arrives_with_a_boat():
-    world = scaled_world("roboboat", max_steps=200)
-    level = scaled_level(Level(1, 0, 0, 30.0), world.scenario.scale, world.scenario.speed_scale)
-    env = MarineNavEnv(world, 8, scenarios=Curriculum((level,), **QUICK), seed=0)
+@pytest.mark.parametrize(("continuous", "vessel"), [(True, "published"), (False, "published"), (True, "roboboat")])
+def test_straight_arrives_when_nothing_is_in_the_way(continuous, vessel):
+    env = make_env(continuous, vessel)
     step = env.reset()
     for _ in range(180):
         if env.state.arrived.all():
             break
-        step = env.step(write_actions(step, env, "straight")).get("next").exclude((GROUP, "reward"))
-    assert env.state.arrived.all()
-
-
-@pytest.mark.parametrize("continuous", [True, False])
-def test_straight_arrives_when_nothing_is_in_the_way(continuous):
-    env = make_env(continuous)
-    step = env.reset()
-    for _ in range(150):
         step = env.step(write_actions(step, env, "straight")).get("next").exclude((GROUP, "reward"))
     assert env.state.arrived.all()
 
