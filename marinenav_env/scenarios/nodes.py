@@ -46,7 +46,8 @@ class Node:
         """Return the member that ``get`` returns, which must exist."""
         member = self.get(*names)
         if member is None:
-            raise ConfigError(f"{self.place}: the key '{names[0]}' is missing")
+            others = ", ".join(sorted(self.keys())[:3])
+            raise ConfigError(f"{self.place}: the key '{names[0]}' is missing{f'; it has {others}' if others else ''}")
         return member
 
     def items(self, least: int = 0, most: int = MAX_ELEMENTS) -> list["Node"]:

@@ -220,7 +220,7 @@ def _convert_number(kind: type[int | float], value: Any) -> int | float:
         raise TypeError(value)
     largest = MAX_INT if kind is int else MAX_FLOAT
     if abs(value) > largest:
-        raise ValueError(f"from {-largest:g} to {largest:g}")
+        raise ValueError(f"at most {largest:g}" if value > 0 else f"at least {-largest:g}")
     return kind(value)
 
 

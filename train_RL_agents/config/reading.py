@@ -175,7 +175,7 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), is_complete: bo
     name = (layers[0] | words).get("agent_type", TrainConfig.agent_type)
     config: TrainConfig[Any] = TrainConfig(agent_type=name)
     settings = known_settings(config)
-    file, last = (_parse_values(layer, settings) for layer in layers)
+    file, last = (_parse_values(layer, settings, name) for layer in layers)
     if last.get("training_schedule.scenarios"):  # replaces the levels of a file
         replaced = {key for key in file if key.startswith("training_schedule.") and not key.endswith("strict")}
         file = {key: file[key] for key in file.keys() - replaced}
@@ -200,8 +200,8 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), is_complete: bo
     return _with_training_rewards(config, stated, last)
 
 
-def _parse_values(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[str, Any]:
-    """Return settings by dotted key, in which values from the command line are parsed by type of the setting."""
+def _parse_values(layer: dict[str, Any], settings: dict[str, Setting], agent: str) -> dict[str, Any]:
+    """Return settings of an agent by dotted key, with values from the command line parsed by type of the setting."""
     values = {}
     for key, value in layer.items():
         if key in settings:
@@ -209,6 +209,10 @@ def _parse_values(layer: dict[str, Any], settings: dict[str, Setting]) -> dict[s
             is_home = isinstance(value, str) and value.startswith("~")  # shells leave key=~/... alone
             values[key] = str(Path(value).expanduser()) if is_home else value
         elif value != {} or not any(name.startswith(f"{key}.") for name in settings):  # {}: a section without settings
+            others = [name for name in AGENTS if key in known_settings(TrainConfig(agent_type=name))]
+            near = next((f"; did you mean {name}?" for name in settings if name.startswith(key)), "")
+            allowed = f"left out: {agent} has no such setting, only {', '.join(others)}{near}"
+            require(not others, key, value, allowed)
             raise ConfigError(unknown_setting_message(key, value, list(settings)))
     return values
 

@@ -13,7 +13,7 @@ from torchrl.envs import EnvBase
 
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.support.validation import require
-from train_RL_agents.agents import Agent
+from train_RL_agents.agents import AGENTS, Agent
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.episodes import MAX_EVAL_ENVS, ExternalEvaluations, derive_seed
@@ -48,7 +48,9 @@ class ExternalEnvironment:
         kinds = {True: "continuous", False: "discrete"}
         has_setting = hasattr(agent.config, "actions")
         key, value = ("agent.actions", agent.config.actions) if has_setting else ("agent_type", self.config.agent_type)
-        others = ("gaussian or clipped_gaussian" if wanted else "categorical") if has_setting else "an agent for these"
+        fitting = [name for name, each in AGENTS.items() if getattr(each, "continuous", wanted) == wanted]
+        others = "gaussian or clipped_gaussian" if wanted else "categorical"
+        others = others if has_setting else f"one of {', '.join(fitting)}"
         name, usual = self.config.env.name, type(agent.config)()
         kinds_of_entries = {entry.kind for entry in self.spec.entries.values()}
         for setting in ("features", "goal_reach", *(() if "objects" in kinds_of_entries else ("encoder",))):

@@ -37,7 +37,8 @@ def read_space(path: Path, config: TrainConfig[Any]) -> SearchSpace:
 def _distribution(key: str, value: Any, annotation: Any) -> Any:
     """Return Optuna's distribution of a setting."""
     distributions = import_optional("optuna.distributions", "tune")
-    require(key != "agent_type", key, value, "left out: a study is of one agent")
+    allowed = 'left out: a study is of one agent; a space has lists or ranges, as in {"trainer.gamma": [0.98, 0.99]}'
+    require(key != "agent_type", key, value, allowed)
     if isinstance(value, list):
         require(0 < len(value) <= _MAX_CHOICES, key, value, f"a list with 1 to {_MAX_CHOICES} values")
         return distributions.CategoricalDistribution([json.dumps(choice) for choice in value])

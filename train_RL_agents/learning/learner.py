@@ -329,7 +329,11 @@ class Learner:
         for agent in (self.agent, self.ema):
             named = agent.networks.state_dict().items()
             own = {name: value for name, value in named if agent.follows_from_config(name)}
-            load_weights(agent, weights | own, policy.path)
+            try:
+                load_weights(agent, weights | own, policy.path)
+            except ConfigError as error:
+                before, now = policy.config.agent_type, self._config.agent_type
+                raise ConfigError(f"{error}: a policy of {before}" if before != now else str(error)) from error
 
     def state_dict(self) -> dict[str, Any]:
         """Return ``agent`` (with targets), ``ema``, ``optimizer``, ``updates``, ``micro_batch`` and any ``scale``."""

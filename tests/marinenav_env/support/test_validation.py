@@ -184,7 +184,7 @@ def test_only_text_that_can_be_shown_is_kept():
 @pytest.mark.parametrize(("name", "largest", "words"), [("count", 2**53, "9.0072e+15"), ("free", 1e30, "1e+30")])
 def test_numbers_that_are_too_large_are_refused(name, largest, words):
     assert getattr(Settings(**{name: largest}), name) == largest
-    for sign in (1, -1):
-        with pytest.raises(ConfigError, match="must be from -") as error:
+    for sign, allowed in ((1, f"at most {words}"), (-1, f"at least -{words}")):
+        with pytest.raises(ConfigError) as error:
             Settings(**{name: sign * (largest + largest // 1000)})
-        assert str(error.value).endswith(f"must be from -{words} to {words}")
+        assert str(error.value).endswith(f"must be {allowed}")

@@ -259,8 +259,8 @@ def test_mistakes_on_the_command_line():
     assert refused({}, "trainer.batch_size=big") == ("trainer.batch_size='big': must be a whole number")
     assert refused({}, "words").startswith("'words': must be key=value")
     assert "agent.critics" in refused({"agent_type": "DQN"}, "agent.critic=3")
-    # A setting of another agent.
-    assert refused({"agent_type": "DQN"}, "agent.quantiles=8").startswith("agent.quantiles='8'")
+    expected = "agent.actions='gaussian': must be left out: DQN has no such setting, only PPO, A2C"
+    assert refused({"agent_type": "DQN"}, "agent.actions=gaussian") == expected
 
 
 def test_a_file_for_another_agent_is_told_in_a_sentence():

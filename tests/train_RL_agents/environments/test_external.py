@@ -168,7 +168,11 @@ def test_the_actions_of_ppo_follow_the_environment(action, continuous):
 @pytest.mark.parametrize(
     ("agent", "words", "says"),
     [
-        ("DQN", ["env.options=action=bounded"], "agent_type=.DQN.: must be an agent for these"),
+        (
+            "DQN",
+            ["env.options=action=bounded"],
+            "agent_type=.DQN.: must be one of AC-IQN, DDPG, SAC, PPO, A2C: ",
+        ),
         ("AC-IQN", ["env.options=action=one_hot"], "are discrete"),
         ("PPO", ["agent.actions=categorical"], "gaussian or clipped_gaussian"),
         ("DQN", ["world.max_steps=9"], "world"),
