@@ -253,8 +253,8 @@ class RewardConfig:
     astern_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Weight of a term for going astern, which rises from 0 at rest to 1 at 0.5 m/s."""
     broken_duty_penalty: Annotated[float, at_most(0.0)] = 0.0
-    """Reward of a step in which a vessel breaks a duty of an encounter, by nearly the same criteria as in evaluations
-    (see rules.duties)."""
+    """Reward of a step in which a vessel breaks a duty of an encounter, as evaluations judge it (see
+    rules.encounters)."""
     off_course_penalty: Annotated[float, at_most(0.0)] = 0.0
     """Weight of a term for moving across the line to the goal while a vessel detects nothing, which rises from 0 to 1
     at 1 m/s."""
@@ -271,11 +271,16 @@ class RewardConfig:
         check_fields(self, "world.reward")
 
 
+Profile = Literal["default", "tum", "hagen2023", "moos"]
+"""Name of a set of definitions of encounters and duties, see rules.profiles."""
+Angle = Annotated[float, at_least(0.0), at_most(math.pi)]
+
+
 @dataclass(frozen=True)
 class ColregsConfig:
-    """Zones in which the rules of the sea (COLREGs) apply.
+    """Rules of the sea (COLREGs): zones of the published reward, then definitions of encounters and their duties.
 
-    They are in a frame at the other vessel with x along its velocity.
+    Zones are in a frame at the other vessel with x along its velocity.
     """
 
     min_speed: NonNegativeFloat = 0.5
@@ -304,7 +309,34 @@ class ColregsConfig:
     horizon: PositiveFloat = 20.0
     """Time to the closest approach above which there is no risk of collision (s)."""
     stand_on_until: NonNegativeFloat = 10.0
-    """Distance below which a stand-on vessel may act (m)."""
+    """Distance below which a stand-on vessel may act (m); 0: not before the risk is over."""
+    profile: Profile = "default"
+    """Named set of definitions that the settings below were taken from, see docs/evaluation.md."""
+    head_on_courses: Angle = 0.875 * math.pi
+    """Difference of the headings above which vessels are head-on (rad)."""
+    stern_bearing: Angle = 0.625 * math.pi
+    """Bearing from a vessel above which another comes from astern of it (rad): 22.5 degrees abaft the beam."""
+    overtaking_bearing: Angle = math.pi
+    """Largest bearing of the vessel ahead from one that overtakes it (rad)."""
+    confirm: NonNegativeFloat = 3.0
+    """Time that a risk of collision has to last before duties count (s)."""
+    urgent_time: NonNegativeFloat = 5.0
+    """Time to the closest approach up to which a risk counts at once (s)."""
+    urgent_distance: NonNegativeFloat = 10.0
+    """Distance below which a risk counts at once (m)."""
+    substantial_turn: Annotated[float, above(0.0), at_most(math.pi)] = math.pi / 12.0
+    """Smallest change of course that is a substantial manoeuvre (rad)."""
+    substantial_slowing: Annotated[float, above(0.0), at_most(1.0)] = 0.3
+    """Smallest reduction of speed that is a substantial manoeuvre, as a share of the first speed (1), and the change of
+    speed that a stand-on vessel must not reach; with 1 only turns count."""
+    stand_on_turn: Annotated[float, above(0.0), at_most(math.pi)] = math.pi / 12.0
+    """Change of course that a stand-on vessel must not reach (rad)."""
+    act_within: NonNegativeFloat = 0.0
+    """Time after the confirmation within which a vessel must have begun to keep clear (s); 0: only distances count."""
+    clear_time: PositiveFloat = 2.5
+    """Time that vessels have to move apart before they are past and clear (s)."""
+    clear_distance: NonNegativeFloat = 0.0
+    """Distance below which they are not yet past and clear, unless they are out of sight (m)."""
 
     def __post_init__(self) -> None:
         check_fields(self, "world.colregs")

@@ -41,9 +41,9 @@ class State(TensorClass):
     actuator: Tensor | None = None
     """[E, R, 2] shaft speeds of the left and right propeller, as shares of the full speed (1), or the shaft speed of
     the only propeller (1) and the angle of the azimuth thruster or rudder (rad); None for ideal thrusters."""
-    duties: Tensor | None = None
-    """[E, R, R, F] duties of vessels (third axis) towards others (second axis), in the last dimension the F fields of
-    duties.DutyState; None unless the reward has a penalty for broken duties."""
+    encounters: Tensor | None = None
+    """[E, R, R, F] encounters of vessels (third axis) with others (second axis), in the last dimension the F fields of
+    encounters.EncounterState; None unless the reward has a penalty for broken duties."""
 
 
 class Scenario(TensorClass):

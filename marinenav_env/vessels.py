@@ -406,7 +406,7 @@ _LENGTH_SETTINGS = tuple(
     for section, names in {
         "sensor": "range scan_range",
         "colregs": "crossing_x crossing_y crossing_corner_y head_on_x head_on_half_width clearance domain "
-        "stand_on_until",
+        "stand_on_until urgent_distance",
         "scenario": "width height start_margin obstacle_margin clear_r core_radius obs_r_range scale",
         "weather": "hull_height",
         "reward": "timestep_penalty",
@@ -416,7 +416,7 @@ _LENGTH_SETTINGS = tuple(
 """Settings below ``world`` that scaled_settings multiplies by the ratio of lengths."""
 _SPEED_SETTINGS = ("colregs.min_speed", "scenario.v_rel_max", "scenario.v_range", "scenario.speed_scale")
 """Settings below ``world`` that scaled_settings multiplies by the ratio of speeds."""
-_TIME_SETTINGS = ("colregs.horizon",)
+_TIME_SETTINGS = tuple(f"colregs.{name}" for name in ("horizon", "confirm", "urgent_time", "clear_time"))
 """Settings below ``world`` that scaled_settings multiplies by the ratio of times."""
 
 

@@ -59,7 +59,7 @@ TRAINER = (
 EVALUATION = {
     "running": ("steps", "episodes", "others", "episode_constants", "recording", "estimates", "history"),
     "suites": ("rules_suite", "encounter_suites", "misbehaving_suite", "suites", "frozen"),
-    "judging": ("shield", "contenders", "seamanship", "two_vessel_rules", "avoidance", "failures"),
+    "judging": ("shield", "contenders", "seamanship", "verdicts", "avoidance", "failures"),
     "comparing": ("selection", "tables", "scoring", "summary", "figures"),
 }
 """Rooms of train_RL_agents.evaluation and their modules, the lowest room first."""

@@ -30,6 +30,7 @@ from typing import Any
 import torch
 
 from marinenav_env import WorldConfig
+from marinenav_env.rules.profiles import with_profile
 from marinenav_env.rules.roles import ROLES
 from marinenav_env.scenarios.common_ocean import DEFAULT_HULL, common_ocean_text
 from marinenav_env.scenarios.situations import Ship, Situation
@@ -38,8 +39,9 @@ from marinenav_env.support.validation import ConfigError
 from train_RL_agents.evaluation.contenders import ActingOptions, find_contender, run_set
 from train_RL_agents.evaluation.encounter_suites import COURSES_BY_KIND
 from train_RL_agents.evaluation.recording import Recording, present_robots
-from train_RL_agents.evaluation.seamanship import find_duties
+from train_RL_agents.evaluation.seamanship import BREACHES, judge
 from train_RL_agents.evaluation.suites import Part, make_scenario_set
+from train_RL_agents.evaluation.verdicts import cohens_kappa
 
 SCALE = 20.0
 """Factor by which lengths and times of encounters are multiplied for the judge."""
@@ -116,28 +118,22 @@ def _max_vessels(part: Part) -> int:
 
 
 def our_verdicts(recording: Recording) -> list[dict[str, str]]:
-    """Return this project's verdict on each of the two vessels of every encounter in turn.
+    """Return the verdict of the profile ``tum`` on each of the two vessels of every encounter in turn.
 
-    Each has ``duty`` (from DUTIES), ``mark`` (from VERDICTS) and ``part``, the part of the duty that was not done.
+    Each has ``duty`` (from DUTIES), ``mark`` (from VERDICTS) and ``part``, the part of the duty that was not done. Of
+    several duties of a vessel, the first that it broke counts, or else its first.
     """
-    did, collided = find_duties(recording), recording.collided.any(0)
-    rows = []
-    for number in range(len(recording.steps)):
-        for vessel in (0, 1):
-            place = number, vessel, 1 - vessel
-            role = ROLES[int(did.role[place])]
-            duty = "stand-on" if role == "overtaken" else role
-            parts = {
-                "collision": bool(collided[number, vessel]),
-                "no manoeuvre": duty != "stand-on" and not did.acted_substantially[place],
-                "late": duty != "stand-on" and not did.acted_early[place],
-                "wrong side": duty in ("head-on", "give-way") and not did.turned_right_side[place],
-                "crossed ahead": duty == "give-way" and bool(did.crossed_ahead[place]),
-                "did not stand on": duty == "stand-on" and not did.stood_on[place],
-            }
-            broken = next((name for name, is_broken in parts.items() if is_broken), "")
-            mark = "no duty" if duty == "none" else "broken" if broken else "kept"
-            rows.append({"duty": duty, "mark": mark, "part": broken if duty != "none" else ""})
+    judged = judge(recording, with_profile(recording.rules, "tum"))
+    nothing = {"duty": "none", "mark": "no duty", "part": ""}
+    rows = [nothing] * (2 * len(recording.steps))
+    columns = (judged.episode, judged.own, judged.state.has_duty, judged.state.role, judged.breaches())
+    for number, vessel, has_duty, role, breach in zip(*(column.tolist() for column in columns), strict=True):
+        place, name = 2 * number + vessel, ROLES[int(role)]
+        known = rows[place]["mark"]
+        if has_duty and (known == "no duty" or (known == "kept" and breach >= 0)):
+            duty = "stand-on" if name == "overtaken" else name
+            mark, part = ("kept", "") if breach < 0 else ("broken", BREACHES[breach])
+            rows[place] = {"duty": duty, "mark": mark, "part": part}
     return rows
 
 
@@ -280,20 +276,6 @@ def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[st
 
 
 # Agreement --------------------------------------------------------------------------------------
-
-
-def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Return Cohen's kappa (Educ. Psychol. Meas. 20, 1960) of pairs of two judges' classes.
-
-    It is None without pairs, or if all classes are the same.
-    """
-    total = len(pairs)
-    if not pairs:
-        return None
-    agreed = sum(first == second for first, second in pairs) / total
-    firsts, seconds = (Counter(column) for column in zip(*pairs, strict=True))
-    expected = sum(firsts[name] * seconds[name] for name in firsts) / total**2
-    return (agreed - expected) / (1.0 - expected) if expected < 1.0 else None
 
 
 def agreement(ours: Sequence[Mapping[str, str]], theirs: Sequence[Mapping[str, str]]) -> dict[str, Any]:

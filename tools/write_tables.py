@@ -44,7 +44,7 @@ def result_row(cells: Row) -> Row:
     return (
         cells[0],
         f"> {low:.0f}" if value is None else f"{value:.0f} ({low:.0f} to {high:.0f})",
-        f"{suites['dnv_own']['groups'][OVERALL]['hours_per_broken_rule'][0]:.3f}",
+        f"{suites['dnv_own']['groups'][OVERALL]['hours_per_broken_duty'][0]:.3f}",
         *(
             "{} of {}; {:.2f}".format(*suite["situations_without_collision"], suite["groups"][OVERALL]["rules_kept"][0])
             for suite in pairs
@@ -75,7 +75,6 @@ def card_row(policy: str, cells: Row) -> Row:
     suite = suites_of(policy)[cells[0].strip("`")]
     row = suite["groups"][OVERALL]
     _, total, low, high = row["success"]
-    kinds = {name: group["compliance"] for name, group in suite["groups"].items() if "compliance" in group}
     kept = row.get("rules_kept", [None])[0]
     return (
         cells[0],
@@ -84,15 +83,8 @@ def card_row(policy: str, cells: Row) -> Row:
         f"{row['vessels']:.3f}",
         "-" if row["time"] is None else f"{row['time']:.1f}",
         f"{suite['astern']:.3f}",
-        shares_text(kinds) if kinds else "-" if kept is None else f"{kept:.2f}",
+        "-" if kept is None else f"{kept:.2f}",
     )
-
-
-def shares_text(shares: dict[str, float]) -> str:
-    """Return shares by kind of encounter as text, such as "0.91 head-on, else 0.98" with the largest share last."""
-    most = f"{max(shares.values()):.2f}"
-    others = [f"{value:.2f} {kind}" for kind, value in shares.items() if f"{value:.2f}" != most]
-    return f"{', '.join(others)}, else {most}" if others else f"{most} each kind"
 
 
 def with_rows(text: str, header: str, make_row: Callable[[Row], Row]) -> str:

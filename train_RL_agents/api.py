@@ -73,6 +73,8 @@ class EvaluationOptions(TypedDict, total=False):
     samples its fractions if agent.random_fractions is set."""
     shield: bool
     """True to replace commands after which no escape manoeuvre would be left; see docs/evaluation.md."""
+    judge: tuple[str, ...]
+    """Profiles of the rules of the sea that judge the same encounters; see docs/evaluation.md."""
 
 
 _EXCLUSIVE_OPTIONS = {"levels", "suite", "scenarios"}, {"seed", "fresh"}, {"risk", "stochastic"}

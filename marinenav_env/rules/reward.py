@@ -18,7 +18,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
-from marinenav_env.rules.duties import newly_broken_duties
+from marinenav_env.rules.encounters import newly_broken_duties
 from marinenav_env.rules.roles import (
     GIVE_WAY,
     HEAD_ON,
@@ -168,13 +168,13 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
     - slowing, for both, head-on: slowing down without a turn to starboard where they would pass
       within d. Otherwise they would stop as soon as they detect each other, which leaves no passage
       to penalise. With a ``steerage_speed`` both are assumed to make at least this speed ahead.
-    - broken_duty: 1 in a step in which a vessel breaks a duty of an encounter, see rules.duties.
+    - broken_duty: 1 in a step in which a vessel breaks a duty of an encounter, see rules.encounters.
     - off_course, for a vessel that detects nothing: speed across the line to its goal. Otherwise it
       could leave its course before it detects another vessel, so that no rule ever applies.
     """
     weights, rules = step.config.reward, step.config.colregs
     seen = relative_motion(step.after.pose, step.after.velocity_ground)
-    role = roles(seen)
+    role = roles(seen, rules)
     if weights.steerage_speed:
         seen = _assume_steerage(step.after, seen, role == HEAD_ON, weights.steerage_speed)
     passing = weights.passing_distance or rules.domain
@@ -252,10 +252,10 @@ def _off_course_speed(step: RewardInputs) -> Tensor:
 
 def _breaks_duty(step: RewardInputs) -> Tensor:
     """Return 1 for vessels that break a duty in this step, else 0, [R, E]."""
-    before, after = step.before.duties, step.after.duties
+    before, after = step.before.encounters, step.after.encounters
     if before is None or after is None:
         weight = step.config.reward.broken_duty_penalty
-        raise ConfigError(f"world.reward.broken_duty_penalty={weight}: must be 0 for states without duties")
+        raise ConfigError(f"world.reward.broken_duty_penalty={weight}: must be 0 for states without encounters")
     return newly_broken_duties(before, after).to(after.dtype)
 
 

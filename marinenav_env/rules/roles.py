@@ -7,12 +7,12 @@ positions and headings only, as for a policy without memory.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from marinenav_env.config import ColregsConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.runtime.layout import env_last
 
@@ -20,10 +20,8 @@ HEAD_ON, GIVE_WAY, STAND_ON, OVERTAKING, OVERTAKEN = range(1, 6)
 """Numbers of the roles, their indices in ROLES."""
 ROLES = ("none", "head-on", "give-way", "stand-on", "overtaking", "overtaken")
 """Names of the roles by number; "none" is the role of a vessel towards itself."""
-MIN_STERN_BEARING = math.radians(112.5)
-"""Magnitude of a relative bearing above which a vessel is astern (rad): 22.5 degrees abaft the beam."""
-MIN_RECIPROCAL_ANGLE = math.radians(157.5)
-"""Difference of headings above which vessels are on nearly reciprocal courses (rad)."""
+DEFAULT_RULES = ColregsConfig()
+"""Definitions of roles unless others are given."""
 MIN_RELATIVE_SPEED = 1e-6
 """Relative speed up to which two vessels count as at rest towards each other (m/s), since rounding would decide the
 sign of the time to the closest approach."""
@@ -70,16 +68,17 @@ def relative_motion(pose: Tensor, velocity: Tensor) -> RelativeMotion:
     )
 
 
-def roles(seen: RelativeMotion) -> Tensor:
+def roles(seen: RelativeMotion, rules: ColregsConfig = DEFAULT_RULES) -> Tensor:
     """Return the role of every vessel towards every other, as if there were a risk of collision, [R, R, E].
 
-    A vessel that comes from astern is overtaking. Vessels on nearly reciprocal courses, or that
+    A vessel that comes from astern, with the other ahead, is overtaking. Vessels on nearly reciprocal courses, or that
     both have each other to port, are head-on. Otherwise, the vessel that has the other one to starboard gives way.
     """
     to_port = seen.bearing <= 0.0
-    head_on = (seen.relative_heading.abs() > MIN_RECIPROCAL_ANGLE) | (to_port & (seen.aspect <= 0.0))
+    bearing, aspect = seen.bearing.abs(), seen.aspect.abs()
+    head_on = (seen.relative_heading.abs() > rules.head_on_courses) | (to_port & (seen.aspect <= 0.0))
     crossing = torch.where(to_port, STAND_ON, GIVE_WAY)
     role = torch.where(head_on, HEAD_ON, crossing)
-    role = torch.where(seen.bearing.abs() > MIN_STERN_BEARING, OVERTAKEN, role)
-    role = torch.where(seen.aspect.abs() > MIN_STERN_BEARING, OVERTAKING, role)
+    role = torch.where((bearing > rules.stern_bearing) & (aspect <= rules.overtaking_bearing), OVERTAKEN, role)
+    role = torch.where((aspect > rules.stern_bearing) & (bearing <= rules.overtaking_bearing), OVERTAKING, role)
     return torch.where(seen.distance > 0.0, role, 0)

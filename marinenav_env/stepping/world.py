@@ -19,7 +19,7 @@ from marinenav_env.physics.current import current_velocity
 from marinenav_env.physics.dynamics import thrust_rates_of_commands, thrust_rates_of_indices, wrap_to_two_pi
 from marinenav_env.physics.weather import delay_commands, weather_force
 from marinenav_env.rules.colregs import required_turn
-from marinenav_env.rules.duties import initial_duties, update_duties
+from marinenav_env.rules.encounters import Sight, initial_encounters, update_encounters
 from marinenav_env.rules.endings import compute_endings
 from marinenav_env.rules.episode_statistics import statistic_names, update_statistics
 from marinenav_env.rules.reward import RewardInputs, custom_reward_function, goal_distance, reward_and_terms
@@ -90,7 +90,7 @@ def _move_robots(state: State, scenario: Scenario, parameters: Parameters, rates
         steps=state.steps + 1,
         pending=pending,
         actuator=new.actuator,
-        duties=state.duties,
+        encounters=state.encounters,
         batch_size=state.batch_size,
     )
 
@@ -235,7 +235,7 @@ class World:
     def _find_outcome(
         self, before: ResetState, parameters: Parameters, moved: State, entries: dict[str, Tensor], seen: Observation
     ) -> Outcome:
-        """Return collisions, arrivals, rewards and endings of a step, and set the flags and duties of ``moved``."""
+        """Return collisions, arrivals, rewards and endings of a step, and set the flags and encounters of ``moved``."""
         config, vessel = self.config, parameters.vessel
         state, scenario = before.state, before.scenario
         present, active = scenario.robot_mask, state.active
@@ -244,8 +244,8 @@ class World:
         controlled = active if scenario.scripted is None else active & present
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         distance = goal_distance(moved, scenario)
-        if state.duties is not None:
-            moved.duties = update_duties(state.duties, moved, active, parameters, config.colregs)
+        if state.encounters is not None:
+            moved.encounters = self._follow_encounters(state.encounters, moved, active, parameters)
         collided = in_contact(moved, scenario, vessel) & controlled
         arrived = (distance <= vessel.goal_distance) & active & ~collided
         step = RewardInputs(
@@ -285,6 +285,11 @@ class World:
             **ended._asdict(),
         )
         return outcome.apply(to_fast_storage)
+
+    def _follow_encounters(self, before: Tensor, state: State, active: Tensor, parameters: Parameters) -> Tensor:
+        """Return the encounters after a step, from those before it and the state after its motion."""
+        rules, step, sight = self.config.colregs, self.config.control_step, Sight.from_parameters(parameters)
+        return update_encounters(before, state.pose, state.velocity_ground, active, sight, rules, step)
 
     def _zero_statistics(self, scenario: Scenario) -> Tensor:
         """Return the statistics at the start of episodes, zeros [E, S]."""
@@ -368,7 +373,8 @@ class World:
         if parameters.extras is not None:
             state.actuator = steady_actuator_state(scenario.thrust, scenario, parameters.vessel, parameters.extras)
         if self.config.reward.broken_duty_penalty:
-            state.duties = update_duties(initial_duties(scenario), state, state.active, parameters, self.config.colregs)
+            none = initial_encounters(scenario)
+            state.encounters = self._follow_encounters(none, state, state.active, parameters)
         noise = self.draw_noise(source, scenario, parameters)
         entries, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)

@@ -18,7 +18,6 @@ from tools.second_judge import (
     SCALE,
     STEPS_AFTER_CLOSEST,
     agreement,
-    cohens_kappa,
     enlarged_situation,
     judge_settings,
     judge_verdict,
@@ -27,6 +26,7 @@ from tools.second_judge import (
     record_encounters,
     run_judge,
 )
+from train_RL_agents.evaluation.verdicts import cohens_kappa
 
 PRINTED = """\
 * Scenario: ZAM_Encounter-4_1_T-1 - evaluated obs-id: 1 - evaluation of rule R_G3: False
@@ -58,14 +58,6 @@ traffic_rule_sets:
 activated_traffic_rule_sets: [F_0]
 vehicle_dependent_rules: [R_G1, R_G3]
 """
-
-
-def test_kappa_of_published_example():
-    """Cohen's kappa is 0.4 of two raters that agree on 20 and 15 of 50, and differ on 5 and 10."""
-    pairs = [("yes", "yes")] * 20 + [("yes", "no")] * 5 + [("no", "yes")] * 10 + [("no", "no")] * 15
-    assert cohens_kappa(pairs) == pytest.approx(0.4)
-    assert cohens_kappa([("a", "b"), ("b", "a")]) == -1.0 and cohens_kappa([("a", "a"), ("b", "b")]) == 1.0
-    assert cohens_kappa([("a", "a")]) is None and cohens_kappa([]) is None
 
 
 def test_verdicts_of_what_the_judge_printed():
@@ -122,7 +114,7 @@ def test_disagreements_are_counted_with_both_marks():
 def test_encounters_are_exported_with_beginning_and_end():
     recording = record_encounters("straight", 1)
     rows = our_verdicts(recording)
-    assert len(rows) == 10 and rows[0] == {"duty": "head-on", "mark": "broken", "part": "collision"} == rows[1]
+    assert len(rows) == 10 and rows[0] == {"duty": "head-on", "mark": "broken", "part": "contact"} == rows[1]
     assert [row["duty"] for row in rows[2:6]] == ["give-way", "stand-on", "stand-on", "give-way"]
     read = parse_common_ocean(common_ocean_text(enlarged_situation(recording, 0, "x")), "x")
     own, other = read.ships

@@ -9,7 +9,7 @@ from train_RL_agents.evaluation.frozen import FROZEN_SEED
 from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, Evaluation, Result
 from train_RL_agents.results.rows import Episodes
 
-RULE_RATE = {"hours_per_broken_rule": 0.125, "hours_per_broken_rule_low": 0.1, "hours_per_broken_rule_high": 0.25}
+RULE_RATE = {"hours_per_broken_duty": 0.125, "hours_per_broken_duty_low": 0.1, "hours_per_broken_duty_high": 0.25}
 BY_ROLE = dict.fromkeys(ENCOUNTER_COLUMNS, 0.75) | {"rules_kept_low": 0.5, "rules_kept_high": 0.9} | RULE_RATE
 
 

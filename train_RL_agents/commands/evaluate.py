@@ -79,6 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", metavar="OUT", type=Path, help="write setting and figures there")
     add("--csv", metavar="OUT", type=Path, help="write the figures there")
     add("--markdown", metavar="OUT", type=Path, help="write the tables there")
+    add(
+        "--judge",
+        metavar="NAME,...",
+        type=lambda text: tuple(text.split(",")),
+        help="judge the same tracks by these profiles, too (default, tum, hagen2023, moos), and say where they part",
+    )
     add("--record", metavar="OUT", type=Path, help="write all that happens there (.npz); for one policy")
 
 

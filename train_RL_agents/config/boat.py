@@ -1,7 +1,8 @@
-"""Settings that follow from a boat named in ``world.vessel``, such as ``world.vessel=otter`` or a vessel file."""
+"""Settings that follow from a name: from a boat's in ``world.vessel``, and from a profile's in ``world.colregs``."""
 
 from typing import Any
 
+from marinenav_env.rules.profiles import profile_settings
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import (
     PUBLISHED_VESSEL,
@@ -46,3 +47,20 @@ def merge_boat_settings(
     read = (file_settings | derived if is_complete else derived | file_settings) | overrides
     others = {key: value for key, value in read.items() if not key.startswith(prefix)}
     return others | {f"{prefix}{name}": value for name, value in vessel.items()}, scale
+
+
+def merge_profiles(read: dict[str, Any], file_settings: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with those of the profiles that a file and overrides name, except where others are stated.
+
+    Args:
+        read: the settings of both, with those of their boat, whose scales apply to profiles.
+        file_settings: those of the file.
+        overrides: those that override the file.
+    """
+    length, speed = (read.get(f"world.scenario.{name}") or 1.0 for name in ("scale", "speed_scale"))
+    merged = dict(read)
+    for layer, later in ((file_settings, overrides), (overrides, {})):
+        named = profile_settings(str(layer.get("world.colregs.profile")), length, length / speed)
+        settings = {f"world.colregs.{name}": value for name, value in named.items()}
+        merged |= {key: value for key, value in settings.items() if key not in layer and key not in later}
+    return merged

@@ -16,7 +16,7 @@ from marinenav_env.config import RewardConfig, VesselConfig
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError, field_types, require, strip_annotated, union_members
 from train_RL_agents.agents import AGENTS, registered_agent_name
-from train_RL_agents.config.boat import BOAT_KEY, UNIT_SCALE, merge_boat_settings
+from train_RL_agents.config.boat import BOAT_KEY, UNIT_SCALE, merge_boat_settings, merge_profiles
 from train_RL_agents.config.levels import LEVEL_CLASSES, LEVEL_COLUMNS, level_to_dict, read_levels
 from train_RL_agents.config.overrides import (
     CommandLineValue,
@@ -180,6 +180,7 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), is_complete: bo
         replaced = {key for key in file if key.startswith("training_schedule.") and not key.endswith("strict")}
         file = {key: file[key] for key in file.keys() - replaced}
     read, scale = merge_boat_settings(file, last, is_complete)
+    read = merge_profiles(read, file, last)
     for section in LEVEL_CLASSES:
         # The levels of a schedule that a scenario file replaces keep their defaults.
         factors = UNIT_SCALE if read.get(f"{section}.scenarios") else scale

@@ -19,7 +19,7 @@ from train_RL_agents.evaluation.tables import Evaluation, Result
 from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
 from train_RL_agents.utils.provenance import software_versions
 
-_BUILT_IN_OPTIONS = ("suite", "scenarios", "levels", "strict", "record", "others", "shield", "report")
+_BUILT_IN_OPTIONS = ("suite", "scenarios", "levels", "strict", "record", "others", "shield", "judge", "report")
 """Names of the options that only evaluations in the built-in environment have."""
 
 

@@ -19,11 +19,10 @@ from train_RL_agents.utils.provenance import git_revision, software_versions
 FORMAT_NAME = "marinenav figures"
 """Name of the file format, which files state."""
 _GROUP_METRICS = (
-    "compliance",
     "all_kept",
     "rules_kept",
     "safety",
-    "broken_rules",
+    "broken_duties",
     "avoided",
     "unavoidable",
 )

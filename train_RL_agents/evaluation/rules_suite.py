@@ -1,10 +1,4 @@
-"""Encounters of two vessels, in which the rules of the sea say who has to do what.
-
-The International Regulations for Preventing Collisions at Sea, 1972: head-on, both turn to starboard
-(rule 14); crossing, the vessel that has the other on its starboard side keeps out of the way and does not cross ahead
-(rule 15); an overtaking vessel keeps out of the way (rule 13); the other vessel stands on (rule 17). Robot 0 is called
-the own vessel, robot 1 the other one.
-"""
+"""Encounters of two vessels, head-on, crossing and overtaking: robot 0 is the own vessel, robot 1 the other one."""
 
 from __future__ import annotations
 
@@ -45,17 +39,15 @@ class Encounter:
     """Initial speeds, own and other (m/s)."""
     distance: tuple[float, float]
     """Initial distances to the meeting point, own and other (m)."""
-    gives_way: tuple[bool, bool]
-    """True for each vessel, own and other, that has to give way."""
     other_thrust: float | None = None
     """Largest thrust per side of the other vessel (N); None: that of the own one."""
 
 
 ENCOUNTERS: dict[str, Encounter] = {
-    "head-on": Encounter(math.pi, (2.0, 2.0), (18.0, 18.0), (True, True)),
-    "crossing from starboard": Encounter(-math.pi / 2, (2.0, 2.0), (18.0, 18.0), (True, False)),
-    "crossing from port": Encounter(math.pi / 2, (2.0, 2.0), (18.0, 18.0), (False, True)),
-    "overtaking": Encounter(0.0, (2.0, 0.8), (20.0, 8.0), (True, False), 120.0),
+    "head-on": Encounter(math.pi, (2.0, 2.0), (18.0, 18.0)),
+    "crossing from starboard": Encounter(-math.pi / 2, (2.0, 2.0), (18.0, 18.0)),
+    "crossing from port": Encounter(math.pi / 2, (2.0, 2.0), (18.0, 18.0)),
+    "overtaking": Encounter(0.0, (2.0, 0.8), (20.0, 8.0), 120.0),
 }
 
 

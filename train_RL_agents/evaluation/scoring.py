@@ -20,10 +20,10 @@ from train_RL_agents.evaluation.contenders import ActingOptions, Contender, requ
 from train_RL_agents.evaluation.failures import EpisodeWatch
 from train_RL_agents.evaluation.frozen import FROZEN_SEED, FROZEN_SUITES, frozen_world, scenario_hash
 from train_RL_agents.evaluation.recording import Recording
-from train_RL_agents.evaluation.rules_suite import ENCOUNTERS
 from train_RL_agents.evaluation.seamanship import (
     broken_duty_rates,
     compliance_summary,
+    judge,
     measure_compliance,
     steps_and_paths_alone,
 )
@@ -32,14 +32,12 @@ from train_RL_agents.evaluation.steps import ProgressCallback, StepCallback, Ste
 from train_RL_agents.evaluation.suites import (
     ENCOUNTER_SUITES,
     MISBEHAVING_SUITE,
-    RULES_SUITE,
     ScenarioSet,
     make_scenario_set,
 )
 from train_RL_agents.evaluation.tables import Evaluation, Result
-from train_RL_agents.evaluation.two_vessel_rules import compliance_metrics, encounter_outcomes
+from train_RL_agents.evaluation.verdicts import Comparison, compare_judges, require_judges
 from train_RL_agents.results.rows import Episodes, count_clear_situations, group_masks, paired_differences
-from train_RL_agents.results.statistics import hours_per
 from train_RL_agents.utils.provenance import software_versions
 
 PolicyProgress = Callable[[str, int, int], None]
@@ -93,7 +91,8 @@ def evaluate_frozen_suites(
     world = frozen_world(world)
     for name, frozen in FROZEN_SUITES.items():
         chosen = make_scenario_set(name, world, options.get("episodes", frozen.episodes), FROZEN_SEED)
-        own = {key: value for key, value in options.items() if key != "others" or chosen.parts[0].only_own}
+        applies = {"others": chosen.parts[0].only_own, "judge": name in ENCOUNTER_SUITES}
+        own = {key: value for key, value in options.items() if applies.get(key, True)}
         evaluation = evaluate_set(contenders, chosen, world, own | {"suite": name, "report": True}, device, progress)
         yield replace(evaluation, scenario_hash=scenario_hash(chosen))
 
@@ -113,7 +112,8 @@ def evaluate_set(
         contenders: trained policies and baselines, by the name they are reported under.
         chosen: set of scenarios.
         world: world that the set was made from.
-        options: as in ``evaluate_built_in``; with ``report`` results have ``failures`` and ``astern``.
+        options: as in ``evaluate_built_in``; with ``report`` results have ``failures`` and ``astern``, and with
+            ``judge``, names of profiles, encounters have ``judges``.
         device: device of the world.
         progress: as in ``evaluate_built_in``.
         levels: settings of the levels by name, for the description of the evaluation.
@@ -121,6 +121,8 @@ def evaluate_set(
     others = options.get("others")
     is_alone = others is None or all(part.only_own for part in chosen.parts)
     require(is_alone, "--others", "...", "left out but for suites in which the policy controls one vessel (*_own)")
+    judges = options.get("judge", ())
+    require_judges(judges, chosen.name)
     shield = StepShare() if "shield" in options else None
     acting = ActingOptions(
         options.get("risk"), "stochastic" in options, chosen.seed + 1, "record" in options, others, shield
@@ -131,7 +133,9 @@ def evaluate_set(
     for name, contender in contenders.items():
         shown = None if progress is None else partial(progress, name)
         acting, watch = _with_new_counter(acting), EpisodeWatch() if "report" in options else None
-        episodes, recording, compliance = run_and_score(contender, chosen, world, acting, device, name, watch, shown)
+        episodes, recording, compliance, compared = run_and_score(
+            contender, chosen, world, acting, device, name, watch, shown, judges
+        )
         first = first or episodes
         results.append(
             Result(
@@ -144,6 +148,7 @@ def evaluate_set(
                 None if acting.shield is None else acting.shield.value,
                 None if watch is None else watch.value,
                 () if watch is None else watch.failures(episodes, chosen),
+                compared,
             )
         )
     setting = {
@@ -184,32 +189,23 @@ def run_and_score(
     name: str,
     on_step: StepCallback | None = None,
     progress: ProgressCallback | None = None,
-) -> tuple[Episodes, Recording | None, MetricsByGroup | None]:
+    judges: Sequence[str] = (),
+) -> tuple[Episodes, Recording | None, MetricsByGroup | None, Comparison | None]:
     """Run a set of scenarios, and score it as its suite requires; see ``run_set`` for the arguments.
 
     Returns:
-        The episodes; the recording, None if not made; compliance or safety by group, None if the suite is not scored.
+        The episodes; the recording, None if not made; compliance or safety by group, None if the suite is not scored;
+        the comparison of ``judges``, names of profiles, None without any.
     """
     if chosen.name in ENCOUNTER_SUITES:
-        return run_and_score_encounters(contender, chosen, world, acting, device, name, on_step, progress)
-    # Compliance is computed from the recording.
-    recorded_as = name if acting.estimates or chosen.name in (RULES_SUITE, MISBEHAVING_SUITE) else None
+        return run_and_score_encounters(contender, chosen, world, acting, device, name, on_step, progress, judges)
+    recorded_as = name if acting.estimates or chosen.name == MISBEHAVING_SUITE else None
     episodes, recording = run_set(contender, chosen, world, acting, device, recorded_as, on_step, progress)
     if recording is not None and chosen.name == MISBEHAVING_SUITE:
         found = avoidance.collision_masks(chosen, recording, world, acting, device)
         masks = group_masks(recording.groups)
-        return episodes, recording, {name: avoidance.safety_metrics(found, mask) for name, mask in masks.items()}
-    if recording is None or chosen.name != RULES_SUITE:
-        return episodes, recording, None
-    seen, groups = encounter_outcomes(recording), recording.groups
-    by_group: MetricsByGroup = {
-        name: compliance_metrics(ENCOUNTERS[name], seen, [group == name for group in groups]) for name in chosen.groups
-    }
-    for level, row in enumerate(by_group.values()):
-        broken = round((1.0 - row["compliance"]) * groups.count(chosen.groups[level]))
-        row |= {"broken_rules": broken}
-        row |= hours_per("broken_rule", episodes.exposure(level)["vessel_hours"], broken)
-    return episodes, recording, by_group
+        return episodes, recording, {name: avoidance.safety_metrics(found, mask) for name, mask in masks.items()}, None
+    return episodes, recording, None, None
 
 
 def run_and_score_encounters(
@@ -221,11 +217,12 @@ def run_and_score_encounters(
     name: str,
     on_step: StepCallback | None = None,
     progress: ProgressCallback | None = None,
-) -> tuple[Episodes, Recording, MetricsByGroup]:
+    judges: Sequence[str] = (),
+) -> tuple[Episodes, Recording, MetricsByGroup, Comparison | None]:
     """Run and score a set of encounters, for which every vessel also runs alone; see ``run_set`` for the arguments.
 
     Returns:
-        The episodes, the recording, and compliance by group and overall.
+        The episodes, the recording, compliance by group and overall, and the comparison of judges.
     """
     named: dict[str, Any] = {"name": name, "progress": progress}
     episodes, recording = run_set(contender, chosen, world, acting, device, on_step=on_step, **named)
@@ -242,11 +239,13 @@ def run_and_score_encounters(
     undisturbed = tuple(_stack_padded(column, robots) for column in zip(*columns, strict=True))
     scored = recording.robot_mask.clone()
     scored[:, len(columns) :] = False
-    measured = measure_compliance(recording, (undisturbed[0], undisturbed[1]), scored)
+    judged = judge(recording)
+    measured = measure_compliance(judged, recording, (undisturbed[0], undisturbed[1]), scored)
     rows = group_masks(recording.groups)
-    rates = broken_duty_rates(recording, scored & recording.robot_mask, [*rows.values()])
+    rates = broken_duty_rates(judged, recording, scored, [*rows.values()])
     pairs = zip(rows.items(), rates, strict=True)
-    return episodes, recording, {name: compliance_summary(measured, kept) | rate for (name, kept), rate in pairs}
+    by_group = {name: compliance_summary(measured, kept) | rate for (name, kept), rate in pairs}
+    return episodes, recording, by_group, compare_judges(recording, scored, judges, world) if judges else None
 
 
 def _single_vessel_set(chosen: ScenarioSet, slot: int) -> ScenarioSet:

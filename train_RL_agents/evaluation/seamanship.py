@@ -1,14 +1,12 @@
 """Compliance of vessels in encounters: safety, the rules kept by role, delay.
 
 After Woerner, Benjamin, Novitzky and Leonard, "Quantifying protocol evaluation for autonomous
-collision avoidance", Autonomous Robots 43 (2019). An encounter of two vessels begins when one sees
-the other and there is a risk of collision (the zones of ``colregs``: ``domain``, ``horizon``); the
-roles are those of that moment (see rules.roles) and hold until the vessels have come closest.
+collision avoidance", Autonomous Robots 43 (2019). What an encounter is, who has which
+duty in it, and whether it is kept, is decided by marinenav_env.rules.encounters alone.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,18 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marinenav_env.physics.dynamics import wrap_to_pi
-from marinenav_env.rules.duties import SUBSTANTIAL_SLOWING, SUBSTANTIAL_TURN
-from marinenav_env.rules.roles import (
-    GIVE_WAY,
-    HEAD_ON,
-    OVERTAKEN,
-    OVERTAKING,
-    ROLES,
-    STAND_ON,
-    relative_motion,
-    roles,
-)
+from marinenav_env.config import ColregsConfig
+from marinenav_env.rules.encounters import CONFIRMED, NONE, EncounterState, Sight, update_encounters
+from marinenav_env.rules.roles import GIVE_WAY, HEAD_ON, ROLES
+from marinenav_env.runtime.layout import env_last
 from train_RL_agents.evaluation.recording import Recording, present_robots
 from train_RL_agents.results.statistics import Estimate, hours_per, ratio_estimate, wilson_interval
 
@@ -37,103 +27,69 @@ SHARE_METRICS = ("all_kept", "rules_kept", "substantial", "early", "right_side",
 """Names of the metrics of compliance that are 0 or 1 for a vessel, so that their means are shares."""
 
 
+BREACHES = ("contact", "no manoeuvre in time", "wrong side", "crossed ahead", "did not stand on")
+"""Ways to break a duty, in words."""
+
+
 @dataclass(frozen=True)
-class Duties:
-    """Duties of every vessel (first R) towards every other (second R), and what it did.
+class JudgedEncounters:
+    """N encounters, each seen from one of its two vessels; all tensors [N]."""
 
-    Shapes are [E, R, R], of type bool except for ``role``.
-    """
-
-    role: Tensor
-    """[E, R, R] int64 role of the first vessel towards the second when their encounter began (see rules.roles); 0: no
-    encounter."""
-    acted_substantially: Tensor
-    """Turned or slowed substantially until the closest approach."""
-    acted_early: Tensor
-    """Turned or slowed substantially while more than half of the gap was left, or before the other might act itself
-    (``colregs.stand_on_until``)."""
-    turned_right_side: Tensor
-    """The first turn was not to port; head-on: it was to starboard."""
-    crossed_ahead: Tensor
-    """Passed from one side of the other's course to the other side, ahead of it."""
-    stood_on: Tensor
-    """Kept course and speed until the risk was over or the vessel had to act."""
+    episode: Tensor
+    """Index of the episode."""
+    own: Tensor
+    """Index of the vessel whose duty is judged."""
+    other: Tensor
+    """Index of the vessel that it meets."""
+    state: EncounterState
+    """State in the step in which the encounter, or its recording, ended."""
 
     @property
-    def keeps_clear(self) -> Tensor:
-        """Return whether the first vessel has to keep out of the way of the second, [E, R, R] bool."""
-        return (self.role == HEAD_ON) | (self.role == GIVE_WAY) | (self.role == OVERTAKING)
+    def is_fleeting(self) -> Tensor:
+        """Return whether the risk, or the recording, ended before the encounter was confirmed."""
+        return ~self.state.counts
 
     @property
-    def stands_on(self) -> Tensor:
-        """Return whether the first vessel has to stand on, and has to keep clear of no vessel, [E, R, R] bool."""
-        free = ~self.keeps_clear.any(-1, keepdim=True)
-        return ((self.role == STAND_ON) | (self.role == OVERTAKEN)) & free
+    def is_unseen_contact(self) -> Tensor:
+        """Return whether the hulls touched before the encounter was confirmed: in the step that confirmed it."""
+        return (self.state.touched > 0.0) & (self.state.age == 0.0)
 
     @property
-    def broken(self) -> Tensor:
-        """Return whether the first vessel did not do what its role requires, [E, R, R] bool."""
-        side = self.turned_right_side | (self.role == OVERTAKING)
-        ahead = self.crossed_ahead & (self.role == GIVE_WAY)
-        kept = self.acted_substantially & self.acted_early & side & ~ahead
-        return (self.keeps_clear & ~kept) | (self.stands_on & ~self.stood_on)
+    def is_kept(self) -> Tensor:
+        """Return whether the vessel has a duty and kept it."""
+        return self.state.has_duty & ~self.state.is_broken
+
+    def breaches(self) -> Tensor:
+        """Return the way in which the vessel broke its duty first of BREACHES, as an index; -1 if it kept it."""
+        state = self.state
+        ahead = (state.crossed_ahead > 0.0) & (state.role == GIVE_WAY)
+        flags = (state.touched, state.is_late, state.on_wrong_side, ahead, state.has_left)
+        first = torch.stack([flag > 0.0 for flag in flags]).to(torch.int8).argmax(0)
+        return torch.where(state.is_broken, first, -1)
 
 
-def find_duties(recording: Recording) -> Duties:
-    """Return the duties of every vessel towards every other, and what it did about them.
+def judge(recording: Recording, rules: ColregsConfig | None = None) -> JudgedEncounters:
+    """Return all encounters in a recording, with the duties of both vessels and whether these were kept.
 
     Args:
-        recording: recording of E encounters, whose rules of the sea define a risk of collision.
+        recording: recording of E episodes.
+        rules: definitions of encounters and duties; None: those of the recorded world.
     """
-    there, radius, rules = present_robots(recording), recording.vessel_radius, recording.rules
-    heading = recording.poses[..., 2]
-    speed = torch.linalg.vector_norm(recording.velocities[..., :2], dim=-1)
-    met = relative_motion(recording.poses.flatten(0, 1), recording.velocities.flatten(0, 1))
-
-    def by_frame(values: Tensor) -> Tensor:
-        return values.unflatten(-1, there.shape[:2]).permute(2, 3, 0, 1)
-
-    distance, time, miss, role = map(by_frame, (met.distance, met.tcpa, met.dcpa, roles(met)))
-    both = there[..., None] & there[..., None, :] & (role > 0)
-    reach = recording.sensor_range[..., None] + recording.detect_radius[:, None]
-    close = (time > 0.0) & (time <= rules.horizon) & (miss.abs() < rules.domain)
-    risk = both & close & (distance <= reach)
-    frame = torch.arange(len(role))[:, None, None, None]
-    began = _first_frame(risk)
-    closest = torch.where(both & (frame >= began), distance, torch.inf).argmin(0)
-    during = risk.any(0) & (frame >= began) & (frame <= closest)
-
-    def at(values: Tensor, number: Tensor) -> Tensor:
-        return values.expand(distance.shape).gather(0, number[None].clamp_max(len(distance) - 1))[0]
-
-    off = wrap_to_pi(heading[..., None] - at(heading[..., None], began))
-    share = speed[..., None] / at(speed[..., None], began).clamp_min(1e-6)
-    turned = during & (off.abs() >= SUBSTANTIAL_TURN)
-    acted = turned | (during & (share < 1.0 - SUBSTANTIAL_SLOWING))
-    turn = torch.where(turned.any(0), at(off, _first_frame(turned)).sign(), 0.0)
-    # Sides refer to the other vessel's course at the beginning, so that turns of that vessel change no side.
-    aspect = wrap_to_pi(by_frame(met.aspect) + heading[:, :, None] - at(heading[:, :, None], began))
-    ahead = (aspect[1:] * aspect[:-1] <= 0.0) & (aspect[1:].abs() < 0.5 * math.pi)
-    ahead = ahead & (both & (frame > began) & (distance <= reach))[1:]
-    role = torch.where(risk.any(0), at(role, began), 0)
-    free = (frame > began) & ((distance < rules.stand_on_until) | (miss.abs() >= rules.domain))
-    holding = during & (frame < _first_frame(free))
-    left = holding & ((off.abs() >= SUBSTANTIAL_TURN) | ((share - 1.0).abs() >= SUBSTANTIAL_SLOWING))
-    contact = radius[..., None] + radius[:, None]
-    soon = torch.minimum(0.5 * (at(distance, began) + contact), torch.tensor(rules.stand_on_until))
-    return Duties(
-        role=role,
-        acted_substantially=acted.any(0),
-        acted_early=acted.any(0) & (at(distance, _first_frame(acted)) >= soon),
-        turned_right_side=torch.where(role == HEAD_ON, turn > 0.0, turn >= 0.0),
-        crossed_ahead=ahead.any(0),
-        stood_on=~left.any(0),
-    )
-
-
-def _first_frame(happens: Tensor) -> Tensor:
-    """Return the index [...] of the first of T+1 frames in which a mask [T+1, ...] is true; T + 1 if it never is."""
-    return torch.where(happens.any(0), happens.to(torch.int8).argmax(0), len(happens))
+    there, rules = present_robots(recording), rules or recording.rules
+    sight = Sight(recording.vessel_radius, recording.detect_radius, recording.sensor_range)
+    envs, robots = there.shape[1:]
+    encounters = recording.poses.new_zeros(envs, robots, robots, len(EncounterState._fields))
+    places, states = [], []
+    for frame in range(len(there)):
+        pose, velocity = recording.poses[frame], recording.velocities[frame]
+        encounters = update_encounters(encounters, pose, velocity, there[frame], sight, rules, recording.dt)
+        fields = env_last(encounters)
+        phase = EncounterState(*fields).phase
+        ended = phase > (CONFIRMED if frame < len(there) - 1 else NONE)
+        places.append(ended.nonzero())
+        states.append(fields[:, ended])
+    own, other, episode = torch.cat(places).unbind(-1)
+    return JudgedEncounters(episode, own, other, EncounterState(*torch.cat(states, -1)))
 
 
 def safety_scores(recording: Recording) -> Tensor:
@@ -166,35 +122,43 @@ def steps_and_paths_alone(recording: Recording) -> tuple[Tensor, Tensor]:
     return torch.where(arrived, steps.sum(-1), torch.nan), torch.where(arrived, path.sum(-1), torch.nan)
 
 
-def measure_compliance(recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor) -> dict[str, Tensor]:
+def measure_compliance(
+    judged: JudgedEncounters, recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor
+) -> dict[str, Tensor]:
     """Return metrics of compliance of every vessel by name, [E, R] each; nan where a metric does not apply.
 
     Args:
-        recording: recording of E encounters.
+        judged: encounters of the recording.
+        recording: recording of E episodes.
         alone: control steps and path (m) of every vessel without the others, [E, R] each; nan where it did not arrive,
             so that it has no delay and no detour.
         scored: [E, R] bool, which vessels are scored.
     """
-    did = find_duties(recording)
-    clear, crossing = did.keeps_clear, did.role == GIVE_WAY
-    sided = crossing | (did.role == HEAD_ON)
+    state = judged.state
+    clear = state.has_duty & state.keeps_clear
+    crossing = clear & (state.role == GIVE_WAY)
+    sided = crossing | (clear & (state.role == HEAD_ON))
     arrived = recording.arrived.any(0)
     steps, path, astern = steps_and_paths(recording)
 
+    def any_of(flags: Tensor) -> Tensor:
+        """Return whether any encounter of a vessel has a flag, [E, R] bool."""
+        found = torch.zeros(scored.shape, dtype=torch.bool)
+        found[judged.episode[flags], judged.own[flags]] = True
+        return found
+
     def share(kept: Tensor, asked: Tensor) -> Tensor:
         """Return 1 where a vessel kept all its duties, else 0; nan where it has none."""
-        kept = (kept | ~asked).all(-1).double()
-        return torch.where(asked.any(-1), kept, torch.nan)
+        return torch.where(any_of(asked), (~any_of(asked & ~kept)).double(), torch.nan)
 
-    kept = share(~did.broken, clear | did.stands_on)
     metrics = {
         "safety": safety_scores(recording),
-        "rules_kept": torch.where(recording.collided.any(0), 0.0 * kept, kept),
-        "substantial": share(did.acted_substantially, clear),
-        "early": share(did.acted_early, clear),
-        "right_side": share(did.turned_right_side, sided),
-        "not_ahead": share(~did.crossed_ahead, crossing),
-        "stood_on": share(did.stood_on, did.stands_on),
+        "rules_kept": share(judged.is_kept, state.has_duty),
+        "substantial": share(state.has_manoeuvred > 0.0, clear),
+        "early": share(state.is_late == 0.0, clear),
+        "right_side": share(state.on_wrong_side == 0.0, sided),
+        "not_ahead": share(state.crossed_ahead == 0.0, crossing),
+        "stood_on": share(state.has_left == 0.0, state.has_duty & ~clear),
         "delay": torch.where(arrived, (steps - alone[0]) * recording.dt, torch.nan),
         "detour": torch.where(arrived, path / alone[1] - 1.0, torch.nan),
         "astern": astern / steps.clamp_min(1),
@@ -202,42 +166,49 @@ def measure_compliance(recording: Recording, alone: tuple[Tensor, Tensor], score
     return {name: torch.where(scored, metric.double(), torch.nan) for name, metric in metrics.items()}
 
 
-def count_duties(recording: Recording, scored: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the numbers of kept and of all duties by role, [E, 5] int64 each; a vessel that collides keeps none.
+def count_duties(judged: JudgedEncounters, scored: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the numbers of kept and of all duties by role, [E, 5] each, and of fleeting risks, [E]; all int64.
 
     Args:
-        recording: recording of E encounters.
+        judged: encounters in E episodes.
         scored: [E, R] bool, which vessels are scored.
     """
-    did = find_duties(recording)
-    asked = (did.keeps_clear | did.stands_on) & scored[..., None]
-    kept = asked & ~did.broken & ~recording.collided.any(0)[..., None]
-    by_role = did.role[..., None] == torch.arange(1, len(ROLES))
-    kept, asked = ((flags[..., None] & by_role).sum((1, 2)) for flags in (kept, asked))
-    return kept, asked
+    counts = scored[judged.episode, judged.own]
+    role = judged.state.role.to(torch.int64)
+
+    def number(flags: Tensor) -> Tensor:
+        """Return the number of encounters with a flag by episode and role, [E, 6]."""
+        totals = torch.zeros(len(scored), len(ROLES), dtype=torch.int64)
+        return totals.index_put_((judged.episode, role), (flags & counts).to(torch.int64), accumulate=True)
+
+    kept, asked = number(judged.is_kept)[:, 1:], number(judged.state.has_duty)[:, 1:]
+    return kept, asked, number(judged.is_fleeting).sum(-1)
 
 
-def broken_duty_rates(recording: Recording, scored: Tensor, rows: Sequence[Tensor]) -> list[dict[str, float | None]]:
+def broken_duty_rates(
+    judged: JudgedEncounters, recording: Recording, scored: Tensor, rows: Sequence[Tensor]
+) -> list[dict[str, float | None]]:
     """Return vessel-hours per duty that was not kept, of all roles and by role, for several groups of encounters.
 
     Args:
-        recording: recording of E encounters.
+        judged: encounters of the recording.
+        recording: recording of E episodes.
         scored: [E, R] bool, which vessels are scored.
         rows: [E] bool masks of the encounters.
 
     Returns:
-        Dict for each group: the number ``broken_rules``, and ``hours_per_broken_rule`` and ``hours_per_broken_`` with
-        each role, with the ends of their intervals; None where no vessel has the role.
+        Dict for each group: the numbers ``broken_duties`` and ``fleeting``; ``hours_per_broken_duty``, and
+        ``hours_per_broken_`` with each role, with the ends of their intervals, None where no vessel has the role.
     """
-    kept, asked = count_duties(recording, scored)
+    kept, asked, fleeting = count_duties(judged, scored)
     steps, _, _ = steps_and_paths(recording)
     hours = (steps * scored).sum(-1) * recording.dt / 3600.0
     rates = []
     for mask in rows:
         exposure = float(hours[mask].sum())
         broken, number = (asked - kept)[mask].sum(0).tolist(), asked[mask].sum(0).tolist()
-        row: dict[str, float | None] = {"broken_rules": sum(broken)}
-        names = ("rule", *(name.replace("-", "_") for name in ROLES[1:]))
+        row: dict[str, float | None] = {"broken_duties": sum(broken), "fleeting": int(fleeting[mask].sum())}
+        names = ("duty", *(name.replace("-", "_") for name in ROLES[1:]))
         for name, count, total in zip(names, (sum(broken), *broken), (sum(number), *number), strict=True):
             metrics = hours_per(f"broken_{name}", exposure, count)
             row |= metrics if total else dict.fromkeys(metrics)

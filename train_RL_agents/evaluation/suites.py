@@ -335,8 +335,6 @@ def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, 
     return tuple(number * factor for number, factor in zip(values, factors, strict=False))
 
 
-RULES_SUITE = "rules"
-"""Name of the suite of two vessels that is scored by the rules of the sea."""
 MISBEHAVING_SUITE = "unruly"
 """Name of the suite of misbehaving vessels, in which unavoidable collisions are counted."""
 
@@ -353,8 +351,8 @@ SUITES: dict[str, Suite] = {
     "vessels": Suite("the levels, vessels of mass and thrust x 0.5 to 2", _make_vessels, 100),
     "weather": Suite("the levels in moderate wind and waves", _make_weather, 100),
     "faults": Suite("the levels with late commands and missed detections", _make_faults, 100),
-    RULES_SUITE: Suite("two vessels head-on, crossing and overtaking, scored by the rules", _make_rules, 25),
-    "imazu": Suite("Imazu's 22 problems, scored by safety, rules and delay", _make_imazu, 20),
+    "rules": Suite("two vessels head-on, crossing and overtaking, scored by safety, rules and delay", _make_rules, 25),
+    "imazu": Suite("Imazu's 22 problems, scored likewise", _make_imazu, 20),
     "encounters": Suite("random encounters of 2 to 6 vessels, scored likewise", _make_encounters, 25),
     "imazu_own": Suite("imazu, the others keeping course and speed", partial(_make_imazu, only_own=True), 20),
     "encounters_own": Suite(
@@ -372,7 +370,7 @@ SUITES: dict[str, Suite] = {
 }
 """Suites by name."""
 _ENCOUNTERS = ("imazu", "encounters", "dnv", "imazu_ntnu")
-ENCOUNTER_SUITES = (*_ENCOUNTERS, *(f"{name}_own" for name in _ENCOUNTERS))
+ENCOUNTER_SUITES = ("rules", *_ENCOUNTERS, *(f"{name}_own" for name in _ENCOUNTERS))
 """Suites that are scored by the role of every vessel (see seamanship)."""
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from train_RL_agents.evaluation.tables import DIFFERENCE_COLUMN, METRIC_COLUMNS, RATE_COLUMNS, Evaluation, Result
 from train_RL_agents.results.rows import OVERALL
-from train_RL_agents.results.statistics import wilson_interval
 from train_RL_agents.results.table import Column, Table
 
 _SUMMARY_COLUMNS = (
@@ -24,14 +23,14 @@ _SUMMARY_COLUMNS = (
         "rules kept",
         ".2f",
         ("rules_kept_low", "rules_kept_high"),
-        meaning="vessels with a duty that kept the rules; in the suite rules, encounters",
+        meaning="vessels with a duty that kept all of theirs",
     ),
     Column(
-        "hours_per_broken_rule",
-        "hours per broken rule",
+        "hours_per_broken_duty",
+        "hours per broken duty",
         ".3f",
-        ("hours_per_broken_rule_low", "hours_per_broken_rule_high"),
-        meaning=RATE_COLUMNS["hours_per_broken_rule"],
+        ("hours_per_broken_duty_low", "hours_per_broken_duty_high"),
+        meaning=RATE_COLUMNS["hours_per_broken_duty"],
     ),
     Column(
         "avoided",
@@ -66,11 +65,6 @@ def _summary_row(result: Result) -> dict[str, Any]:
     }
     if result.situations is not None:
         row["situations"] = "{without_collision} of {all}".format(**result.situations)
-    broken = [group["broken_rules"] for group in (result.compliance or {}).values() if "compliance" in group]
-    if broken:
-        kept = row["episodes"] - sum(broken)
-        row["rules_kept_low"], row["rules_kept_high"] = wilson_interval(kept, row["episodes"])
-        row["rules_kept"] = kept / row["episodes"]
     return row
 
 

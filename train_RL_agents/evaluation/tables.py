@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
 from marinenav_env.rules.roles import ROLES
 from train_RL_agents.evaluation.failures import Failure
 from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.verdicts import Comparison
 from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
 from train_RL_agents.results.statistics import SIGNIFICANCE_LEVEL, sign_test, smallest_detectable_difference
 from train_RL_agents.results.table import UNLIMITED_WIDTH, Column, Table
@@ -85,30 +86,17 @@ DIFFERENCE_COLUMN = Column(
 COMPARISON_COLUMN_MEANINGS = COLUMN_MEANINGS | {DIFFERENCE_COLUMN.title: DIFFERENCE_COLUMN.meaning}
 """Meaning of each column by title in the table of a comparison."""
 
-RULES_COLUMNS = {
-    "compliance": "encounters without a collision in which the rules were kept: head-on both turn "
-    "to starboard; crossing, the vessel that has the other to starboard gives way and does not "
-    "cross ahead; an overtaking vessel gives way",
-    "only_own_gave_way": "encounters in which only the own vessel turned (15 degrees) or slowed "
-    "(30%) before the closest approach",
-    "only_other_gave_way": "likewise only the other vessel",
-    "both_gave_way": "likewise both",
-    "nobody_gave_way": "likewise neither",
-    "starboard_turns": "of the first turns of vessels that must give way, those to starboard",
-    "closest_approach": "smallest gap between the hulls' circles (m), mean",
-}
-"""Columns of the table of compliance in the suite ``rules``, with their meanings."""
-
 ENCOUNTER_COLUMNS = {
-    "all_kept": "encounters without a collision in which every vessel that has a duty kept the rules",
-    "rules_kept": "vessels with a duty that kept the rules, of those with one; what follows in "
+    "all_kept": "encounters, of those with a duty, in which every vessel kept all its duties",
+    "rules_kept": "vessels with a duty that kept all of theirs, of those with one; what follows in "
     "brackets are 95% intervals (Wilson; of means, normal)",
+    "fleeting": "risks of collision that ended before they were confirmed, which are not scored",
     "substantial": "vessels that must keep clear and turned (15 degrees) or slowed (30%)",
     "early": "the same before the other was closer than 10 m (of boats: to scale), or half of the gap was left",
     "right_side": "vessels that are head-on and turned to starboard first, or give way crossing "
     "and did not turn to port first",
     "not_ahead": "vessels that give way crossing and did not cross ahead",
-    "stood_on": "vessels that only had to stand on and kept course and speed until the risk was "
+    "stood_on": "vessels that had to stand on and kept course and speed until the risk was "
     "over or the other closer than 10 m",
     "safety": "0 at a contact to 1 where the other's domain (8 m; of boats: to scale) is kept, mean of vessels",
     "delay": "travel time less that of the same vessel alone (s), mean",
@@ -117,19 +105,17 @@ ENCOUNTER_COLUMNS = {
 }
 """Columns of the table of compliance in the suites of encounters, with their meanings."""
 
-_BROKEN_TEXT = "vessel-hours of scored vessels per duty that was not kept, a collision breaking all of a vessel"
 RATE_COLUMNS = {
-    "hours_per_broken_rule": f"{_BROKEN_TEXT} (in the suite rules, per encounter in which rules were broken), with the "
-    "exact 95% Poisson interval; without one its lower end",
+    "hours_per_broken_duty": "vessel-hours of scored vessels per duty that was not kept, with the exact 95% Poisson "
+    "interval; without one its lower end",
     **{f"hours_per_broken_{role.replace('-', '_')}": f"the same of the role {role}" for role in ROLES[1:]},
 }
-"""Columns of rates of broken rules, with their meanings: ``hours_per_broken_rule``, in the suite ``rules`` and in the
-suites of encounters, and ``hours_per_broken_ROLE`` for each role of a vessel, only in the suites of encounters."""
+"""Columns of rates of broken duties, of all roles and of each, with their meanings."""
 
 
 def compliance_format(name: str) -> str:
-    """Return the format specification of a metric of compliance by its name; hours per broken rule may be few."""
-    return ".3f" if name in RATE_COLUMNS else ".2f"
+    """Return the format specification of a metric of compliance by its name; hours per broken duty may be few."""
+    return ".0f" if name == "fleeting" else ".3f" if name in RATE_COLUMNS else ".2f"
 
 
 MISBEHAVIOUR_COLUMNS = {
@@ -167,6 +153,8 @@ class Result:
     """Share of the control steps astern; None unless a report was requested."""
     failures: tuple[Failure, ...] = ()
     """Some failed episodes; empty unless a report was requested."""
+    judges: Comparison | None = None
+    """Comparison of the judges that were requested; None without any."""
 
     def __repr__(self) -> str:
         return f"<Result of {self.short_text()}>"
@@ -183,8 +171,7 @@ class Result:
     def compliance_columns(self) -> dict[str, str]:
         """Return the meanings of the columns of compliance by name."""
         names = {name for row in (self.compliance or {}).values() for name in row}
-        kinds = {"safety": ENCOUNTER_COLUMNS, "avoided": MISBEHAVIOUR_COLUMNS}
-        columns = next((columns for name, columns in kinds.items() if name in names), RULES_COLUMNS)
+        columns = MISBEHAVIOUR_COLUMNS if "avoided" in names else ENCOUNTER_COLUMNS
         return columns | {name: text for name, text in RATE_COLUMNS.items() if name in names}
 
     def short_text(self) -> str:
@@ -260,10 +247,15 @@ class Evaluation:
         if alone:
             optional = {"situations": first.situations, "shielded": first.shielded}
             content |= {"figures": first.metrics} | {key: value for key, value in optional.items() if value is not None}
+            content |= {} if first.judges is None else {"judges": asdict(first.judges)}
         else:
             names = {"compliance": "conduct", "metrics": "figures"}
             content["policies"] = [
-                {names.get(key, key): value for key, value in vars(result).items() if key not in ("astern", "failures")}
+                {
+                    names.get(key, key): value if key != "judges" else value and asdict(value)
+                    for key, value in vars(result).items()
+                    if key not in ("astern", "failures")
+                }
                 for result in self.results
             ]
         if first.compliance is not None:
@@ -277,6 +269,10 @@ class Evaluation:
         for table in compliance:
             print()
             table.print("Safety" if "avoided" in self.results[0].compliance_columns else "Rules of the sea")
+        for result in self.results:
+            if result.judges is not None:
+                print(f"\n{result.name}")
+                result.judges.show()
         for line in self._lines():
             print(f"\n{line}")
 
@@ -336,7 +332,7 @@ def compliance_table(results: Sequence[Result]) -> Table:
         Column(name, name.replace("_", " "), compliance_format(name), (f"{name}_low", f"{name}_high"), meaning=text)
         for name, text in results[0].compliance_columns.items()
     ]
-    important = ("rules kept", "compliance", "hours per broken rule")
+    important = ("rules kept", "hours per broken duty")
     return Table([Column("group", ""), Column("policy"), *columns], _group_rows(results, "compliance"), 2, important)
 
 

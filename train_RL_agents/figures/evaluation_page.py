@@ -28,7 +28,7 @@ _DOT_INTERVAL = 10
 """Number of points of a track, which are a second apart, between two dots."""
 _LEFT_OUT = ("energy", "return", "robot success")
 """Titles of columns of metrics that a page leaves out."""
-_WITH_INTERVALS = ("rules kept", "all kept", "avoided", "hours per broken rule")
+_WITH_INTERVALS = ("rules kept", "all kept", "avoided", "hours per broken duty")
 """Titles of columns of compliance and safety that a page shows with their intervals."""
 
 
@@ -118,7 +118,7 @@ def _narrow_compliance_table(evaluation: Evaluation) -> Table:
     columns = [
         column if column.title in _WITH_INTERVALS else replace(column, ends=None)
         for column in wide.columns[2:]
-        if not column.title.startswith("hours per broken") or column.title == "hours per broken rule"
+        if not column.title.startswith("hours per broken") or column.title == "hours per broken duty"
     ]
     return Table([*keys, *columns], wide.rows, len(keys))
 

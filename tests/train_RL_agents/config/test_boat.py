@@ -1,12 +1,15 @@
 """A boat by name among the settings."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from marinenav_env import ConfigError, WorldConfig, read_vessel, scaled_world
+from marinenav_env.config import ColregsConfig
+from marinenav_env.rules.profiles import with_profile
 from marinenav_env.vessels import vessel_files
-from train_RL_agents.config.reading import apply_overrides, load_config, to_dict
+from train_RL_agents.config.reading import apply_overrides, from_dict, load_config, to_dict
 from train_RL_agents.utils.shipped import shipped_paths
 
 
@@ -104,3 +107,19 @@ def test_boats_that_cannot_be_used_are_refused_in_one_sentence(words, sentence):
 def test_vessel_files_are_no_configurations():
     assert not [name for name in shipped_paths("configs") if "vessel" in name or name in vessel_files()]
     assert world_of() == WorldConfig()
+
+
+def test_a_profile_sets_what_is_not_stated_beside_it():
+    rules = from_dict({"world": {"colregs": {"profile": "tum", "confirm": 1.5}}}).world.colregs
+    assert (rules.profile, rules.confirm, rules.act_within, rules.domain) == ("tum", 1.5, 6.0, 10.0)
+    assert rules.head_on_x == ColregsConfig().head_on_x, "zones of the published reward stay"
+    kept = from_dict(to_dict(from_dict({"world.colregs.profile": "moos"})))
+    assert kept.world.colregs == with_profile(ColregsConfig(), "moos")
+    changed = apply_overrides(kept, ["world.colregs.profile=tum", "world.colregs.confirm=2"]).world.colregs
+    assert changed == replace(with_profile(ColregsConfig(), "tum"), confirm=2.0)
+    assert apply_overrides(kept, ["world.colregs.profile=default"]).world.colregs == ColregsConfig()
+    boat = from_dict({"world.vessel": "otter", "world.colregs.profile": "tum"}).world
+    assert boat.colregs.domain == pytest.approx(10.0 * boat.scenario.scale)
+    assert boat.colregs.confirm == pytest.approx(3.0 * boat.scenario.time_scale)
+    with pytest.raises(ConfigError, match=r"world\.colregs\.profile"):
+        from_dict({"world.colregs.profile": "other"})

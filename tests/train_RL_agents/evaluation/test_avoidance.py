@@ -163,7 +163,7 @@ def test_only_the_own_vessel_counts():
     scenarios = encounters((0.0, 80.0, 0.0, 2.0, "stop", 0.0))
     part = replace(scenarios.parts[0], world=replace(WORLD, max_steps=150))
     chosen = replace(scenarios, parts=(part,))
-    episodes, recording, metrics = run_and_score(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    episodes, recording, metrics, _ = run_and_score(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
     assert episodes.success.tolist() == [True] and episodes.robots.tolist() == [1]
     assert episodes.robots_arrived.tolist() == [1] and metrics["overall"]["no_collision"] == 1.0
     assert recording.outcomes == ["success"] and recording.steps.item() == round(episodes.time.item() / 0.5)

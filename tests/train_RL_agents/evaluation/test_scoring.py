@@ -10,12 +10,13 @@ from tests.train_RL_agents.exporting.policies import make_policy
 from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation import scoring
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender
+from train_RL_agents.evaluation.rules_suite import ENCOUNTERS
 from train_RL_agents.evaluation.scoring import evaluate_built_in
 from train_RL_agents.evaluation.tables import (
     COLUMN_MEANINGS,
     COMPARISON_COLUMN_MEANINGS,
+    ENCOUNTER_COLUMNS,
     RATE_COLUMNS,
-    RULES_COLUMNS,
     Evaluation,
     Result,
 )
@@ -78,30 +79,23 @@ def test_the_heading_says_who_is_evaluated_and_where(suite, scenarios, where):
 
 
 @pytest.mark.usefixtures("short")
-def test_compliance_of_each_encounter_is_that_of_its_own_episodes():
-    """After two seconds vessels that go straight are on their way to the meeting point."""
+def test_encounters_of_two_are_scored_like_all_others():
     found = evaluate_built_in({"straight": STRAIGHT}, {"suite": "rules", "episodes": 2}, CPU)
-    gaps = {name: row["closest_approach"] for name, row in found.results[0].compliance.items()}
-    crossing = 2.0**0.5 * (18.0 - 4.0)
-    # Distance of the centres less two radii of half the diagonal of a hull.
-    assert gaps == {
-        name: pytest.approx(centres - 5.59, abs=3.0)
-        for name, centres in (
-            ("head-on", 36.0 - 8.0),
-            ("crossing from starboard", crossing),
-            ("crossing from port", crossing),
-            ("overtaking", 12.0 - 2.4),
-        )
-    }
-    assert found.recording is None
-    assert found.content()["conduct"] == found.results[0].compliance
-    rate = "hours_per_broken_rule"
-    assert found.content()["conduct_columns"] == RULES_COLUMNS | {rate: RATE_COLUMNS[rate]}
-    for group, row in found.results[0].compliance.items():
-        exposure = found.results[0].metrics[group]
-        assert row["broken_rules"] == round((1.0 - row["compliance"]) * exposure["episodes"])
-        if row["broken_rules"]:
-            assert row[rate] == pytest.approx(exposure["vessel_hours"] / row["broken_rules"])
+    compliance = found.results[0].compliance
+    assert list(compliance) == [*ENCOUNTERS, "overall"] and found.recording is None
+    assert found.content()["conduct"] == compliance
+    assert found.content()["conduct_columns"] == ENCOUNTER_COLUMNS | RATE_COLUMNS
+
+
+@pytest.mark.usefixtures("short")
+def test_judges_are_compared_on_the_same_tracks(capsys):
+    options = {"suite": "rules", "episodes": 2, "judge": ("default", "moos")}
+    found = evaluate_built_in({"straight": STRAIGHT}, options, CPU)
+    judges, overall = found.results[0].judges, found.results[0].compliance["overall"]
+    assert (judges.rows[0]["broken"], judges.rows[0]["fleeting"]) == (overall["broken_duties"], overall["fleeting"])
+    found.show()
+    assert "Judges of the rules of the sea" in capsys.readouterr().out
+    assert found.content()["judges"]["rows"] == judges.rows
 
 
 @pytest.mark.usefixtures("short")

@@ -62,7 +62,7 @@ def test_every_vessel_is_run_alone(monkeypatch):
 
 def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
     chosen = some("encounters", 2, [0, 1, 2])
-    episodes, recording, table = run_and_score_encounters(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    episodes, recording, table, _ = run_and_score_encounters(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
     assert list(table) == [*chosen.groups[:3], "overall"] and len(recording.groups) == 6
     assert episodes.collision.all()
     for group in table.values():
@@ -74,7 +74,7 @@ def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
 
 def test_an_avoiding_policy_is_later_than_alone():
     chosen = some("imazu", 1, [1])
-    _, _, table = run_and_score_encounters(Contender("apf"), chosen, replace(WORLD, max_steps=300), ACTING, CPU, "x")
+    _, _, table, _ = run_and_score_encounters(Contender("apf"), chosen, replace(WORLD, max_steps=300), ACTING, CPU, "x")
     row = table["case 2"]
     assert row["safety"] > 0.0 and row["delay"] > 0.0 and row["detour"] > 0.0
     assert 0.0 <= row["astern"] < 1.0
@@ -91,7 +91,7 @@ def few_of(name, numbers, repetitions):
 
 def test_situations_that_others_wrote_are_scored_by_group(monkeypatch):
     chosen = few_of("dnv", (0, 5, 20), 2)
-    episodes, recording, table = run_and_score_encounters(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    episodes, recording, table, _ = run_and_score_encounters(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
     assert list(table) == ["head on", "2 others", "3 others", "overall"]
     assert episodes.level.tolist() == [0, 0, 5, 5, 6, 6] and episodes.robots.tolist() == [2, 2, 3, 3, 4, 4]
     assert recording.groups == ("head on",) * 2 + ("2 others",) * 2 + ("3 others",) * 2
@@ -147,7 +147,7 @@ def test_others_keep_course_and_speed_where_only_the_own_vessel_is_steered(name)
     speed = recording.velocities[1:, :, 1, :2].norm(dim=-1)
     assert (speed[under_way] - 2.0).abs().max() < 1e-3
     assert recording.actions[:, :, 0].any()
-    *_, table = run_and_score_encounters(Contender(name), chosen, WORLD, ACTING, CPU, "x")
+    *_, table, _ = run_and_score_encounters(Contender(name), chosen, WORLD, ACTING, CPU, "x")
     assert table["case 4"]["stood_on"] is not None and table["case 2"]["stood_on"] is None
 
 
@@ -179,7 +179,7 @@ def test_the_command_prints_compliance_with_intervals(tmp_path, capsys, monkeypa
     command = ["evaluate", "--policy", "straight", "--suite", "encounters_own", "--episodes", "1"]
     assert main([*command, "--json", str(path)]) == 0
     printed = capsys.readouterr().out
-    assert "rules kept: vessels with a duty that kept the rules" in printed
+    assert "rules kept: vessels with a duty that kept all of theirs" in printed
     assert "straight: situations without a collision: 0 of 2; fewest in head-on: 0 of 1 episodes without one" in printed
     content = json.loads(path.read_text())
     assert content["situations"] == {"without_collision": 0, "all": 2}

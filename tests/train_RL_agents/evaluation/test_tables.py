@@ -8,7 +8,6 @@ from train_RL_agents.evaluation.tables import (
     ENCOUNTER_COLUMNS,
     METRIC_COLUMNS,
     MISBEHAVIOUR_COLUMNS,
-    RULES_COLUMNS,
     Evaluation,
     Result,
     compliance_table,
@@ -90,19 +89,12 @@ def test_markdown_and_csv_hold_the_same():
     assert (rows[1]["difference"], rows[0]["difference"], rows[2]["avg_time"]) == ("0.05", "", "")
 
 
-def test_both_kinds_of_compliance_are_told_apart_by_their_columns():
-    of_two = dict.fromkeys(RULES_COLUMNS) | {"compliance": 0.5}
-    by_role = dict.fromkeys(ENCOUNTER_COLUMNS) | {
-        "safety": 1.0,
-        "all_kept": 0.25,
-        "all_kept_low": 0.1,
-        "all_kept_high": 0.55,
-    }
-    for values, columns, first in ((of_two, RULES_COLUMNS, "0.50"), (by_role, ENCOUNTER_COLUMNS, "0.25 [0.10, 0.55]")):
-        result = Result("a", {}, {"overall": ROW}, compliance={"head-on": values})
-        table = compliance_table([result])
-        assert table.titles[2:] == [name.replace("_", " ") for name in columns]
-        assert table.cells[0][:4] == ["head-on", "a", first, "-"] and table.keys == 2
+def test_compliance_has_a_column_for_each_metric():
+    kept = {"all_kept": 0.25, "all_kept_low": 0.1, "all_kept_high": 0.55}
+    result = Result("a", {}, {"overall": ROW}, compliance={"head-on": dict.fromkeys(ENCOUNTER_COLUMNS) | kept})
+    table = compliance_table([result])
+    assert table.titles[2:] == [name.replace("_", " ") for name in ENCOUNTER_COLUMNS]
+    assert table.cells[0][:4] == ["head-on", "a", "0.25 [0.10, 0.55]", "-"] and table.keys == 2
 
 
 def ruled():
@@ -112,7 +104,7 @@ def ruled():
             name,
             ABOUT,
             {"head-on": ROW},
-            compliance={"head-on": dict.fromkeys(RULES_COLUMNS) | {"compliance": share, "starboard_turns": 0.125}},
+            compliance={"head-on": dict.fromkeys(ENCOUNTER_COLUMNS) | {"all_kept": share, "fleeting": 3}},
         )
         for name, share in (("a", 0.5), ("b", 0.25))
     ]
@@ -130,28 +122,28 @@ def test_compliance_follows_the_metrics_where_there_is_some(capsys):
     shown = capsys.readouterr().out
     assert shown.startswith("apf; apf, on paper, seed 3\n") and "\n\nRules of the sea\n" in shown
     assert "than the first: success rate less" in shown
-    assert "nobody gave way: likewise neither" in shown
+    assert "fleeting: risks of collision that ended before" in shown
     evaluated(ruled()[:1]).show()
-    assert "compliance: encounters without a collision" in capsys.readouterr().out
+    assert "all kept: encounters, of those with a duty" in capsys.readouterr().out
     safety = Result("a", ABOUT, {"stops": ROW}, compliance={"stops": dict.fromkeys(MISBEHAVIOUR_COLUMNS, 0.5)})
     evaluated([safety]).show()
     assert "\n\nSafety\n" in capsys.readouterr().out
     text = evaluated(ruled()).markdown()
-    assert [line for line in text.splitlines() if "compliance" in line] == [
-        f"|  | policy | {' | '.join(RULES_COLUMNS).replace('_', ' ')} |"
+    assert [line for line in text.splitlines() if "all kept" in line] == [
+        f"|  | policy | {' | '.join(ENCOUNTER_COLUMNS).replace('_', ' ')} |"
     ]
-    assert "compliance" not in evaluated(results()).markdown()
+    assert "all kept" not in evaluated(results()).markdown()
 
 
-def test_hours_per_broken_rule_have_three_decimals_as_in_the_benchmark():
-    rate = {"hours_per_broken_rule": 0.0286, "hours_per_broken_rule_low": 0.0241, "hours_per_broken_rule_high": 0.034}
+def test_hours_per_broken_duty_have_three_decimals_as_in_the_benchmark():
+    rate = {"hours_per_broken_duty": 0.0286, "hours_per_broken_duty_low": 0.0241, "hours_per_broken_duty_high": 0.034}
     result = Result("a", {}, {"overall": ROW}, compliance={"overall": dict.fromkeys(ENCOUNTER_COLUMNS, 0.5) | rate})
     assert compliance_table([result]).cells[0][-1] == "0.029 [0.024, 0.034]"
 
 
 def test_rows_have_metrics_differences_and_compliance():
     rows = evaluated([*ruled(), Result("c", ABOUT, {"head-on": ROW}, {"head-on": BETTER})]).rows
-    assert [row.get("compliance") for row in rows] == [0.5, 0.25, None]
+    assert [row.get("all_kept") for row in rows] == [0.5, 0.25, None]
     assert [row.get("difference") for row in rows] == [None, None, 0.05]
     assert all(row["avg_time"] == 20.04 and row["group"] == "head-on" for row in rows)
 
