@@ -51,6 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="search by the cross-entropy method, random encounters, or both (default) with the same budget",
     )
     add(
+        "--target",
+        choices=("avoidable", "candidates"),
+        default="avoidable",
+        help="search for avoidable collisions (default), or for those in encounters that the judge of the rules of the "
+        "sea took for candidates until the contact",
+    )
+    add(
         "--seed",
         metavar="N",
         type=int,
@@ -99,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{method}: {episodes:,} of {arguments.episodes:,} episodes, {failures:,} failures", flush=True)
 
     def run_once(encounters: Encounters, noise: int) -> Trials:
-        return trials.run_encounters(contender, encounters, world, noise, device)
+        return trials.run_encounters(contender, encounters, world, noise, device, arguments.target)
 
     with call_on_first_signal(lambda: stops.append(True)):
         for method in methods:

@@ -81,6 +81,7 @@ class SearchResult:
             "collisions": int(self.trials.collision.sum()),
             "unavoidable": int(self.trials.unavoidable.sum()),
             "unavoidable_at_sight": int(self.trials.unavoidable_at_sight.sum()),
+            "unconfirmed": int(self.trials.unconfirmed.sum()),
             "failures": int(failed.sum()),
             "per_1000": value,
             "per_1000_low": low,

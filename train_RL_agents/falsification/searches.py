@@ -24,9 +24,12 @@ RANDOM_SHARE = 0.05
 """Share of the encounters after the first population that are random."""
 FAILURE_SHARE_POWER = 4
 """Exponent of the share of failures in the weight of encounters that count as the same (see encounters.signatures)."""
-UNAVOIDABLE_COLLISION_SCORE = 10.0
-"""Score of an unavoidable collision in place of its clearance (m); it is large, so that the search, which prefers small
-scores, does not look for more of them."""
+OTHER_COLLISION_SCORE = 10.0
+"""Score of a collision that is no failure in place of its clearance (m); it is large, so that the search, which prefers
+small scores, does not look for more of them."""
+TARGETS = ("avoidable", "candidates")
+"""Kinds of collisions that are searched for: those that a manoeuvre would have avoided, and those in encounters that
+stayed candidates until the contact."""
 
 
 class Trials(NamedTuple):
@@ -43,15 +46,14 @@ class Trials(NamedTuple):
     """[P] bool: likewise no manoeuvre from the moment on at which it first sees a vessel avoids that."""
     hit: Tensor
     """[P] int64 index, among the vessels other than the own one, of the vessel that came closest."""
+    unconfirmed: Tensor
+    """[P] bool: the own vessel collided in an encounter that was not confirmed until then, see rules.encounters."""
+    failed: Tensor
+    """[P] bool: the own vessel had a collision of the kind that is searched for, a failure."""
 
     def rows(self, chosen: Tensor) -> Trials:
         """Return the outcomes of some of the P encounters, chosen by their indices [N] or by a bool mask [P]."""
         return Trials(*(tensor[chosen] for tensor in self))
-
-    @property
-    def failed(self) -> Tensor:
-        """Return in which of the P encounters the own vessel had an avoidable collision, a failure, [P] bool."""
-        return self.collision & ~self.unavoidable
 
 
 class RandomSearch:
@@ -113,7 +115,7 @@ class CrossEntropy(RandomSearch):
         failures = torch.zeros(len(total), dtype=failed.dtype).index_add(0, group, failed)
         weights = failed * ((failures / total) ** FAILURE_SHARE_POWER / failures.clamp_min(1.0))[group]
         if failed.sum() < ELITE_SIZE:
-            score = torch.where(trials.unavoidable, UNAVOIDABLE_COLLISION_SCORE, trials.clearance)
+            score = torch.where(trials.collision & ~trials.failed, OTHER_COLLISION_SCORE, trials.clearance)
             weights[score.topk(min(ELITE_SIZE, len(score)), largest=False).indices] = 1.0
         return weights
 

@@ -9,9 +9,10 @@ from marinenav_env import WorldConfig
 from train_RL_agents.evaluation.avoidance import find_unavoidable_in_set, first_detection_step, first_misbehaviour_step
 from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
 from train_RL_agents.evaluation.recording import Recording, present_robots
+from train_RL_agents.evaluation.seamanship import judge
 from train_RL_agents.evaluation.suites import Part, ScenarioSet
 from train_RL_agents.falsification.encounters import Encounters, encounter_batches
-from train_RL_agents.falsification.searches import Trials
+from train_RL_agents.falsification.searches import TARGETS, Trials
 
 SET_NAME = "falsify"
 """Name of the scenario sets that encounters are run in."""
@@ -20,9 +21,14 @@ MIN_OVERLAP = 1e-6
 
 
 def run_encounters(
-    contender: Contender, encounters: Encounters, world: WorldConfig, seed: int, device: torch.device
+    contender: Contender,
+    encounters: Encounters,
+    world: WorldConfig,
+    seed: int,
+    device: torch.device,
+    target: str = TARGETS[0],
 ) -> Trials:
-    """Run encounters once, and return their outcomes in the same order."""
+    """Run encounters once, and return their outcomes in the same order; failures are those of a target."""
     placed, acting = [*encounter_batches(encounters, world)], ActingOptions()
     chosen = ScenarioSet(SET_NAME, (), tuple(Part(batch.world, batch.scenarios) for batch in placed), seed)
     _, recording = run_set(contender, chosen, world, acting, device, contender.label)
@@ -37,7 +43,10 @@ def run_encounters(
     )
     gap = torch.where(collision, gap.clamp_max(-MIN_OVERLAP), gap)
     order = torch.cat([batch.rows for batch in placed]).argsort()
-    return Trials(gap, collision, unavoidable, at_sight, hit).rows(order)
+    judged, unconfirmed = judge(recording), torch.zeros_like(collision)
+    unconfirmed[judged.episode[judged.is_unseen_contact & (judged.own == 0)]] = True
+    failed = dict(zip(TARGETS, (collision & ~unavoidable, unconfirmed), strict=True))[target]
+    return Trials(gap, collision, unavoidable, at_sight, hit, unconfirmed, failed).rows(order)
 
 
 def smallest_clearance(recording: Recording) -> tuple[Tensor, Tensor]:

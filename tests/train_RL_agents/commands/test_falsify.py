@@ -26,7 +26,7 @@ def short(monkeypatch, tmp_path):
 def harmless(contender, asked, *given):
     """Outcomes of a policy that never collides."""
     no = torch.zeros(len(asked.num_others), dtype=torch.bool)
-    return Trials(5.0 + asked.unit[:, 0, 0], no, no, no, torch.zeros_like(asked.num_others))
+    return Trials(5.0 + asked.unit[:, 0, 0], no, no, no, torch.zeros_like(asked.num_others), no, no)
 
 
 def test_failures_are_written_and_fail_again(tmp_path, capsys):

@@ -30,7 +30,8 @@ def narrow(*regions, unavoidable_kinds=()):
         unavoidable = collision & torch.isin(
             kind, torch.tensor([[*COURSES_BY_KIND].index(name) for name in unavoidable_kinds]).long()
         )
-        return Trials(gap, collision, unavoidable, unavoidable, torch.zeros_like(encounters.num_others))
+        hit, no = torch.zeros_like(encounters.num_others), torch.zeros_like(collision)
+        return Trials(gap, collision, unavoidable, unavoidable, hit, no, collision & ~unavoidable)
 
     return run
 
@@ -94,9 +95,8 @@ def test_a_policy_without_failures_has_none():
 def test_the_interval_is_that_of_a_share():
     def half(encounters, seed):
         hit = torch.arange(len(encounters.num_others)) % 2 == 0
-        return Trials(
-            torch.where(hit, -1.0, 1.0), hit, ~hit & False, ~hit & False, torch.zeros_like(encounters.num_others)
-        )
+        gap, no = torch.where(hit, -1.0, 1.0), torch.zeros_like(hit)
+        return Trials(gap, hit, no, no, torch.zeros_like(encounters.num_others), no, hit)
 
     estimate = run_search("cross-entropy", half, SPACE, 800, 0).rate
     assert estimate.value == 500.0 and 460.0 < estimate.low < 470.0 and 530.0 < estimate.high < 540.0

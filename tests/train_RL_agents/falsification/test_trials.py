@@ -1,9 +1,12 @@
 """Encounters in the world: what is a failure, and what was unavoidable."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from marinenav_env import WorldConfig, read_scenarios
+from marinenav_env.config import ColregsConfig
 from marinenav_env.scenarios.scenario_file import write_scenarios
 from tests.train_RL_agents.falsification.test_encounters import encounter
 from train_RL_agents.evaluation.contenders import Contender
@@ -47,6 +50,17 @@ def test_collisions_at_close_quarters_are_unavoidable(monkeypatch):
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize(("confirm", "urgent"), [(3.0, 10.0), (100.0, 0.0)])
+def test_contacts_of_candidates_can_be_searched_for(confirm, urgent):
+    """Every contact is preceded by an urgent risk, unless no risk is urgent."""
+    rules = ColregsConfig(confirm=confirm, urgent_time=0.0, urgent_distance=urgent)
+    several = concatenate_batches([encounter(*PASSING), encounter(*MEETING)])
+    trials = run_encounters(STRAIGHT, several, replace(WORLD, colregs=rules), 0, CPU, "candidates")
+    assert trials.collision.tolist() == [False, True]
+    assert trials.failed.tolist() == trials.unconfirmed.tolist() == [False, urgent == 0.0]
+
+
+@pytest.mark.heavy
 def test_the_vessel_that_is_hit_is_known():
     far, near = encounter(*PASSING), encounter(*MEETING)
     both = type(far)(torch.tensor([2]), torch.cat((far.cell, near.cell), 1), torch.cat((far.unit, near.unit), 1))
@@ -77,7 +91,7 @@ def test_a_blind_policy_fails_soon_and_its_failures_fail_again(tmp_path):
 def test_episodes_that_do_not_fail_leave_their_places(monkeypatch):
     several = concatenate_batches([encounter(*PASSING), encounter(*MEETING), encounter("head-on", "stop", 0.5, 0.5)])
     never = torch.zeros(3, dtype=torch.bool)
-    wrong = Trials(-torch.ones(3), ~never, never, never, torch.zeros(3, dtype=torch.int64))
+    wrong = Trials(-torch.ones(3), ~never, never, never, torch.zeros(3, dtype=torch.int64), never, ~never)
     found = distinct_collisions([SearchResult("random", several, wrong, 0.0)], [wrong.failed], WORLD, 0)
     assert len(found) == 3
     selected, recording = select_reproducible(STRAIGHT, found, WORLD, 0, CPU)
