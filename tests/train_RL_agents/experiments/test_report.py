@@ -55,7 +55,7 @@ def test_page_and_table_have_all_runs(tmp_path):
     assert "119,…</td>" in page
     # Six panels of learning curves, each a picture of its own, and three other figures.
     assert page.count("data:image/svg+xml;base64,") == 6 + 3
-    links = re.findall(r'href="([^"]+)"', page)
+    links = re.findall(r'href="(figures[^"]+)"', page)
     assert len(links) == 12
     assert all((tmp_path / link).is_file() for link in links)
     assert {link.rpartition(".")[2] for link in links} == {"pdf", "png", "csv"}
