@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 11_827,
+    "marinenav_env": 11_888,
     "train_RL_agents": 28_763,
     "pages": 3_733,
     "tools": 1_447,
-    "tests": 40_021,
-    "docs (bytes)": 283_173,
+    "tests": 40_088,
+    "docs (bytes)": 283_318,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -1,24 +1,33 @@
 """Reader of traffic situations of DNV's ship-traffic-generator (the package ``trafficgen``), as JSON.
 
-Generated situations have ``ownShip`` and ``targetShips`` with waypoints; keys are in camelCase or in snake_case. Speeds
-are in knots, positions in degrees of latitude and longitude, which are converted to metres on the plane that touches
-the WGS 84 ellipsoid at the own ship.
+Generated situations have ``ownShip`` and ``targetShips`` with waypoints. Inputs of the generator have ``encounters``
+instead of targets; these determine where the targets start if bearing, relative speed and vector time are numbers. Keys
+are read in camelCase and in snake_case. Speeds are in knots, positions in degrees of latitude and longitude, which
+are converted to metres on the plane that touches the WGS 84 ellipsoid at the own ship. A file whose angles are all
+within 2 pi has them in radians and its speeds in m/s, as some versions of the generator wrote them.
 """
 
+from __future__ import annotations
+
 import math
+import warnings
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from marinenav_env.scenarios.nodes import Node
-from marinenav_env.scenarios.situations import Point, Ship, Situation, guided_ship
-from marinenav_env.support.validation import ConfigError
+from marinenav_env.scenarios.situations import Point, Ship, Situation, bearing, guided_ship, moved
+from marinenav_env.support.validation import ConfigError, is_number
 
 KNOT = 1852.0 / 3600.0
 """Speed of one knot (m/s)."""
+MINUTE = 60.0
+"""Duration of one minute (s)."""
 MAX_SHIP_SPEED = 100.0
 """Largest accepted speed of a ship (knots)."""
+_EQUATORIAL_RADIUS, _ECCENTRICITY = 6_378_137.0, 0.0818191908426
+"""Semi-major axis of the WGS 84 ellipsoid (m), and its eccentricity."""
 ENCOUNTER_ABBREVIATIONS = {
     "head-on": "HO",
     "crossing-give-way": "CR-GW",
@@ -27,8 +36,18 @@ ENCOUNTER_ABBREVIATIONS = {
     "overtaking-stand-on": "OT-SO",
 }
 """Abbreviation of each type of encounter, as used in the titles of situations."""
-_EQUATORIAL_RADIUS, _ECCENTRICITY = 6_378_137.0, 0.0818191908426
-"""Semi-major axis of the WGS 84 ellipsoid (m), and its eccentricity."""
+
+
+@dataclass(frozen=True)
+class _StatedShip:
+    """A ship in the units of its file: degrees and knots, or radians and m/s."""
+
+    node: Node
+    places: list[Point]
+    """Latitude and longitude of the initial position, then of the waypoints."""
+    course: float | None
+    speeds: list[float]
+    """Initial speed, then the known speeds at waypoints."""
 
 
 def is_dnv(content: Any) -> bool:
@@ -37,57 +56,99 @@ def is_dnv(content: Any) -> bool:
 
 
 def parse_dnv(content: Any, name: str) -> Situation:
-    """Convert a traffic situation of DNV's generator to a situation."""
+    """Convert a traffic situation of DNV's generator, or an input of the generator, to a situation."""
     root = Node(content, name)
-    title, targets = root.get("title"), root.require("targetShips").items(least=1)
-    nodes, left_out = (root.require("ownShip"), *targets), Counter[str]()
-    origin = _latitude_and_longitude(_initial_place(nodes[0]))
-    ships = tuple(_read_ship(node, origin, left_out) for node in nodes)
-    return Situation(name if title is None else title.text(), ships, left_out=+left_out)
+    title, targets = root.get("title"), root.get("targetShips", "targetShip")
+    encounters = [] if targets else root.require("encounters", "encounter").items(least=1)
+    ships = [_read_ship(root.require("ownShip")), *map(_read_ship, targets.items(least=1) if targets else [])]
+    angles = [angle for ship in ships for angle in (*sum(ship.places, ()), ship.course or 0.0)]
+    angles += [beta.value for encounter in encounters if (beta := encounter.get("beta")) and is_number(beta.value)]
+    degree, knot = 1.0, 1.0
+    if all(abs(angle) <= 2.0 * math.pi for angle in angles):
+        degree, knot = math.degrees(1.0), 1.0 / KNOT
+        warnings.warn(f"{name}: read as radians and m/s, since no angle exceeds 2 pi", stacklevel=2)
+    left_out: Counter[str] = Counter()
+    origin = ships[0].places[0]
+    own, *others = (_placed_ship(ship, origin, degree, knot, left_out) for ship in ships)
+    others += [_target_ship(encounter, own, degree) for encounter in encounters]
+    return Situation(name if title is None else title.text(), (own, *others), left_out=+left_out)
 
 
-def _waypoints(ship: Node) -> list[Node]:
-    stated = ship.get("waypoints")
-    return [] if stated is None else stated.items()
-
-
-def _initial_place(ship: Node) -> Node:
-    """Return the object with the initial position of a ship: its initial state, or else its first waypoint."""
-    initial, waypoints = ship.require("initial"), _waypoints(ship)
-    return waypoints[0] if waypoints and initial.get("position") is None else initial
+def _read_ship(ship: Node) -> _StatedShip:
+    """Return what a file states of a ship; in earlier versions of the format its initial state is the ship itself."""
+    initial, stated = ship.get("initial", "startPose") or ship, ship.get("waypoints")
+    waypoints = [] if stated is None else stated.items()
+    start = initial.get("position") or (waypoints[0] if waypoints else initial.require("position"))
+    speed = initial.get("sog", "speed") or (_speed_at_waypoint(waypoints[0]) if waypoints else None)
+    course = initial.get("cog", "course") or initial.get("heading")
+    speeds = [(speed or initial.require("sog")).number(0.0, MAX_SHIP_SPEED)]
+    for later in filter(None, map(_speed_at_waypoint, waypoints)):
+        with suppress(ConfigError):  # such as 102.3, which is "not available" in AIS; these speeds are not used
+            speeds.append(later.number(0.0, MAX_SHIP_SPEED))
+    places = [_latitude_and_longitude(place) for place in (start, *waypoints)]
+    return _StatedShip(ship, places, None if course is None else course.number(-360.0, 360.0), speeds)
 
 
 def _latitude_and_longitude(place: Node) -> Point:
-    """Return the latitude and longitude of an object with a position (degrees)."""
-    position = place.require("position")
+    """Return the latitude and longitude of a position, or of the position of a waypoint."""
+    position = place.get("position") or place
     longitude = position.require("lon", "longitude").number(-180.0, 360.0)
     return position.require("lat", "latitude").number(-89.0, 89.0), longitude
 
 
-def _read_ship(ship: Node, origin: Point, left_out: Counter[str]) -> Ship:
-    """Return a ship in metres from ``origin``, and count what is left out of it."""
-    initial, waypoints = ship.require("initial"), _waypoints(ship)
-    course, legs = initial.get("cog") or initial.get("heading"), [waypoint.get("leg") for waypoint in waypoints]
-    stated = [None if leg is None else leg.get("sog") for leg in legs]
-    first = initial.get("sog") or (stated[0] if stated else None)
-    speeds = [(first or initial.require("sog")).number(0.0, MAX_SHIP_SPEED)]
-    for later in filter(None, stated):
-        with suppress(ConfigError):  # such as 102.3, which is "not available" in AIS; these speeds are not used
-            speeds.append(later.number(0.0, MAX_SHIP_SPEED))
-    start, *points = (_metres_from(origin, place) for place in (_initial_place(ship), *waypoints))
-    if any(math.hypot(*point) > 1e6 for point in (start, *points)):
-        raise ConfigError(f"{ship.place}: must be within 1,000 km of the own ship")
-    degrees = None if course is None else course.number(-360.0, 360.0)
-    placed = guided_ship(ship, start, points, degrees, speeds, left_out)
-    return replace(placed, speed=KNOT * placed.speed)
+def _speed_at_waypoint(waypoint: Node) -> Node | None:
+    """Return the speed at a waypoint, which versions of the format state in different places; None if none does."""
+    for place in (waypoint.get("leg"), waypoint):
+        if place is None:
+            continue
+        data = place.get("data")
+        nested = None if data is None else data.get("sog")
+        speed = place.get("sog") or (None if nested is None else nested.get("value"))
+        if speed is not None:
+            return speed
+    return None
 
 
-def _metres_from(origin: Point, place: Node) -> Point:
-    """Return the position of an object in metres north and east of an origin in degrees."""
-    latitude, longitude = _latitude_and_longitude(place)
-    sine = math.sin(math.radians(origin[0]))
+def _placed_ship(ship: _StatedShip, origin: Point, degree: float, knot: float, left_out: Counter[str]) -> Ship:
+    """Return a ship in metres from ``origin``; ``degree`` and ``knot`` convert the units of the file to these."""
+    sine = math.sin(math.radians(degree * origin[0]))
     curvature = 1.0 - (_ECCENTRICITY * sine) ** 2
     prime = _EQUATORIAL_RADIUS / math.sqrt(curvature)
     meridian = prime * (1.0 - _ECCENTRICITY**2) / curvature
-    north, east = latitude - origin[0], (longitude - origin[1] + 180.0) % 360.0 - 180.0
-    return meridian * math.radians(north), prime * math.sqrt(1.0 - sine**2) * math.radians(east)
+    points = []
+    for latitude, longitude in ship.places:
+        north, east = degree * (latitude - origin[0]), (degree * (longitude - origin[1]) + 180.0) % 360.0 - 180.0
+        points.append((meridian * math.radians(north), prime * math.sqrt(1.0 - sine**2) * math.radians(east)))
+    if any(math.hypot(*point) > 1e6 for point in points):
+        raise ConfigError(f"{ship.node.place}: must be within 1,000 km of the own ship")
+    course, speeds = None if ship.course is None else degree * ship.course, [knot * speed for speed in ship.speeds]
+    placed = guided_ship(ship.node, points[0], points[1:], course, speeds, left_out)
+    return replace(placed, speed=KNOT * placed.speed)
+
+
+def _target_ship(encounter: Node, own: Ship, degree: float) -> Ship:
+    """Return the other ship of an encounter, placed so that it meets the own ship after the encounter's vector time."""
+    kind = encounter.require("desiredEncounterType")
+    if kind.value not in [*ENCOUNTER_ABBREVIATIONS]:
+        raise kind.error_for(f"one of {', '.join(ENCOUNTER_ABBREVIATIONS)}")
+    limits = {"beta": (-360.0, 360.0), "relativeSpeed": (0.01, 100.0), "vectorTime": (0.01, 1e4)}
+    numbers = []
+    for key, bounds in limits.items():
+        member = encounter.get(key)
+        if member is None or isinstance(member.value, list):
+            raise ConfigError(
+                f"{encounter.place}: {key} must be one number, as trafficgen draws it otherwise; "
+                "read the situations that it generates"
+            )
+        numbers.append(member.number(*bounds))
+    direction, time = own.course + math.radians(degree * numbers[0]), MINUTE * numbers[2]
+    speed, way = numbers[1] * own.speed, own.speed * time
+    beside = (speed * time) ** 2 - (way * math.sin(direction - own.course)) ** 2
+    middle = way * math.cos(direction - own.course)
+    roots = [middle + sign * math.sqrt(max(beside, 0.0)) for sign in (-1.0, 1.0)]
+    distances = [root for root in roots if root > 0.0 and beside >= 0.0]
+    if not distances:
+        raise ConfigError(f"{encounter.place}: no ship on this bearing meets the own one at these speeds")
+    distance = distances[0] if kind.value == "overtaking-give-way" else distances[-1]
+    place, met = moved(own.position, direction, distance), moved(own.position, own.course, way)
+    return Ship(place, bearing(place, met), speed)

@@ -20,6 +20,7 @@ from tests.marinenav_env.helpers import simple_episode
 
 SAMPLES = Path(__file__).parents[2] / "data"
 GENERATED = json.loads((SAMPLES / "dnv_generated.json").read_text())
+INPUT = json.loads((SAMPLES / "dnv_input.json").read_text())
 YAML = (SAMPLES / "imazu07.yaml").read_text()
 XML = """<?xml version="1.0" encoding="UTF-8"?>
 <commonOcean timeStepSize="10.0" commonOceanVersion="2022a" author="a" affiliation="b" source="c" benchmarkID="ZAM_1"
@@ -81,6 +82,30 @@ def test_generated_situations_of_dnv(tmp_path):
     assert math.degrees(crossing.course) % 360.0 == pytest.approx(263.5, abs=0.1)
 
 
+def test_inputs_of_dnv_place_the_ships_where_the_generator_does():
+    generated, from_input = (read_situations(SAMPLES / f"dnv_{name}.json")[0] for name in ("generated", "input"))
+    assert from_input.name == generated.name
+    for ship, other in zip(from_input.ships, generated.ships, strict=True):
+        assert math.dist(ship.position, other.position) < 60.0  # of kilometres
+        assert ship.course == pytest.approx(other.course, abs=math.radians(0.5))
+        assert ship.speed == pytest.approx(other.speed, rel=0.01)
+
+
+def test_an_overtaken_ship_is_the_closer_one_of_two():
+    content = copy.deepcopy(INPUT)
+    content["encounters"] = [
+        {"desiredEncounterType": kind, "beta": -15.0, "relativeSpeed": 0.5, "vectorTime": 17.0}
+        for kind in ("overtaking-give-way", "crossing-stand-on")
+    ]
+    own, near, far = parse_dnv(content, "x").ships
+    assert math.hypot(*near.position) < 0.6 * math.hypot(*far.position)
+    time, course = 17.0 * 60.0, own.course
+    met = (own.speed * time * math.cos(course), own.speed * time * math.sin(course))
+    for ship in (near, far):
+        assert math.degrees(math.atan2(*reversed(ship.position))) == pytest.approx(-15.0)
+        assert math.dist(ship.position, met) == pytest.approx(ship.speed * time)
+
+
 def snake(value):
     """Rename the keys of an object from camelCase to snake_case."""
     if isinstance(value, dict):
@@ -88,10 +113,14 @@ def snake(value):
     return [snake(item) for item in value] if isinstance(value, list) else value
 
 
-def test_other_spellings_of_dnv_read_the_same():
+def test_other_versions_of_dnv_read_the_same():
     plain = parse_dnv(GENERATED, "x")
     assert parse_dnv(snake(GENERATED), "x") == plain
-    stated = copy.deepcopy(GENERATED)
+    assert parse_dnv(snake(INPUT), "x") == parse_dnv(INPUT, "x")
+    nested, stated, early = (copy.deepcopy(GENERATED) for _ in range(3))
+    for ship in (nested["ownShip"], *nested["targetShips"]):
+        for waypoint in ship["waypoints"]:
+            waypoint["data"] = {"sog": {"value": waypoint.pop("leg")["sog"]}}
     for ship in (stated["ownShip"], *stated["targetShips"]):
         first = ship["waypoints"][0]
         ship["initial"] |= {
@@ -99,7 +128,36 @@ def test_other_spellings_of_dnv_read_the_same():
             "sog": first["leg"]["sog"],
             "cog": ship["initial"]["heading"],
         }
-    assert parse_dnv(stated, "x") == plain
+    for ship in (early["ownShip"], *early["targetShips"]):
+        first = ship.pop("waypoints")[0]
+        position = {"latitude": first["position"]["lat"], "longitude": first["position"]["lon"]}
+        ship["startPose"] = {
+            "position": position,
+            "speed": first["leg"]["sog"],
+            "course": ship.pop("initial")["heading"],
+        }
+    assert parse_dnv(nested, "x") == parse_dnv(stated, "x") == plain
+    for ship, other in zip(parse_dnv(early, "x").ships, plain.ships, strict=True):
+        assert (ship.position, ship.speed) == (other.position, other.speed)
+        assert ship.course % (2.0 * math.pi) == pytest.approx(other.course % (2.0 * math.pi), abs=2e-3)
+    single = GENERATED | {"targetShip": GENERATED["targetShips"]}
+    del single["targetShips"]
+    assert parse_dnv(single, "x") == plain
+
+
+def test_the_first_schema_of_dnv_has_its_waypoints_without_a_key():
+    own, other = read_situations(SAMPLES / "dnv_snake.json")[0].ships
+    assert (own.position, own.course, own.speed) == ((0.0, 0.0), 0.0, pytest.approx(10.0 * KNOT))
+    assert other.position == pytest.approx((10173.75, 355.28), rel=2e-3)  # as the file states in metres, of a sphere
+    assert math.degrees(other.course) % 360.0 == pytest.approx(183.7, abs=0.1)
+
+
+def test_files_of_dnv_in_radians_say_so():
+    with pytest.warns(UserWarning, match=r"dnv_radians\.json: read as radians and m/s"):
+        own, other = read_situations(SAMPLES / "dnv_radians.json")[0].ships
+    assert [math.degrees(ship.course) for ship in (own, other)] == pytest.approx([0.0, 183.63], abs=0.01)
+    assert (own.speed, other.speed) == (pytest.approx(5.14), pytest.approx(6.2))
+    assert other.position[0] == pytest.approx(10_170.0, rel=3e-3)
 
 
 @pytest.mark.parametrize(("east", "first"), [(180.0, -180.0), (0.0, 0.0)])
@@ -280,10 +338,10 @@ LEAST = "must be a list of 1 to 1000 elements"
 MISSING = object()
 JSON_BAD = [
     (GENERATED, "ownShip", [], "ownShip=[]: must be an object"),
-    (GENERATED, "targetShips", MISSING, "the key 'targetShips' is missing"),
+    (GENERATED, "targetShips", MISSING, "the key 'encounters' is missing"),
     (GENERATED, "targetShips", [], f"targetShips=[]: {LEAST}"),
-    (GENERATED, "targetShips.0.waypoints", MISSING, "the key 'sog' is missing"),
-    (GENERATED, "targetShips.0.waypoints.0.position", MISSING, "the key 'position' is missing"),
+    (GENERATED, "targetShips.0.waypoints", MISSING, "the key 'position' is missing"),
+    (GENERATED, "targetShips.0.waypoints.0.position", MISSING, "the key 'lon' is missing"),
     (GENERATED, "targetShips.0.waypoints.0.position.lat", MISSING, "the key 'lat' is missing"),
     (GENERATED, "targetShips.0.waypoints.0.position.lat", 90.0, "lat=90.0: must be a number from -89 to 89"),
     (GENERATED, "targetShips.0.waypoints.0.position.lat", -40.0, "must be within 1,000 km of the own ship"),
@@ -292,6 +350,10 @@ JSON_BAD = [
     (GENERATED, "targetShips.0.waypoints.0.leg.sog", -1, "sog=-1: must be a number from 0 to 100"),
     (GENERATED, "targetShips.1", GENERATED["targetShips"][0], "two ships start at the same place"),
     (GENERATED, "title", 7, "title=7: must be text of one line"),
+    (INPUT, "encounters.0.desiredEncounterType", "ramming", "must be one of head-on, crossing-"),
+    (INPUT, "encounters.0.beta", [1.0, 2.0], "beta must be one number, as trafficgen draws it"),
+    (INPUT, "encounters.0.vectorTime", 0, "vectorTime=0: must be a number from 0.01"),
+    (INPUT, "encounters.0.relativeSpeed", 0.01, "no ship on this bearing meets the own one"),
     (COLAV, "ship_list", [], f"ship_list=[]: {LEAST}"),
     (COLAV, "ship_list.0", {"id": 3}, "the key 'csog_state' is missing, or waypoints with"),
     (COLAV, "ship_list.0.csog_state", [0.0, 0.0, 5.0], "must be a list of 4 elements"),
@@ -352,9 +414,14 @@ def test_damaged_json_is_refused(content, keys, value, sentence, tmp_path):
 
 
 def test_a_course_must_follow_from_something(tmp_path):
-    still = copy.deepcopy(GENERATED)
+    still, unknown = copy.deepcopy(GENERATED), copy.deepcopy(INPUT)
     del still["targetShips"][0]["initial"]["heading"], still["targetShips"][0]["waypoints"][1]
-    assert "the course is missing, and there is no waypoint ahead" in refusal(written(tmp_path, "bad.json", still))
+    for key in ("cog", "heading"):
+        unknown["ownShip"]["initial"].pop(key, None)
+    for content in (still, unknown):
+        assert "the course is missing, and there is no waypoint ahead" in refusal(
+            written(tmp_path, "bad.json", content)
+        )
 
 
 @pytest.mark.parametrize("name", TEXT_BAD)
