@@ -42,6 +42,8 @@ _MAX_NOISE_RATIO = 3.0
 """Ratio of the estimated noise to that of shorter segments above which longer segments are not used."""
 _COARSE_TOLERANCE, _FINE_TOLERANCE = 5e-3, 1e-3
 """Tolerances of the searches with assumed and with estimated noise."""
+_EXACT = 1e-6
+"""Damping of the states when intervals are computed."""
 _MIN_SEGMENTS = 4
 """Smallest number of segments of a log that are fitted."""
 _NEAR_BOUND = 1e-3
@@ -86,7 +88,7 @@ class Fit:
     estimates: tuple[Estimate, ...]
     """Coefficients after the fit, with intervals and verdicts."""
     nuisance: Nuisance
-    """Current, delay of commands and offset of the yaw in the log."""
+    """Current, and offset of the yaw in the log."""
     nuisance_width: Nuisance
     """Half of the widths of their 95% intervals."""
     noise: tuple[float, float]
@@ -117,14 +119,15 @@ def fit(
     count, everything = len(coefficients), range(len(coefficients))
     problem, best = _fit_longer_segments(log, vessel, coefficients, end_time, report)
     best = problem.solve(best.shared, best.states, everything, _FINE_TOLERANCE)
-    kept = _choose_kept(problem, best)
+    kept = _choose_kept(problem, problem.linearise(best.shared, best.states, damping=_EXACT))
     if kept:
         shared = best.shared.copy()
         shared[kept] -= problem.prior_offset(shared)[kept]
         free = [number for number in everything if number not in kept]
         best = problem.solve(shared, best.states_at(shared), free, _FINE_TOLERANCE)
         report(f"{len(kept)} coefficients keep the values of {vessel.name}")
-    spread = _interval_offsets(problem, best, everything)
+    exact = problem.linearise(best.shared, best.states, damping=_EXACT)
+    spread = _interval_offsets(problem, exact, everything)
     ends = _interval_ends(problem, best, spread)
     verdicts = _verdicts(problem, best, ends, kept)
     estimates = tuple(
@@ -173,8 +176,7 @@ def _fit_longer_segments(
         problem = ShootingProblem(simulator, coefficients, segments, noise)
         # A lag of 0 tells nothing of how a larger one would do.
         first = [max(item.preset, 0.2) if item.name == "lag" else item.preset for item in coefficients]
-        nuisance = Nuisance(yaw_offset=log.yaw_offset)
-        shared = problem.scaled(first, nuisance) if solved is None else solved[1].shared
+        shared = problem.scaled(first, Nuisance(yaw_offset=log.yaw_offset)) if solved is None else solved[1].shared
         states = guess_initial_states(segments, float(shared[-1]))
         best = problem.solve(shared, states, range(len(coefficients)), _COARSE_TOLERANCE)
         report(f"fitted {len(parts)} segments of up to {seconds:g} s")
@@ -249,9 +251,8 @@ def _choose_kept(problem: ShootingProblem, best: Linearised) -> list[int]:
 def _verdicts(problem: ShootingProblem, best: Linearised, ends: Array, kept: Sequence[int]) -> list[str]:
     """Return the verdicts [K] of the log on coefficients whose intervals have the ends [K, 2]."""
     low, high = problem.bounds
-    count = len(problem.coefficients)
-    is_kept = np.isin(np.arange(count), kept)
-    is_at_bound = (np.minimum(best.shared - low, high - best.shared) < _NEAR_BOUND)[:count]
+    is_kept = np.isin(np.arange(len(ends)), kept)
+    is_at_bound = (np.minimum(best.shared - low, high - best.shared) < _NEAR_BOUND)[: len(ends)]
     widths = [_relative_width(item, *pair) for item, pair in zip(problem.coefficients, ends, strict=True)]
     is_noise = autocorrelation(best.residuals.reshape(len(best.states), -1, 3)) <= MAX_AUTOCORRELATION
     conditions = is_kept, is_at_bound, np.array(widths) > _MAX_RELATIVE_WIDTH

@@ -85,7 +85,7 @@ def predict(
         vessel: preset of the boat.
         coefficients: coefficients that may differ from the preset.
         values: values of these coefficients.
-        nuisance: current, delay of commands and offset of the yaw in the log.
+        nuisance: current, and offset of the yaw in the log.
         begin: time from which on predictions start (s).
     """
     horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.duration] or [HORIZONS[0]]

@@ -104,11 +104,12 @@ def vessel_text(result: Identification, name: str) -> str:
         if key != "name" and entry is not None:
             (numbers.setdefault(section, {}) if section else numbers)[field_name] = entry
     about = "marinenav identify. Numbers without an interval are those of the preset."
+    log_name = "".join(letter if letter.isprintable() else "?" for letter in result.log_name)
     content = {
         "format": VESSEL_FILE_FORMAT,
         "version": VESSEL_FILE_VERSION,
         "name": name,
-        "about": f"identified from {_printable(result.log_name)}, of {result.log.duration:.0f} s, from {preset.name}",
+        "about": f"identified from {log_name}, of {result.log.duration:.0f} s, from {preset.name}",
         "source": " ".join((about, *summary_lines(result))),
         "licence": "",
         "approximated": [*preset.approximated],
@@ -132,14 +133,9 @@ def _setting_entry(name: str, value: Any, estimate: Estimate | None) -> Any:
     return {"value": fitted} | unit | {"source": source if estimate.is_fitted else kept}
 
 
-def _printable(text: str) -> str:
-    """Return a text with its control characters replaced."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
-
-
 def result_text(result: Identification) -> str:
     """Return all metrics of an identification as JSON: the errors of predictions, and coefficients with intervals."""
-    fitted = result.fit
+    fitted, value, width = result.fit, result.fit.nuisance, result.fit.nuisance_width
     content = {
         "log": result.log_name,
         "seconds": result.log.duration,
@@ -148,8 +144,8 @@ def result_text(result: Identification) -> str:
         "fitted_seconds": result.held_out_start,
         "segments": fitted.num_segments,
         "noise": {"position_m": fitted.noise[0], "yaw_degrees": math.degrees(fitted.noise[1])},
-        "nuisance": fitted.nuisance._asdict(),
-        "nuisance_half_width": fitted.nuisance_width._asdict(),
+        "current_m_s": {"north": value.north, "east": value.east, "half_width": max(width.north, width.east)},
+        "yaw_offset_rad": {"value": value.yaw_offset, "half_width": width.yaw_offset},
         "coefficients": {item.coefficient.name: _estimate_row(item, result) for item in fitted.estimates},
         "prediction": [asdict(error) for error in result.prediction.errors],
         "prediction_of_preset": [asdict(error) for error in result.preset_prediction.errors],
@@ -188,11 +184,11 @@ def summary_lines(result: Identification) -> list[str]:
 
 
 def nuisance_line(fitted: Fit) -> str:
-    """Return a sentence on the current, the delay of commands and the offset of the yaw."""
+    """Return a sentence on the current and the offset of the yaw."""
     value, width = fitted.nuisance, fitted.nuisance_width
     return (
         f"Current: {value.north:.3f} m/s to the north, {value.east:.3f} m/s to the east, "
-        f"to {max(width.north, width.east):.3f} m/s; commands act {value.delay:.2f} s late, to {width.delay:.2f} s; "
+        f"to {max(width.north, width.east):.3f} m/s; "
         f"the yaw is {math.degrees(value.yaw_offset):.1f} degrees off, to {math.degrees(width.yaw_offset):.1f}."
     )
 

@@ -39,11 +39,11 @@ class Segments:
     pose: Array
     """[E, M, 3] measured poses, x, y (m) and yaw (rad), NaN where there is none."""
 
-    def mean_commands(self, delay: float) -> Array:
-        """Return the mean commands [E, N, 2] of the steps, as shares of the limits, that act after a delay (s)."""
+    def mean_commands(self) -> Array:
+        """Return the mean commands [E, N, 2] of the steps, as shares of the limits."""
         edges = np.append(self.log.time, self.log.time[-1] + 1e4)
         sums = np.cumsum(self.log.commands * np.diff(edges)[:, None], 0)
-        grid = self.start_times[:, None] + np.arange(self.num_steps + 1) * TIME_STEP - delay
+        grid = self.start_times[:, None] + np.arange(self.num_steps + 1) * TIME_STEP
         integral = [np.interp(grid, edges, np.append(0.0, column)) for column in sums.T]
         return np.asarray(np.diff(np.stack(integral, -1), axis=1) / TIME_STEP)
 

@@ -1,6 +1,6 @@
 """Multiple shooting: residuals of the segments of a log, each with an initial state of its own, by least squares.
 
-Unknowns that all segments share are the coefficients, a constant current and the delay of commands. The states are
+Unknowns that all segments share are the coefficients, a constant current and the offset of the yaw. The states are
 eliminated from the linearised problem, segment by segment, so that SciPy sees the shared unknowns alone (variable
 projection). The loss of residuals of positions and yaw is Huber's function. Derivatives are differences of the world's
 own functions; all of them are one batch of simulations, which takes about as long as a single one.
@@ -27,12 +27,10 @@ FIRST_NOISE = np.array([0.1, 0.1, np.radians(1.0)])
 """Standard deviations of measured x, y (m) and yaw (rad) that are assumed first."""
 HUBER_THRESHOLD = 2.0
 """Size of a residual, in standard deviations, above which Huber's loss is linear."""
-_NUISANCE_STDS = np.array([0.5, 0.5, 0.2, 0.2])
+_NUISANCE_STDS = np.array([0.5, 0.5, 0.2])
 """Standard deviations of the priors of a Nuisance, whose means are 0."""
-_MAX_DELAY = 2.0
-"""Largest delay of commands after the poses, or of poses after the commands (s)."""
-_DIFFERENCES = 1e-6, 1e-4, np.array([1e-4, 1e-4, 1e-5, 1e-5, 1e-5, 1e-5])
-"""Differences by a scaled coefficient, by the delay (s), and by the states (m, rad, m/s, rad/s)."""
+_DIFFERENCES = 1e-6, np.array([1e-4, 1e-4, 1e-5, 1e-5, 1e-5, 1e-5])
+"""Differences by a scaled coefficient, and by the states (m, rad, m/s, rad/s)."""
 _MAX_ERROR = 1e4
 """Residual of simulations that diverge, in standard deviations."""
 _MAX_EVALUATIONS, _STATE_STEPS = 40, 4
@@ -46,8 +44,6 @@ class Nuisance(NamedTuple):
     """Velocity of the water to the north (m/s)."""
     east: float = 0.0
     """Velocity of the water to the east (m/s)."""
-    delay: float = 0.0
-    """Time by which commands act later than logged, or poses are logged later than measured (s)."""
     yaw_offset: float = 0.0
     """Difference of the measured yaw from that of the hull (rad)."""
 
@@ -57,7 +53,7 @@ class Linearised:
     """Residuals of E segments and their derivatives by Q shared unknowns at a point, with the states eliminated."""
 
     shared: Array
-    """[Q] K coefficients divided by their scales, and the four numbers of a Nuisance."""
+    """[Q] K coefficients divided by their scales, and the three numbers of a Nuisance."""
     residuals: Array
     """[E, 3 M] differences from measured x, y and yaw, in turn, in standard deviations, 0 where nothing is measured."""
     slopes: Array
@@ -95,7 +91,7 @@ class ShootingProblem:
     def bounds(self) -> tuple[Array, Array]:
         """Return the bounds of the shared unknowns, [Q] each."""
         ends = [(item.low / item.scale, item.high / item.scale) for item in self.coefficients]
-        low, high = np.array([*ends, *[(-np.inf, np.inf)] * 2, (-_MAX_DELAY, _MAX_DELAY), (-np.pi, np.pi)]).T
+        low, high = np.array([*ends, *[(-np.inf, np.inf)] * 2, (-np.pi, np.pi)]).T
         return low, high
 
     @cached_property
@@ -107,7 +103,7 @@ class ShootingProblem:
         """Return the differences [Q] of shared unknowns from the means of their prior, in standard deviations."""
         return (shared - self.scaled([item.preset for item in self.coefficients])) / self.prior_std
 
-    def scaled(self, values: Sequence[float], nuisance: Sequence[float] = (0.0, 0.0, 0.0, 0.0)) -> Array:
+    def scaled(self, values: Sequence[float], nuisance: Sequence[float] = (0.0, 0.0, 0.0)) -> Array:
         """Return shared unknowns [Q] from the values of the coefficients and a nuisance."""
         return np.append(np.array(values) / [item.scale for item in self.coefficients], nuisance)
 
@@ -116,11 +112,8 @@ class ShootingProblem:
         segments, (variants, count) = self.segments, states.shape[:2]
         values = shared[:, : len(self.coefficients)] * [item.scale for item in self.coefficients]
         lags = self.simulator.time_constants(values)
-        actuators, commands = np.empty((variants, count, 2)), np.empty((variants, count, segments.num_steps, 2))
-        for delay in np.unique(shared[:, -2]):
-            chosen = shared[:, -2] == delay
-            actuators[chosen] = self.simulator.actuator_states(segments.log, segments.start_times - delay, lags[chosen])
-            commands[chosen] = segments.mean_commands(delay)
+        actuators = self.simulator.actuator_states(segments.log, segments.start_times, lags)
+        commands = np.repeat(segments.mean_commands()[None], variants, 0)
         with torch.no_grad():
             poses = self.simulator.simulate_poses(
                 torch.from_numpy(np.repeat(values, count, 0)),
@@ -128,20 +121,21 @@ class ShootingProblem:
             )
         result = np.array(poses.unflatten(0, (variants, count)).numpy())
         times = np.arange(segments.num_steps + 1)[:, None] * TIME_STEP
-        result += np.concatenate((times * shared[:, None, None, -4:-2], 0.0 * times + shared[:, None, None, -1:]), -1)
+        result += np.concatenate((times * shared[:, None, None, -3:-1], 0.0 * times + shared[:, None, None, -1:]), -1)
         return result
 
-    def linearise(self, shared: Array, states: Array, with_shared: bool = True) -> Linearised:
+    def linearise(self, shared: Array, states: Array, with_shared: bool = True, damping: float = 1.0) -> Linearised:
         """Return the linearised problem at shared unknowns [Q] and initial states [E, 6].
 
         Args:
             shared: shared unknowns.
             states: initial states.
             with_shared: whether to compute derivatives by the shared unknowns, too, which otherwise are 0.
+            damping: damping of steps of the states, small for intervals that take no state as known.
         """
-        count, by_coefficient, by_delay, by_state = len(self.coefficients), *_DIFFERENCES
-        columns = [*range(count), count + 2] if with_shared else []
-        steps = np.concatenate((np.array([*[by_coefficient] * count, by_delay])[: len(columns)], by_state))
+        count, by_coefficient, by_state = len(self.coefficients), *_DIFFERENCES
+        columns = [*range(count)] if with_shared else []
+        steps = np.concatenate((np.full(len(columns), by_coefficient), by_state))
         points, starts = np.repeat(shared[None], 1 + len(steps), 0), np.repeat(states[None], 1 + len(steps), 0)
         points[np.arange(len(columns)) + 1, columns] += steps[: len(columns)]
         for number in range(6):
@@ -152,14 +146,15 @@ class ShootingProblem:
         errors = np.where(is_measured, (poses - segments.pose) / self.noise, 0.0)
         errors = np.nan_to_num(errors, nan=_MAX_ERROR).clip(-_MAX_ERROR, _MAX_ERROR)
         changes = (errors[1:] - errors[0]) / steps[:, None, None, None]
-        slopes = np.zeros((*errors.shape[1:], count + 4))
+        slopes = np.zeros((*errors.shape[1:], count + 3))
         slopes[..., columns] = np.moveaxis(changes[: len(columns)], 0, -1)
         if with_shared:
             drifts = np.where(is_measured[..., 0], segments.pose_times, 0.0)
             slopes[..., 0, count], slopes[..., 1, count + 1] = drifts / self.noise[0], drifts / self.noise[1]
-            slopes[..., 2, count + 3] = is_measured[..., 2] / self.noise[2]
+            slopes[..., 2, count + 2] = is_measured[..., 2] / self.noise[2]
         by_states = np.moveaxis(changes[len(columns) :], 0, -1)
-        residuals, slopes, step, following = _eliminate_states(errors[0], slopes, by_states, self.simulator.state_scale)
+        precision = damping * self.simulator.state_scale**-2
+        residuals, slopes, step, following = _eliminate_states(errors[0], slopes, by_states, precision)
         return Linearised(shared, residuals, slopes, states + step, following)
 
     def solve(self, shared: Array, states: Array, free: Sequence[int], tolerance: float) -> Linearised:
@@ -211,16 +206,16 @@ def huber_loss(squares: Array) -> Array:
     return np.stack((loss, HUBER_THRESHOLD / size, np.zeros_like(size)))
 
 
-def _eliminate_states(errors: Array, slopes: Array, state_slopes: Array, scale: Array) -> tuple[Array, ...]:
+def _eliminate_states(errors: Array, slopes: Array, state_slopes: Array, precision: Array) -> tuple[Array, ...]:
     """Return residuals and slopes of Linearised, the steps [E, 6] of the states, and their derivatives [E, 6, Q].
 
-    Steps of states that say little of the motion, such as a turn that dies down at once, are damped below ``scale``
+    Steps of states that say little of the motion, such as a turn that dies down at once, are damped by a ``precision``
     [6]. Errors [E, M, 3] have derivatives [E, M, 3, Q] and, by the states, [E, M, 3, 6].
     """
     flat = errors.reshape(len(errors), -1)
     by_shared, by_state = (part.reshape(*flat.shape, -1) for part in (slopes, state_slopes))
     weighted = (by_state * huber_loss(flat**2)[1][..., None]).mT
-    inverse = np.linalg.inv(weighted @ by_state + np.diag(scale**-2)) @ weighted
+    inverse = np.linalg.inv(weighted @ by_state + np.diag(precision)) @ weighted
     step, following = -(inverse @ flat[..., None])[..., 0], -(inverse @ by_shared)
     residuals = flat + (by_state @ step[..., None])[..., 0]
     return residuals, by_shared + by_state @ following, step, following

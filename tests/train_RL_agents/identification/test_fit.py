@@ -79,11 +79,10 @@ def test_a_boat_is_identified_from_wrong_coefficients(name, seeds, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [{"late": 0.15}, {"rate": 60.0}], ids=["late commands", "slow thrust"])
-def test_what_is_told_is_inside_its_interval_when_the_boat_is_not_the_model(how, tmp_path):
+def test_no_coefficient_is_told_when_the_boat_is_not_the_model(how, tmp_path):
+    """Intervals may miss then: those of five of nine coefficients do with slow thrust."""
     result, _ = identified("otter", tmp_path, 0, wrong(TRUTH, 0), **how)
-    held = inside(result, TRUTH)
-    told = {item.coefficient.name for item in result.estimates if item.verdict == DETERMINED}
-    assert all(held[name] for name in told), held
+    assert DETERMINED not in {item.verdict for item in result.estimates}
 
 
 @pytest.mark.slow

@@ -21,9 +21,8 @@ def test_segments_have_poses():
     assert all(not 10.1 < begin < 22.3 for begin, _ in divide_log(between, 60.0, 5.0))
 
 
-def test_commands_are_averaged_and_act_after_the_delay():
+def test_commands_are_averaged_over_the_steps():
     log = log_of()
     log.commands[:] = np.where(log.time < 20.0, 0.0, 0.8)[:, None]
-    segments = cut_segments(log, [(19.5, 21.0)], 1.5)
-    assert np.allclose(segments.mean_commands(0.0)[0, :, 0], [0.0] * 5 + [0.8] * 10)
-    assert np.allclose(segments.mean_commands(0.25)[0, :, 1], [0.0] * 7 + [0.4] + [0.8] * 7)
+    commands = cut_segments(log, [(19.55, 21.0)], 1.45).mean_commands()
+    assert np.allclose(commands[0], np.array([[0.0] * 4 + [0.4] + [0.8] * 10] * 2).T)
