@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_733,
     "tools": 1_447,
     "tests": 40_086,
-    "docs (bytes)": 283_255,
+    "docs (bytes)": 281_798,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
