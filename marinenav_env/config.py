@@ -278,7 +278,7 @@ Angle = Annotated[float, at_least(0.0), at_most(math.pi)]
 
 @dataclass(frozen=True)
 class ColregsConfig:
-    """Rules of the sea (COLREGs): zones of the published reward, then definitions of encounters and their duties.
+    """Rules of the sea (COLREGs): zones of the published reward, encounters, duties.
 
     Zones are in a frame at the other vessel with x along its velocity.
     """

@@ -179,6 +179,8 @@ class TorchRLTrainer:
         """Train to the end, or until a signal asks to stop; then save and return."""
         with self.run.writer.writing(ends=True):
             with self._running():
+                if self.finished:
+                    self.display.log(f"nothing is left to do; total_timesteps=N above {self.env_steps} goes on")
                 while not (self.finished or self.ranks.any_rank(self.stopped)):
                     try:
                         self.iterate()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from marinenav_env.rules.profiles import profile_settings
-from marinenav_env.support.validation import require
+from marinenav_env.support.validation import is_number, require
 from marinenav_env.vessels import (
     PUBLISHED_VESSEL,
     VesselScale,
@@ -57,7 +57,8 @@ def merge_profiles(read: dict[str, Any], file_settings: dict[str, Any], override
         file_settings: those of the file.
         overrides: those that override the file.
     """
-    length, speed = (read.get(f"world.scenario.{name}") or 1.0 for name in ("scale", "speed_scale"))
+    scales = (read.get(f"world.scenario.{name}") for name in ("scale", "speed_scale"))
+    length, speed = (value if is_number(value) and value > 0.0 else 1.0 for value in scales)  # others are refused later
     merged = dict(read)
     for layer, later in ((file_settings, overrides), (overrides, {})):
         named = profile_settings(str(layer.get("world.colregs.profile")), length, length / speed)

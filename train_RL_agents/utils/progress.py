@@ -336,11 +336,10 @@ class ProgressDisplay:
             first, *others = map(shlex.join, commands)
             lines = [f"policy: {relative_to_cwd(best)}", f"next: {first}"]
             lines += [f"      {command}" for command in others]
-        command = shlex.join([*program, "train", "--resume", run, *allowed])
         if finished:
             lines.insert(0, f"finished: {run}")
-            lines += [f"longer: {command} total_timesteps={2 * self._total}"] if resumable else []
         elif resumable:
+            command = shlex.join([*program, "train", "--resume", run, *allowed])
             lost = f"while compiling: the state of {kept or 0:,} env-steps is kept, nothing since"
             how = "and saved" if kept is None else lost
             lines.append(f"stopped {how}; go on with: {command}")

@@ -132,7 +132,7 @@ def test_levels_without_room_are_refused_before_there_is_a_folder(tmp_path, caps
         "eval_schedule.num_episodes=3",
     )
     said = refused(capsys, "train", f"save_dir={tmp_path}", *schedule)
-    assert said.startswith("eval_schedule: level 1: num_robots=20: there is room for 1")
+    assert said.startswith("eval_schedule: level 1: num_robots=20: too many for the map")
     assert not list(tmp_path.iterdir())
 
 

@@ -421,7 +421,7 @@ def test_sets_have_all_that_was_asked_for_or_are_refused():
     drawn = draw_scenarios(world, (level,), (100,), 0)
     assert drawn.robot_mask.all() and drawn.obstacle_mask.all()
     assert drawn.core_circulation.all()
-    with pytest.raises(ConfigError, match="level 2: num_robots=20: there is room for 1"):
+    with pytest.raises(ConfigError, match="level 2: num_robots=20: too many for the map"):
         draw_scenarios(world, (level, Level(20, 0, 0, 40.0)), (5, 5), 0)
 
 

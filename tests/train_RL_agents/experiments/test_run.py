@@ -53,9 +53,7 @@ def test_a_run_without_generated_code_tries_for_it_when_it_is_resumed(tmp_path, 
     folder = new_run(tmp_path, "execution.compile=true", "execution.threads=0", "total_timesteps=80")
     assert run_to_the_end(Run("a", folder, {"quiet": True})) == (True, False)
     assert attempts == [True, False]
-    execution = RunFolder.open(folder.path).config.execution
-    assert execution.compile
-    assert execution.threads > 0  # those that it began with, for the same bits when resumed
+    assert RunFolder.open(folder.path).config.execution.compile
 
 
 @pytest.mark.parametrize("problem", ["the cache is damaged; delete it", ""])

@@ -61,7 +61,9 @@ def test_a_run_logs_samples_unless_that_is_switched_off(tmp_path, tiny, monkeypa
     logged = scalars(run)
     for tag in ("system/cpu_percent", "system/memory_gb"):
         assert [step for step, _ in logged[tag]] == [40, 80]
-    assert TorchRLTrainer(new_run(tmp_path / "off", "monitor=false"), quiet=True).monitor.read() == {}
+    off = new_run(tmp_path / "off", "monitor=false")
+    assert TorchRLTrainer(off, quiet=True).monitor.read() == {}
+    off.writer.close()
 
 
 @pytest.mark.gpu

@@ -93,7 +93,6 @@ def test_a_run_in_lines(capsys):
         "next: marinenav evaluate runs/a/seed_0",
         "      marinenav play runs/a/seed_0",
         "      tensorboard --logdir runs",
-        "longer: marinenav train --resume runs/a/seed_0 total_timesteps=4000000",
     ]
 
 
