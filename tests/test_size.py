@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 11_888,
-    "train_RL_agents": 28_757,
+    "train_RL_agents": 28_759,
     "pages": 3_733,
     "tools": 1_447,
     "tests": 40_085,
