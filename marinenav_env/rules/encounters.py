@@ -43,7 +43,7 @@ HELD, FREE, RELEASED = range(3)
 
 
 class Sight(NamedTuple):
-    """What decides who touches and who sees whom; all [E or 1, R or 1] (m)."""
+    """Radii and ranges that decide who touches and who sees whom; all [E or 1, R or 1] (m)."""
 
     radius: Tensor
     """Collision radius."""
@@ -141,7 +141,7 @@ def newly_broken_duties(before: Tensor, after: Tensor) -> Tensor:
 
 
 class _Frame(NamedTuple):
-    """What is seen of all pairs of vessels in a step; tensors [R, R, E]."""
+    """Relative motion and contact of all pairs of vessels in a step; tensors [R, R, E]."""
 
     seen: RelativeMotion
     present: Tensor

@@ -1,5 +1,6 @@
 """Compilation of tensor functions by ``torch.compile``."""
 
+import os
 from collections.abc import Callable, Sequence
 from inspect import signature
 from types import FunctionType, MethodType
@@ -49,6 +50,9 @@ def compile_function(
             options |= _CPU_OPTIONS
         if onednn_is_faster():
             options |= _ONEDNN_OPTIONS
+        # Inductor reads this variable only when it is imported.
+        if os.environ.get("TORCHINDUCTOR_CPP_DYNAMIC_THREADS") == "1":
+            options["cpp.dynamic_threads"] = True
     if not keep_all_guards:
         options["guard_filter_fn"] = _select_guards
         function = _copy_function(function)

@@ -14,7 +14,7 @@ KEEPS_CLEAR, STANDS_ON = ("head-on", "give-way", "overtaking"), ("stand-on", "ov
 
 
 class Encounter:
-    """What is known of the encounter with one other vessel.
+    """State of the encounter with one other vessel.
 
     Args:
         reach: distance within which the other is seen.
@@ -29,17 +29,17 @@ class Encounter:
 
     @property
     def is_open(self) -> bool:
-        """Whether the encounter goes on."""
+        """Return whether the encounter goes on."""
         return self.phase in ("candidate", "confirmed")
 
     @property
     def keeps_clear(self) -> bool:
-        """Whether the own vessel has to keep out of the way."""
+        """Return whether the own vessel has to keep out of the way."""
         return self.is_open and self.now.role in KEEPS_CLEAR
 
     @property
     def broken(self) -> bool:
-        """Whether the own vessel has broken its duty."""
+        """Return whether the own vessel has broken its duty."""
         now = self.now
         if self.phase not in ("confirmed", "past"):
             return False
@@ -127,7 +127,7 @@ class Encounter:
             now.soon = min(rules.stand_on_until, (met.distance + self.contact) / 2.0)
 
     def is_past(self) -> bool:
-        """Whether the vessels are past and clear."""
+        """Return whether the vessels are past and clear."""
         if self.now.apart * self.step < self.rules.clear_time:
             return False
         if not self.visible:
@@ -137,7 +137,7 @@ class Encounter:
 
 
 def role_by(met: Meeting, rules: Any) -> str:
-    """What the own vessel is to the other by the angles of ``rules``."""
+    """Return what the own vessel is to the other by the angles of ``rules``."""
     stern, most = rules.stern_bearing, rules.overtaking_bearing
     if abs(met.aspect) > stern and abs(met.bearing) <= most:
         return "overtaking"

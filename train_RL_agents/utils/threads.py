@@ -105,11 +105,9 @@ def set_threads(wanted: int = 0, start: int = 0) -> None:
     threads = start if threads and start and not wanted else threads
     _follower = None
     if not threads and cores > 1:
-        _follower = ThreadFollower(start or num_idle_cores(), cores, time.monotonic(), processor_times)
+        _follower = ThreadFollower(min(start, cores) or num_idle_cores(), cores, time.monotonic(), processor_times)
     # Generated code then takes the number of threads of each call; by default, that of the first one is part of it.
     os.environ["TORCHINDUCTOR_CPP_DYNAMIC_THREADS"] = str(int(_follower is not None))
-    if "torch._inductor.config" in sys.modules:  # it reads the variable when it is imported, which takes seconds
-        torch._inductor.config.cpp.dynamic_threads = _follower is not None
     torch.set_num_threads(_follower.threads if _follower else threads or 1)
 
 

@@ -78,6 +78,13 @@ def made(monkeypatch):
     torch.compiler.reset()
 
 
+@pytest.mark.parametrize("variable", ["0", "1"])
+def test_code_takes_the_threads_of_each_call_where_their_number_changes(asked, monkeypatch, variable):
+    monkeypatch.setenv("TORCHINDUCTOR_CPP_DYNAMIC_THREADS", variable)
+    compiling.compile_function(torch.sin, CPU)
+    assert ("cpp.dynamic_threads" in (asked[0]["options"] or {})) == (variable == "1")
+
+
 def test_what_a_function_refers_to_need_not_be_checked(made):
     """Two objects of one class each get their own code; other shapes and modes are noticed."""
     layers = [Layer(2.0), Layer(3.0)]

@@ -311,7 +311,7 @@ def test_the_share_astern_counts_active_vessels_by_their_speed_along_the_bow():
 
 @pytest.mark.heavy
 def test_the_reward_penalises_the_duties_that_the_judge_finds_broken():
-    """Of vessels that steer at random, step by step in the world, and afterwards in its recording."""
+    """Compare vessels that steer at random, step by step in the world and afterwards in its recording."""
     config = WorldConfig(
         reward=RewardConfig(timestep_penalty=0.0, COLREGs_penalty=0.0, broken_duty_penalty=-100.0),
         max_steps=60,

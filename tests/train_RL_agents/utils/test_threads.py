@@ -32,7 +32,16 @@ def test_idle_are_the_cores_of_the_process_that_nobody_uses(monkeypatch, busy, i
 
 @pytest.mark.parametrize(
     ("wanted", "variable", "start", "number"),
-    [(0, "", 0, 3), (0, "", 2, 2), (2, "", 3, 2), (9, "", 0, 4), (0, "2", 0, 2), (3, "2", 0, 3), (0, "2", 3, 3)],
+    [
+        (0, "", 0, 3),
+        (0, "", 2, 2),
+        (0, "", 9, 4),
+        (2, "", 3, 2),
+        (9, "", 0, 4),
+        (0, "2", 0, 2),
+        (3, "2", 0, 3),
+        (0, "2", 3, 3),
+    ],
 )
 def test_threads_are_as_many_as_stated_or_begun_with_or_idle(four_cores, monkeypatch, wanted, variable, start, number):
     monkeypatch.setenv("OMP_NUM_THREADS", variable)
