@@ -19,17 +19,22 @@ class RunLog(logging.Handler):
 
     def __init__(self, path: Path) -> None:
         super().__init__(logging.WARNING)
+        self._path = path.absolute()
         try:
-            self._file = path.open("a", encoding="utf-8", errors="replace")
+            self._write("")
         except OSError as error:
             raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
+
+    def _write(self, text: str) -> None:
+        # Opened for each of the few lines: a run that nobody closes holds no file.
+        with self._path.open("a", encoding="utf-8", errors="replace") as file:
+            file.write(text)
 
     def add(self, line: str) -> None:
         """Add a line with the current time to the file."""
         # On a full disk the other files of the run raise an error that is reported.
-        with suppress(OSError, ValueError):
-            self._file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
-            self._file.flush()
+        with suppress(OSError):
+            self._write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
 
     def emit(self, record: logging.LogRecord) -> None:
         """Add a record of ``logging`` as a line."""
@@ -60,9 +65,3 @@ class RunLog(logging.Handler):
             for handler in (self, *fallback):
                 root.removeHandler(handler)
             torch.removeHandler(self)
-
-    def close(self) -> None:
-        """Close the file and the handler."""
-        with suppress(OSError):
-            self._file.close()
-        super().close()

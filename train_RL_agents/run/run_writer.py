@@ -71,11 +71,9 @@ class RunWriter:
             self.release()
 
     def release(self) -> None:
-        """Unlock the folder, and close its log."""
+        """Unlock the folder, and close its loggers."""
         with suppress(ConfigError):  # an error of the run itself is reported instead
             self.close()
-        if self._log is not None:
-            self._log.close()
         if self._lock is not None:
             self._lock.release()
         self._log = self._lock = None

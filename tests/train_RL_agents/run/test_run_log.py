@@ -1,7 +1,9 @@
 """What run.log holds."""
 
+import gc
 import logging
 import re
+import shutil
 import warnings
 
 import pytest
@@ -66,15 +68,24 @@ def test_warnings_are_added(tmp_path):
         warnings.simplefilter("always")
         with log.watching():
             warnings.warn("take care", UserWarning, stacklevel=1)
-    log.close()
     assert (tmp_path / LOG_FILE).read_text().endswith("  warning: take care\n")
 
 
 def test_a_log_that_cannot_be_written_ends_no_run(tmp_path):
-    log = RunLog(tmp_path / LOG_FILE)
-    log.close()
+    (tmp_path / "run").mkdir()
+    log = RunLog(tmp_path / "run" / LOG_FILE)
+    shutil.rmtree(tmp_path / "run")
     log.add("lost")
-    assert (tmp_path / LOG_FILE).read_text() == ""
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_nobody_closes_holds_no_file(tmp_path):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        RunLog(tmp_path / LOG_FILE).add("first")
+        gc.collect()
+    assert not [w for w in caught if LOG_FILE in str(w.message)]
+    assert (tmp_path / LOG_FILE).read_text().endswith("  first\n")
 
 
 def test_a_refused_resume_says_why(tmp_path):
