@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 11_892,
-    "train_RL_agents": 28_754,
+    "train_RL_agents": 28_791,
     "pages": 3_733,
     "tools": 1_447,
-    "tests": 40_112,
-    "docs (bytes)": 281_798,
+    "tests": 40_125,
+    "docs (bytes)": 282_052,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -25,9 +25,9 @@ from tests.train_RL_agents.fake_gpu import Loop, fake_gpu
 from tests.train_RL_agents.tiny_runs import begin_in_graphs, new_run, small_pool
 from tools.hashing import iterate_tensors, rounded_bytes, tensor_bytes, unordered_hash
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.frozen import FROZEN_SEED, FROZEN_SUITES, scenario_hash
-from train_RL_agents.evaluation.suites import Part, make_scenario_set
+from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
+from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED, FROZEN_SUITES, scenario_hash
+from train_RL_agents.evaluation.suites.suites import Part, make_scenario_set
 from train_RL_agents.run.checkpoint import load_policy
 
 ROOT = Path(__file__).parents[1]
@@ -192,7 +192,7 @@ def policy_lines(_: Sequence[str]) -> Iterator[Line]:
         loaded = load_policy(path)
         world = loaded.config.world
         suite = make_scenario_set("paper", world)
-        outcomes, _ = run_set(Contender.from_loaded(loaded), suite, world, ActingOptions(), torch.device("cpu"))
+        outcomes, _ = run_set(EvaluatedPolicy.from_loaded(loaded), suite, world, ActingOptions(), torch.device("cpu"))
         # Times are sums of whole steps over robots.
         steps = (outcomes.time * outcomes.robots / world.control_step).round()
         flags = (outcomes.level, outcomes.success, outcomes.collision, outcomes.robots_arrived, steps)

@@ -36,12 +36,12 @@ from marinenav_env.scenarios.common_ocean import DEFAULT_HULL, common_ocean_text
 from marinenav_env.scenarios.situations import Ship, Situation
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.evaluation.contenders import ActingOptions, find_contender, run_set
-from train_RL_agents.evaluation.encounter_suites import COURSES_BY_KIND
-from train_RL_agents.evaluation.recording import Recording, present_robots
-from train_RL_agents.evaluation.seamanship import BREACHES, judge
-from train_RL_agents.evaluation.suites import Part, make_scenario_set
-from train_RL_agents.evaluation.verdicts import cohens_kappa
+from train_RL_agents.evaluation.judging.policies import ActingOptions, find_evaluated, run_set
+from train_RL_agents.evaluation.judging.seamanship import BREACHES, judge
+from train_RL_agents.evaluation.judging.verdicts import cohens_kappa
+from train_RL_agents.evaluation.running.recording import Recording, present_robots
+from train_RL_agents.evaluation.suites.encounter_suites import COURSES_BY_KIND
+from train_RL_agents.evaluation.suites.suites import Part, make_scenario_set
 
 SCALE = 20.0
 """Factor by which lengths and times of encounters are multiplied for the judge."""
@@ -102,11 +102,11 @@ def record_encounters(policy: str, episodes: int) -> Recording:
         episodes: number of encounters of each type.
     """
     device = torch.device("cpu")
-    contender = find_contender(policy, "best", device)
-    world = WorldConfig() if contender.trained is None else contender.trained.config.world
+    evaluated = find_evaluated(policy, "best", device)
+    world = WorldConfig() if evaluated.trained is None else evaluated.trained.config.world
     chosen = make_scenario_set("encounters", world, episodes, SEED)
     drawn = replace(chosen, parts=tuple(part for part in chosen.parts if _max_vessels(part) == 2))
-    _, recording = run_set(contender, drawn, world, ActingOptions(), device, policy)
+    _, recording = run_set(evaluated, drawn, world, ActingOptions(), device, policy)
     if recording is None:
         raise RuntimeError("nothing was recorded")
     return recording

@@ -13,7 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from train_RL_agents.evaluation.figures import read_figures
+from train_RL_agents.evaluation.comparing.figures import read_figures
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.utils.files import write_atomically
 

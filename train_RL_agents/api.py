@@ -21,8 +21,8 @@ from train_RL_agents.config.overrides import flatten_overrides
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.scoring import evaluate_all
-from train_RL_agents.evaluation.contenders import Contender, find_contender
-from train_RL_agents.evaluation.tables import Evaluation, Result
+from train_RL_agents.evaluation.comparing.tables import Evaluation, Result
+from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy, find_evaluated
 from train_RL_agents.experiments.run import run_to_the_end
 from train_RL_agents.experiments.seeds import new_runs, resumed_runs
 from train_RL_agents.policy_wrapper import PolicyWrapper
@@ -210,18 +210,20 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **options: Unpa
         require(len(both) <= 1, " and ".join(both), "...", "given one at a time")
     require(stated.get("levels") != (), "levels", [], "numbers from 1, or left out")
     target = resolve_device(device)
-    contenders: dict[str, Contender] = {}
+    found: dict[str, EvaluatedPolicy] = {}
     for policy in policies:
         name = policy.name if isinstance(policy, Policy) else str(policy)
-        require(name not in contenders, "policies", name, "given once")
+        require(name not in found, "policies", name, "given once")
         if isinstance(policy, Policy):
             policy.loaded.agent.to(target)
-        contenders[name] = (
-            Contender.from_loaded(policy.loaded) if isinstance(policy, Policy) else find_contender(name, "best", target)
+        found[name] = (
+            EvaluatedPolicy.from_loaded(policy.loaded)
+            if isinstance(policy, Policy)
+            else find_evaluated(name, "best", target)
         )
     if "others" in stated:
-        stated["others"] = find_contender(stated["others"], "best", target)
-    return evaluate_all(contenders, stated, target)
+        stated["others"] = find_evaluated(stated["others"], "best", target)
+    return evaluate_all(found, stated, target)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from tools.second_judge import (
     record_encounters,
     run_judge,
 )
-from train_RL_agents.evaluation.verdicts import cohens_kappa
+from train_RL_agents.evaluation.judging.verdicts import cohens_kappa
 
 PRINTED = """\
 * Scenario: ZAM_Encounter-4_1_T-1 - evaluated obs-id: 1 - evaluation of rule R_G3: False

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import torch
 
-from train_RL_agents.evaluation.failures import Failure
-from train_RL_agents.evaluation.frozen import FROZEN_SEED
-from train_RL_agents.evaluation.tables import ENCOUNTER_COLUMNS, Evaluation, Result
+from train_RL_agents.evaluation.comparing.tables import ENCOUNTER_COLUMNS, Evaluation, Result
+from train_RL_agents.evaluation.judging.failures import Failure
+from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED
 from train_RL_agents.results.rows import Episodes
 
 RULE_RATE = {"hours_per_broken_duty": 0.125, "hours_per_broken_duty_low": 0.1, "hours_per_broken_duty_high": 0.25}

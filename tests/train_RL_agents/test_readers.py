@@ -40,8 +40,8 @@ from train_RL_agents.boat import runtime
 from train_RL_agents.boat.runtime import Tracks
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict, iterate_settings, restore_config, to_dict
-from train_RL_agents.evaluation import recording
-from train_RL_agents.evaluation.episodes import draw_scenarios
+from train_RL_agents.evaluation.running import recording
+from train_RL_agents.evaluation.running.episodes import draw_scenarios
 from train_RL_agents.experiments.search import STORAGE_NAME, Search
 from train_RL_agents.experiments.space import read_space
 from train_RL_agents.experiments.study import read_study

@@ -30,7 +30,7 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
-from train_RL_agents.evaluation import history
+from train_RL_agents.evaluation.running import history
 from train_RL_agents.learning import learner
 from train_RL_agents.run.checkpoint import STATE_FILE
 from train_RL_agents.run.run_folder import RunFolder

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav demo``, and return its exit status."""
     from marinenav_env.support.files import require_writable_outputs
     from marinenav_env.support.validation import require
-    from train_RL_agents.evaluation.estimates import returns_scale
+    from train_RL_agents.evaluation.running.estimates import returns_scale
     from train_RL_agents.exporting.graph import policy_graphs
     from train_RL_agents.figures.demo import make_page
     from train_RL_agents.run.checkpoint import load_policy

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path, require_policies
 
 if TYPE_CHECKING:
-    from train_RL_agents.evaluation.contenders import Contender
-    from train_RL_agents.evaluation.tables import Evaluation
+    from train_RL_agents.evaluation.comparing.tables import Evaluation
+    from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 
 ALL_SUITES = "all"
 _OUTPUT_OPTIONS = ("report", "json", "csv", "markdown", "record")
@@ -121,40 +121,40 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.files import require_writable_outputs
     from marinenav_env.vessels import describe_vessel
     from train_RL_agents.environments.scoring import evaluate_all
-    from train_RL_agents.evaluation.contenders import find_contender, require_which
-    from train_RL_agents.evaluation.scoring import evaluate_frozen_suites
-    from train_RL_agents.evaluation.summary import show_all
-    from train_RL_agents.evaluation.tables import Result
+    from train_RL_agents.evaluation.comparing.scoring import evaluate_frozen_suites
+    from train_RL_agents.evaluation.comparing.summary import show_all
+    from train_RL_agents.evaluation.comparing.tables import Result
+    from train_RL_agents.evaluation.judging.policies import find_evaluated, require_which
     from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
 
     keep_freed_memory()
     device = resolve_device(arguments.device)
-    contenders = {name: find_contender(name, given.get("which", "best"), device) for name in names}
-    require_which(contenders.values(), given)
+    policies = {name: find_evaluated(name, given.get("which", "best"), device) for name in names}
+    require_which(policies.values(), given)
     if "others" in given:
-        given["others"] = find_contender(given["others"], "best", device)
-    for name, contender in contenders.items():
-        trained = contender.trained
+        given["others"] = find_evaluated(given["others"], "best", device)
+    for name, evaluated in policies.items():
+        trained = evaluated.trained
         if trained is not None and trained.metrics.get("note") == NOT_EVALUATED_NOTE:
             print(f"{name}: {NOT_EVALUATED_NOTE}, at {trained.env_steps:,} env-steps")
-    trained = next((contender.trained for contender in contenders.values() if contender.trained), None)
+    trained = next((evaluated.trained for evaluated in policies.values() if evaluated.trained), None)
     for line in describe_vessel(trained.config.world, trained.config.eval_schedule.levels) if trained else ():
         print(line)
     require_writable_outputs(*(given[name] for name in _OUTPUT_OPTIONS if name in given))
     evaluations = []
     with _progress_bars() as progress:
         if given.get("suite") == ALL_SUITES:
-            for evaluation in evaluate_frozen_suites(contenders, given, device, progress):
+            for evaluation in evaluate_frozen_suites(policies, given, device, progress):
                 print(
                     f"{evaluation.setting['suite']}: {'; '.join(map(Result.short_text, evaluation.results))}",
                     flush=True,
                 )
                 evaluations.append(evaluation)
         else:
-            evaluations.append(evaluate_all(contenders, given, device, progress))
+            evaluations.append(evaluate_all(policies, given, device, progress))
     try:
-        _write_all(given, evaluations, contenders)
+        _write_all(given, evaluations, policies)
     finally:
         # Shown last, because a reader such as `head` may close the output; but also shown if a disk is full.
         show_all(evaluations)
@@ -183,17 +183,19 @@ def _progress_bars() -> Iterator[Callable[[str, int, int], None]]:
         yield show
 
 
-def _write_all(given: dict[str, Any], evaluations: Sequence[Evaluation], contenders: Mapping[str, Contender]) -> None:
+def _write_all(
+    given: dict[str, Any], evaluations: Sequence[Evaluation], policies: Mapping[str, EvaluatedPolicy]
+) -> None:
     """Write evaluations to the files that the parsed options name."""
-    from train_RL_agents.evaluation.figures import figures_text
-    from train_RL_agents.evaluation.recording import save
+    from train_RL_agents.evaluation.comparing.figures import figures_text
+    from train_RL_agents.evaluation.running.recording import save
     from train_RL_agents.figures.evaluation_page import make_page
     from train_RL_agents.results.table import Table
     from train_RL_agents.utils.files import write_atomically
 
     (first, *others) = evaluations
     if "json" in given and others:
-        write_atomically(given["json"], figures_text(evaluations, contenders))
+        write_atomically(given["json"], figures_text(evaluations, policies))
     elif "json" in given:
         write_atomically(given["json"], json.dumps(first.content(), indent=2, allow_nan=False) + "\n")
     if "csv" in given:
@@ -202,6 +204,6 @@ def _write_all(given: dict[str, Any], evaluations: Sequence[Evaluation], contend
     if "markdown" in given:
         write_atomically(given["markdown"], "\n".join(each.markdown() for each in evaluations))
     if "report" in given:
-        write_atomically(given["report"], make_page(evaluations, contenders))
+        write_atomically(given["report"], make_page(evaluations, policies))
     if first.recording is not None:
         save(first.recording, given["record"])

@@ -78,8 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.files import require_writable_folder
     from marinenav_env.support.validation import require
     from train_RL_agents.config.schema import MAX_SEED
-    from train_RL_agents.evaluation.contenders import find_contender, require_which
-    from train_RL_agents.evaluation.selection import default_schedule_and_world
+    from train_RL_agents.evaluation.comparing.selection import default_schedule_and_world
+    from train_RL_agents.evaluation.judging.policies import find_evaluated, require_which
     from train_RL_agents.falsification import trials
     from train_RL_agents.falsification.encounters import Encounters, SearchSpace
     from train_RL_agents.falsification.failures import SearchResult, run_search
@@ -95,9 +95,9 @@ def run(arguments: argparse.Namespace) -> int:
     require_no_search_files(folder)
     keep_freed_memory()
     device = resolve_device(arguments.device)
-    contender = find_contender(arguments.policy, given.get("which", "best"), device)
-    require_which([contender], given)
-    _, world = default_schedule_and_world([contender])
+    evaluated = find_evaluated(arguments.policy, given.get("which", "best"), device)
+    require_which([evaluated], given)
+    _, world = default_schedule_and_world([evaluated])
     methods = ("cross-entropy", "random") if arguments.method == BOTH_METHODS else (arguments.method,)
     stops: list[bool] = []
     results: list[SearchResult] = []
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{method}: {episodes:,} of {arguments.episodes:,} episodes, {failures:,} failures", flush=True)
 
     def run_once(encounters: Encounters, noise: int) -> Trials:
-        return trials.run_encounters(contender, encounters, world, noise, device, arguments.target)
+        return trials.run_encounters(evaluated, encounters, world, noise, device, arguments.target)
 
     with call_on_first_signal(lambda: stops.append(True)):
         for method in methods:
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
                 results.append(result)
     if results:
         print_table(arguments.policy, results, space)
-        print(*write_files(folder, contender, results, space, world, seed, device), sep="\n")
+        print(*write_files(folder, evaluated, results, space, world, seed, device), sep="\n")
     if stops:
         print("stopped; what was found until then is kept" if results else "stopped before anything was found")
         return INTERRUPTED_STATUS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path, reject_excluded, require_policies
 
 if TYPE_CHECKING:
-    from train_RL_agents.evaluation.recording import Recording
+    from train_RL_agents.evaluation.running.recording import Recording
     from train_RL_agents.figures.episode_view import EpisodeView
 
 THREADS = 1
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = vars(arguments)
     _check_outputs(options)
     if arguments.recording:
-        from train_RL_agents.evaluation.recording import load
+        from train_RL_agents.evaluation.running.recording import load
 
         recordings = [load(path) for path in arguments.recording]
         _require_few_episodes(max(len(recording.steps) for recording in recordings), options)
@@ -147,10 +147,10 @@ def _write_external_video(options: dict[str, Any]) -> list[Path] | None:
 
     from marinenav_env.support.validation import require
     from train_RL_agents.environments.film import write_video
-    from train_RL_agents.evaluation.contenders import find_contender
+    from train_RL_agents.evaluation.judging.policies import find_evaluated
     from train_RL_agents.utils.files import make_folder
 
-    found = find_contender(options["policies"][0], options.get("which", "best"), torch.device("cpu")).trained
+    found = find_evaluated(options["policies"][0], options.get("which", "best"), torch.device("cpu")).trained
     if found is None or found.config.env.is_built_in:
         return None
     taken = ("policies", "which", "seed", "out")
@@ -166,21 +166,19 @@ def _record_policies(options: dict[str, Any]) -> list[Recording]:
     """Run the policies in the parsed options in the scenarios chosen for the first one, and return their recordings."""
     import torch
 
-    from train_RL_agents.evaluation.contenders import ActingOptions, find_contender, require_which, run_set
-    from train_RL_agents.evaluation.selection import choose_scenarios, default_schedule_and_world
+    from train_RL_agents.evaluation.comparing.selection import choose_scenarios, default_schedule_and_world
+    from train_RL_agents.evaluation.judging.policies import ActingOptions, find_evaluated, require_which, run_set
     from train_RL_agents.utils.device import keep_freed_memory
 
     keep_freed_memory()
     device = torch.device("cpu")
-    contenders = [find_contender(name, options.get("which", "best"), device) for name in options["policies"]]
-    require_which(contenders, options)
-    schedule, world = default_schedule_and_world(contenders)
+    policies = [find_evaluated(name, options.get("which", "best"), device) for name in options["policies"]]
+    require_which(policies, options)
+    schedule, world = default_schedule_and_world(policies)
     scenario_set, _ = choose_scenarios(world, schedule, options)
     _require_few_episodes(len(scenario_set), options)
     acting = ActingOptions(estimates=True)
-    recordings = [
-        run_set(contender, scenario_set, world, acting, device, contender.label)[1] for contender in contenders
-    ]
+    recordings = [run_set(evaluated, scenario_set, world, acting, device, evaluated.label)[1] for evaluated in policies]
     return [recording for recording in recordings if recording is not None]
 
 

@@ -15,7 +15,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.external import ExternalEnvironment
 from train_RL_agents.environments.marinenav import BuiltInEnvironment
-from train_RL_agents.evaluation.history import Evaluations
+from train_RL_agents.evaluation.running.history import Evaluations
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.run.run_folder import RunFolder
 

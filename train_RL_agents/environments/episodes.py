@@ -18,8 +18,8 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.makers import make_env
-from train_RL_agents.evaluation.history import Evaluations, Metrics
-from train_RL_agents.evaluation.steps import Policy, ProgressCallback
+from train_RL_agents.evaluation.running.history import Evaluations, Metrics
+from train_RL_agents.evaluation.running.steps import Policy, ProgressCallback
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
 

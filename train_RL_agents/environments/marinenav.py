@@ -25,8 +25,8 @@ from train_RL_agents.agents.trainer_configs import TrainerConfig
 from train_RL_agents.config.building import count_actions, make_agent, make_observation_spec
 from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainingSchedule
 from train_RL_agents.environments.worlds import training_scenarios, training_world
-from train_RL_agents.evaluation.episodes import drawing_bytes, step_bytes
-from train_RL_agents.evaluation.history import WorldEvaluations
+from train_RL_agents.evaluation.running.episodes import drawing_bytes, step_bytes
+from train_RL_agents.evaluation.running.history import WorldEvaluations
 from train_RL_agents.figures.snapshot import EvaluationProbe
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.run.run_folder import RunFolder

@@ -13,9 +13,9 @@ from marinenav_env.support.validation import require
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.config.schema import MAX_SEED
 from train_RL_agents.environments.episodes import compute_metrics, run_same_episodes
-from train_RL_agents.evaluation import scoring
-from train_RL_agents.evaluation.contenders import ActingOptions, Contender, require_effect
-from train_RL_agents.evaluation.tables import Evaluation, Result
+from train_RL_agents.evaluation.comparing import scoring
+from train_RL_agents.evaluation.comparing.tables import Evaluation, Result
+from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, require_effect
 from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
 from train_RL_agents.utils.provenance import software_versions
 
@@ -23,11 +23,11 @@ _BUILT_IN_OPTIONS = ("suite", "scenarios", "levels", "strict", "record", "others
 """Names of the options that only evaluations in the built-in environment have."""
 
 
-def shared_environment(contenders: Mapping[str, Contender]) -> EnvConfig:
-    """Return the settings of the environment that all contenders share; baselines act in the built-in one."""
+def shared_environment(policies: Mapping[str, EvaluatedPolicy]) -> EnvConfig:
+    """Return the settings of the environment that all policies share; baselines act in the built-in one."""
     names = {
-        name: EnvConfig() if contender.trained is None else contender.trained.config.env
-        for name, contender in contenders.items()
+        name: EnvConfig() if evaluated.trained is None else evaluated.trained.config.env
+        for name, evaluated in policies.items()
     }
     (first, env), *others = names.items()
     for name, other in others:
@@ -41,32 +41,32 @@ def shared_environment(contenders: Mapping[str, Contender]) -> EnvConfig:
 
 
 def evaluate_all(
-    contenders: Mapping[str, Contender],
+    policies: Mapping[str, EvaluatedPolicy],
     options: dict[str, Any],
     device: torch.device,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Evaluation:
     """Run the same episodes with every policy, and return the results."""
-    env = shared_environment(contenders)
+    env = shared_environment(policies)
     if env.is_built_in:
-        return scoring.evaluate_built_in(contenders, options, device, progress)
+        return scoring.evaluate_built_in(policies, options, device, progress)
     for name in _BUILT_IN_OPTIONS:
         require(name not in options, f"--{name}", options.get(name), f"left out: {env.name} has none")
     require(options.get("risk") != "adaptive", "--risk", "adaptive", f"a number: {env.name} has no distances")
-    for name, contender in contenders.items():
-        require(not contender.is_blind, "policy", name, f"one that observes all: {env.name} has no vessels to hide")
-    require_effect(contenders, options.get("risk"), "stochastic" in options)
-    trained = [contender.trained for contender in contenders.values() if contender.trained is not None]
+    for name, evaluated in policies.items():
+        require(not evaluated.is_blind, "policy", name, f"one that observes all: {env.name} has no vessels to hide")
+    require_effect(policies, options.get("risk"), "stochastic" in options)
+    trained = [evaluated.trained for evaluated in policies.values() if evaluated.trained is not None]
     usual = trained[0].config.eval_schedule.seed
     seed = secrets.randbelow(2**31) if "fresh" in options else int(options.get("seed", usual))
     require(0 <= seed <= MAX_SEED, "--seed", seed, f"from 0 to {MAX_SEED}")
     episodes = int(options.get("episodes", env.eval_episodes))
     acting = ActingOptions(options.get("risk"), "stochastic" in options, seed + 1)
     # The default world is enough, because only baselines and estimates of returns read it.
-    policies = {name: contender.make_policy(WorldConfig(), acting) for name, contender in contenders.items()}
-    tables = run_same_episodes(env, policies, episodes, seed, device, progress)
+    acts = {name: evaluated.make_policy(WorldConfig(), acting) for name, evaluated in policies.items()}
+    tables = run_same_episodes(env, acts, episodes, seed, device, progress)
     results = [
-        Result(name, contenders[name].about(), {OVERALL: nonfinite_to_none(compute_metrics(table))})
+        Result(name, policies[name].about(), {OVERALL: nonfinite_to_none(compute_metrics(table))})
         for name, table in tables.items()
     ]
     setting = {

@@ -1,1 +1,1 @@
-"""Evaluation: episodes, suites, contenders, comparisons, recordings."""
+"""Evaluation: episodes, suites, policies, comparisons, recordings."""

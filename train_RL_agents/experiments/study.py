@@ -19,9 +19,15 @@ from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import MAX_SEED, TRAINING_REWARD_NAMES, TrainConfig
 from train_RL_agents.environments.episodes import run_same_episodes
-from train_RL_agents.evaluation.contenders import COMPARED_SETTINGS, ActingOptions, Contender, common_world, run_set
-from train_RL_agents.evaluation.frozen import scenario_hash
-from train_RL_agents.evaluation.suites import SUITES, ScenarioSet, make_scenario_set
+from train_RL_agents.evaluation.judging.policies import (
+    COMPARED_SETTINGS,
+    ActingOptions,
+    EvaluatedPolicy,
+    common_world,
+    run_set,
+)
+from train_RL_agents.evaluation.suites.frozen import scenario_hash
+from train_RL_agents.evaluation.suites.suites import SUITES, ScenarioSet, make_scenario_set
 from train_RL_agents.experiments.run import Run, check_memory
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import OVERALL
@@ -232,7 +238,7 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
         if env_steps_done(path) >= study.groups[key[0]].total_timesteps
     }
     policies = {key: load_policy(path, study.evaluated_policy, device) for key, path in done.items()}
-    world = common_world([*map(Contender.from_loaded, policies.values())]) if study.is_built_in else WorldConfig()
+    world = common_world([*map(EvaluatedPolicy.from_loaded, policies.values())]) if study.is_built_in else WorldConfig()
     folder = out / "evaluations"
     make_folder(folder)
     evaluations: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
@@ -266,7 +272,7 @@ def _run_suite(
     scenarios: ScenarioSet, world: WorldConfig, policy: LoadedPolicy, device: torch.device
 ) -> dict[str, Any]:
     """Return ``success`` (0 or 1) and ``group`` of every episode of a policy on a suite."""
-    episodes, _ = run_set(Contender.from_loaded(policy), scenarios, world, ActingOptions(), device)
+    episodes, _ = run_set(EvaluatedPolicy.from_loaded(policy), scenarios, world, ActingOptions(), device)
     groups = [scenarios.groups[level] for level in episodes.level.tolist()]
     return {"success": episodes.success.int().tolist(), "group": groups}
 

@@ -22,9 +22,14 @@ from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.encounter_sampler import ONSET_LEAD_TIMES
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
-from train_RL_agents.evaluation.encounter_suites import COURSES_BY_KIND, SLOW_MAX_THRUST, SLOW_SPEED_SHARE, VESSEL_SPEED
-from train_RL_agents.evaluation.misbehaving_suite import INSTANT_BEHAVIOURS
-from train_RL_agents.evaluation.rules_suite import moving_vessels, with_slow_vessel
+from train_RL_agents.evaluation.suites.encounter_suites import (
+    COURSES_BY_KIND,
+    SLOW_MAX_THRUST,
+    SLOW_SPEED_SHARE,
+    VESSEL_SPEED,
+)
+from train_RL_agents.evaluation.suites.misbehaving_suite import INSTANT_BEHAVIOURS
+from train_RL_agents.evaluation.suites.rules_suite import moving_vessels, with_slow_vessel
 
 COURSE, PASSING_SIDE, PACE, DISTANCE, LEAD = range(5)
 """Indices of the continuous parameters of a vessel: course, passing distance, speed, initial distance, and time from

@@ -15,10 +15,10 @@ from marinenav_env import Episode, WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from train_RL_agents.config.schema import MAX_SEED
-from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.encounter_suites import COURSES_BY_KIND
-from train_RL_agents.evaluation.recording import Recording
-from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
+from train_RL_agents.evaluation.running.recording import Recording
+from train_RL_agents.evaluation.suites.encounter_suites import COURSES_BY_KIND
+from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
 from train_RL_agents.falsification.encounters import (
     Encounters,
     SearchSpace,
@@ -173,17 +173,17 @@ def distinct_collisions(
 
 
 def run_collisions(
-    contender: Contender, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
+    evaluated: EvaluatedPolicy, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
 ) -> tuple[Tensor, Recording]:
     """Run episodes as ``evaluate --scenarios`` does, and return which of them collide, [N] bool, with the recording."""
     chosen = ScenarioSet(SET_NAME, (), (Part(world, collisions.episodes),), seed)
-    _, recording = run_set(contender, chosen, world, ActingOptions(), device, contender.label)
+    _, recording = run_set(evaluated, chosen, world, ActingOptions(), device, evaluated.label)
     assert recording is not None
     return recording.collided[:, :, 0].any(0), replace(recording, groups=tuple(collisions.labels))
 
 
 def select_reproducible(
-    contender: Contender, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
+    evaluated: EvaluatedPolicy, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
 ) -> tuple[Collisions, Recording | None]:
     """Return episodes for a scenario file that all fail at their places in it, and their recording (None if empty).
 
@@ -192,7 +192,7 @@ def select_reproducible(
     """
     order = torch.arange(len(collisions))
     while len(order):
-        failed, recording = run_collisions(contender, collisions.rows(order.tolist()), world, seed, device)
+        failed, recording = run_collisions(evaluated, collisions.rows(order.tolist()), world, seed, device)
         if failed.all():
             return collisions.rows(order.tolist()), recording
         count = int(failed.sum())

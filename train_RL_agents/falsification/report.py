@@ -14,8 +14,8 @@ from marinenav_env import WorldConfig
 from marinenav_env.scenarios.scenario_file import scenario_text
 from marinenav_env.support.validation import require
 from train_RL_agents.config.reading import to_dict
-from train_RL_agents.evaluation.contenders import Contender
-from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
+from train_RL_agents.evaluation.running.recording import Recording
 from train_RL_agents.falsification.encounters import SearchSpace
 from train_RL_agents.falsification.failures import (
     SearchResult,
@@ -86,7 +86,7 @@ def failure_ratio(results: Sequence[SearchResult]) -> float | None:
 
 def write_files(
     folder: Path,
-    contender: Contender,
+    evaluated: EvaluatedPolicy,
     results: Sequence[SearchResult],
     space: SearchSpace,
     world: WorldConfig,
@@ -96,11 +96,11 @@ def write_files(
     """Write the scenario file, the page and the metrics, and return sentences about them."""
     make_folder(folder)
     failures = distinct_collisions(results, [result.trials.failed for result in results], world, seed)
-    kept, recording = select_reproducible(contender, failures, world, seed, device)
+    kept, recording = select_reproducible(evaluated, failures, world, seed, device)
     written: dict[str, Any] = {"written": len(kept), "distinct": len(failures)}
     sentences, views = [], _views(recording, "avoidable", MAX_SHOWN_FAILURES)
     if len(kept):
-        again, _ = run_collisions(contender, kept, world, seed + OTHER_SEED_OFFSET, device)
+        again, _ = run_collisions(evaluated, kept, world, seed + OTHER_SEED_OFFSET, device)
         written["fail_with_other_noise"] = float(again.double().mean())
         write_atomically(folder / SCENARIO_FILE, scenario_text(kept.episodes))
         sentences.append(
@@ -111,14 +111,14 @@ def write_files(
     unavoidable = unavoidable.rows(range(len(unavoidable))[:MAX_SHOWN_UNAVOIDABLE])
     if len(unavoidable):
         views += _views(
-            run_collisions(contender, unavoidable, world, seed, device)[1], "unavoidable", MAX_SHOWN_UNAVOIDABLE
+            run_collisions(evaluated, unavoidable, world, seed, device)[1], "unavoidable", MAX_SHOWN_UNAVOIDABLE
         )
     if views:
         numbered = [replace(view, number=number) for number, view in enumerate(views, 1)]
         write_atomically(folder / PAGE_FILE, make_page([numbered]))
         sentences.append(f"{folder / PAGE_FILE}: {len(views)} of them, and of the unavoidable collisions, as a page")
     content = {
-        "policy": contender.about(),
+        "policy": evaluated.about(),
         "vessels": space.vessels,
         "behaviours": list(space.behaviours),
         "seed": seed,

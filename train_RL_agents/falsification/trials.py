@@ -6,11 +6,15 @@ import torch
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from train_RL_agents.evaluation.avoidance import find_unavoidable_in_set, first_detection_step, first_misbehaviour_step
-from train_RL_agents.evaluation.contenders import ActingOptions, Contender, run_set
-from train_RL_agents.evaluation.recording import Recording, present_robots
-from train_RL_agents.evaluation.seamanship import judge
-from train_RL_agents.evaluation.suites import Part, ScenarioSet
+from train_RL_agents.evaluation.judging.avoidance import (
+    find_unavoidable_in_set,
+    first_detection_step,
+    first_misbehaviour_step,
+)
+from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
+from train_RL_agents.evaluation.judging.seamanship import judge
+from train_RL_agents.evaluation.running.recording import Recording, present_robots
+from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
 from train_RL_agents.falsification.encounters import Encounters, encounter_batches
 from train_RL_agents.falsification.searches import TARGETS, Trials
 
@@ -21,7 +25,7 @@ MIN_OVERLAP = 1e-6
 
 
 def run_encounters(
-    contender: Contender,
+    evaluated: EvaluatedPolicy,
     encounters: Encounters,
     world: WorldConfig,
     seed: int,
@@ -31,7 +35,7 @@ def run_encounters(
     """Run encounters once, and return their outcomes in the same order; failures are those of a target."""
     placed, acting = [*encounter_batches(encounters, world)], ActingOptions()
     chosen = ScenarioSet(SET_NAME, (), tuple(Part(batch.world, batch.scenarios) for batch in placed), seed)
-    _, recording = run_set(contender, chosen, world, acting, device, contender.label)
+    _, recording = run_set(evaluated, chosen, world, acting, device, evaluated.label)
     assert recording is not None
     collision = recording.collided[:, :, 0].any(0)
     gap, hit = smallest_clearance(recording)

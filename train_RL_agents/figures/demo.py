@@ -17,7 +17,7 @@ from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.boat.manoeuvres import SHORT_LIST
 from train_RL_agents.boat.shield import HORIZON_STEPS, MARGIN_RADII, SHORTFALL_TOLERANCE, SUBSTEPS
-from train_RL_agents.evaluation.suites import make_scenario_set
+from train_RL_agents.evaluation.suites.suites import make_scenario_set
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULE_NAMES, zone_outline
 from train_RL_agents.figures.page import PAGES, assemble_page
 

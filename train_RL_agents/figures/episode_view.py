@@ -15,7 +15,7 @@ from marinenav_env.pictures.drawing import Flags, Floats, VesselTracks
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.state import Observation
 from marinenav_env.support.validation import require
-from train_RL_agents.evaluation.recording import Recording
+from train_RL_agents.evaluation.running.recording import Recording
 
 Integers = NDArray[np.int64]
 

@@ -9,11 +9,11 @@ from html import escape
 import torch
 from torch import Tensor
 
-from train_RL_agents.evaluation.contenders import Contender
-from train_RL_agents.evaluation.failures import Failure
-from train_RL_agents.evaluation.suites import SUITES
-from train_RL_agents.evaluation.summary import summary_table, worst_groups
-from train_RL_agents.evaluation.tables import Evaluation, compliance_table, metric_table
+from train_RL_agents.evaluation.comparing.summary import summary_table, worst_groups
+from train_RL_agents.evaluation.comparing.tables import Evaluation, compliance_table, metric_table
+from train_RL_agents.evaluation.judging.failures import Failure
+from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
+from train_RL_agents.evaluation.suites.suites import SUITES
 from train_RL_agents.figures.page import assemble_page
 from train_RL_agents.results.statistics import Estimate
 from train_RL_agents.results.table import Column, Markup, Table
@@ -32,7 +32,7 @@ _WITH_INTERVALS = ("rules kept", "all kept", "avoided", "hours per broken duty")
 """Titles of columns of compliance and safety that a page shows with their intervals."""
 
 
-def make_page(evaluations: Sequence[Evaluation], contenders: Mapping[str, Contender]) -> str:
+def make_page(evaluations: Sequence[Evaluation], policies: Mapping[str, EvaluatedPolicy]) -> str:
     """Return the report of evaluations, one for each suite, of the same policies and baselines as HTML."""
     results = evaluations[0].results
     fewest = min(row["episodes"] for each in evaluations for row in each.results[0].metrics.values())
@@ -42,7 +42,7 @@ def make_page(evaluations: Sequence[Evaluation], contenders: Mapping[str, Conten
     acting = "".join(f", {name} {value}" for name, value in evaluations[0].acting.items())
     return assemble_page(
         "evaluation",
-        NAME=escape(", ".join(contenders)),
+        NAME=escape(", ".join(policies)),
         WHOM="".join(f"<p>{escape(result.policy_text() + acting)}</p>" for result in results),
         NOTE=f'<section class="card"><p><b>A quick look:</b> {note}</p></section>\n'
         if fewest < FEWEST_EPISODES
@@ -50,7 +50,7 @@ def make_page(evaluations: Sequence[Evaluation], contenders: Mapping[str, Conten
         SUMMARY=summary_table(evaluations).html("All suites"),
         WORST=_worst_html(evaluations),
         SUITES="".join(map(_suite_html, evaluations)),
-        SOURCES=_sources_html(evaluations, contenders),
+        SOURCES=_sources_html(evaluations, policies),
     )
 
 
@@ -156,7 +156,7 @@ def _tracks_svg(tracks: Sequence[Tensor], label: str) -> str:
     )
 
 
-def _sources_html(evaluations: Sequence[Evaluation], contenders: Mapping[str, Contender]) -> str:
+def _sources_html(evaluations: Sequence[Evaluation], policies: Mapping[str, EvaluatedPolicy]) -> str:
     """Return HTML tables of the scenarios (seeds, hashes), the policies and the program (versions)."""
     suites = [
         {
@@ -167,15 +167,15 @@ def _sources_html(evaluations: Sequence[Evaluation], contenders: Mapping[str, Co
         }
         for each in evaluations
     ]
-    policies = [
+    rows = [
         {
             "policy": name,
-            "agent": contender.name,
-            "env-steps": "-" if contender.trained is None else f"{contender.trained.env_steps:,}",
-            "SHA-256 of the file": "-" if contender.trained is None else sha256_of(contender.trained.path),
+            "agent": evaluated.name,
+            "env-steps": "-" if evaluated.trained is None else f"{evaluated.trained.env_steps:,}",
+            "SHA-256 of the file": "-" if evaluated.trained is None else sha256_of(evaluated.trained.path),
         }
-        for name, contender in contenders.items()
+        for name, evaluated in policies.items()
     ]
     versions = [{"name": name, "version": text} for name, text in software_versions().items()]
-    tables = {"Scenarios": suites, "Policies": policies, "Program": versions}
+    tables = {"Scenarios": suites, "Policies": rows, "Program": versions}
     return "".join(Table.from_rows(rows).html(title) for title, rows in tables.items())

@@ -14,8 +14,8 @@ from torch import Tensor
 from marinenav_env import GROUP, MarineNavEnv
 from marinenav_env.pictures.drawing import new_figure, pixels
 from train_RL_agents.agents import Agent
-from train_RL_agents.evaluation.recording import Recorder, Recording
-from train_RL_agents.evaluation.steps import Transition
+from train_RL_agents.evaluation.running.recording import Recorder, Recording
+from train_RL_agents.evaluation.running.steps import Transition
 from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import view_episode
 from train_RL_agents.figures.plotting import group_styles

@@ -11,7 +11,7 @@ from marinenav_env.config import VesselConfig
 from marinenav_env.vessels import scaled_world
 from tests.train_RL_agents.observed import observations
 from train_RL_agents.baselines import BASELINES
-from train_RL_agents.evaluation.episodes import draw_scenarios, run_episodes
+from train_RL_agents.evaluation.running.episodes import draw_scenarios, run_episodes
 
 WORLD = WorldConfig()
 CPU = torch.device("cpu")

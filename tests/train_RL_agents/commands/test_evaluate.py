@@ -13,9 +13,9 @@ from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from tests.train_RL_agents.command_line import SMALL, refused
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.episodes import draw_scenarios
-from train_RL_agents.evaluation.recording import load
-from train_RL_agents.evaluation.tables import COLUMN_MEANINGS, COMPARISON_COLUMN_MEANINGS
+from train_RL_agents.evaluation.comparing.tables import COLUMN_MEANINGS, COMPARISON_COLUMN_MEANINGS
+from train_RL_agents.evaluation.running.episodes import draw_scenarios
+from train_RL_agents.evaluation.running.recording import load
 
 
 def evaluated(capsys, path, policy, *argv):
@@ -57,7 +57,7 @@ def test_files_are_written_also_if_nobody_reads_the_table(monkeypatch, tmp_path,
     def gone(*_):
         raise BrokenPipeError
 
-    monkeypatch.setattr("train_RL_agents.evaluation.tables.Evaluation.show", gone)
+    monkeypatch.setattr("train_RL_agents.evaluation.comparing.tables.Evaluation.show", gone)
     names = {each: str(tmp_path / f"out.{each}") for each in ("json", "csv", "markdown", "record")}
     words = [word for each, name in names.items() for word in (f"--{each}", name)]
     main(["evaluate", str(policy), "-D", "cpu", "--levels", "1", "--episodes", "1", *words])
@@ -140,7 +140,7 @@ def test_an_interrupted_evaluation_says_so(capsys, monkeypatch, policy):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("train_RL_agents.evaluation.episodes.run_episodes", interrupt)
+    monkeypatch.setattr("train_RL_agents.evaluation.running.episodes.run_episodes", interrupt)
     assert main(["evaluate", "--checkpoint", str(policy)]) == 130
     assert capsys.readouterr().err == "marinenav: interrupted\n"
 

@@ -23,7 +23,7 @@ def short(monkeypatch, tmp_path):
     monkeypatch.setattr(failures, "POPULATION_SIZE", 36)
 
 
-def harmless(contender, asked, *given):
+def harmless(evaluated, asked, *given):
     """Outcomes of a policy that never collides."""
     no = torch.zeros(len(asked.num_others), dtype=torch.bool)
     return Trials(5.0 + asked.unit[:, 0, 0], no, no, no, torch.zeros_like(asked.num_others), no, no)

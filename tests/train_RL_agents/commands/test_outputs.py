@@ -33,7 +33,7 @@ WRITERS = {
 }
 """Command lines whose last word is to be a file or a folder."""
 _WORK = (
-    "train_RL_agents.evaluation.episodes.run_episodes",
+    "train_RL_agents.evaluation.running.episodes.run_episodes",
     "train_RL_agents.figures.curves.read_runs",
     "train_RL_agents.run.checkpoint.torch.load",
     "train_RL_agents.experiments.runner.Runner.run",

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from marinenav_env import write_scenarios
-from tests.train_RL_agents.evaluation.test_episodes import EPISODES
+from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES
 from tests.train_RL_agents.recorded import small_recording
 from tests.train_RL_agents.test_cli import refused
 from train_RL_agents.cli import main
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.evaluation.recording import save
+from train_RL_agents.evaluation.running.recording import save
 from train_RL_agents.run.checkpoint import save_policy
 
 pytest.importorskip("matplotlib")
@@ -123,7 +123,7 @@ def test_more_episodes_than_a_page_shows(folder, tmp_path, monkeypatch, capsys):
     """They are refused before any is played."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("train_RL_agents.figures.replay_page.MAX_EPISODES", 7)
-    monkeypatch.setattr("train_RL_agents.evaluation.contenders.run_set", None)
+    monkeypatch.setattr("train_RL_agents.evaluation.judging.policies.run_set", None)
     for source in ("--recording {}/recording.npz", "{}/policy.pt --levels 1 --episodes 8"):
         words = source.format(folder).split()
         said = refused(capsys, "play", *words, "--html", "a.html")

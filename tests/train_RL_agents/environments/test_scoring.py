@@ -14,7 +14,7 @@ from train_RL_agents.environments.episodes import run_episodes
 from train_RL_agents.environments.external import ExternalEnvironment
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.scoring import evaluate_all, shared_environment
-from train_RL_agents.evaluation.contenders import Contender
+from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy
@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
 NAME = "tests.train_RL_agents.other_envs:Chase"
 
 
-def contender(tmp_path, agent_type="AC-IQN", seed=0, *words):
+def evaluated(tmp_path, agent_type="AC-IQN", seed=0, *words):
     plugins.allow(NAME)
     config = from_dict(
         {"agent_type": agent_type}, [f"env.name={NAME}", "env.max_steps=5", "env.options=tells=success", *words]
@@ -31,12 +31,12 @@ def contender(tmp_path, agent_type="AC-IQN", seed=0, *words):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         agent = AGENTS[agent_type](config.agent, 0, ExternalEnvironment(config).spec)
-    return Contender.from_loaded(LoadedPolicy(agent.eval(), config, tmp_path / "policy.pt", 10, {}))
+    return EvaluatedPolicy.from_loaded(LoadedPolicy(agent.eval(), config, tmp_path / "policy.pt", 10, {}))
 
 
 def test_every_environment_runs_its_share_of_the_episodes():
     env = GroupEnv(Chase(3, CPU, 0), "chase", 4)
-    agent = contender_agent(env)
+    agent = policy_agent(env)
     table = run_episodes(PolicyWrapper(agent), env, 7, 3)
     assert len(table["returns"]) == 7 and (table["length"] == 4.0).all() and "success" not in table
     again = run_episodes(PolicyWrapper(agent), env, 7, 3)
@@ -45,12 +45,12 @@ def test_every_environment_runs_its_share_of_the_episodes():
     assert not torch.equal(table["returns"], other["returns"])
 
 
-def contender_agent(env):
+def policy_agent(env):
     return AGENTS["DDPG"](AGENTS["DDPG"].config_type(), 0, ObservationSpec(env.entries, action_size=2)).eval()
 
 
 def test_policies_are_compared_on_the_same_episodes(tmp_path, capsys):
-    first, second = contender(tmp_path), contender(tmp_path, "SAC", 1)
+    first, second = evaluated(tmp_path), evaluated(tmp_path, "SAC", 1)
     evaluation = evaluate_all({"a": first, "b": second, "c": first}, {"episodes": 6, "seed": 2}, CPU)
     one, two, three = (result.overall for result in evaluation.results)
     assert one == three and one != two and one["episodes"] == 6
@@ -76,38 +76,38 @@ def test_policies_are_compared_on_the_same_episodes(tmp_path, capsys):
 )
 def test_options_of_the_built_in_environment_are_refused(options, says, tmp_path):
     with pytest.raises(ConfigError, match=says):
-        evaluate_all({"a": contender(tmp_path)}, options, CPU)
+        evaluate_all({"a": evaluated(tmp_path)}, options, CPU)
 
 
 def test_a_policy_that_is_to_observe_no_vessels_is_refused(tmp_path):
-    blind = replace(contender(tmp_path), is_blind=True)
+    blind = replace(evaluated(tmp_path), is_blind=True)
     with pytest.raises(ConfigError, match="has no vessels to hide"):
         evaluate_all({"blind:a": blind}, {}, CPU)
 
 
 def test_policies_of_different_environments_are_not_compared(tmp_path):
-    other = contender(tmp_path, "AC-IQN", 0, "env.max_steps=6")
+    other = evaluated(tmp_path, "AC-IQN", 0, "env.max_steps=6")
     with pytest.raises(ConfigError, match="to be compared"):
-        evaluate_all({"a": contender(tmp_path), "b": other}, {}, CPU)
+        evaluate_all({"a": evaluated(tmp_path), "b": other}, {}, CPU)
     with pytest.raises(ConfigError, match="to be compared"):
-        evaluate_all({"a": contender(tmp_path), "orca": Contender("orca")}, {}, CPU)
+        evaluate_all({"a": evaluated(tmp_path), "orca": EvaluatedPolicy("orca")}, {}, CPU)
 
 
 def test_policies_may_have_been_trained_with_other_limits_and_processes(tmp_path):
     words = ("env.timeout=9", "env.parallel=true", "env.eval_episodes=3")
-    contenders = {"a": contender(tmp_path), "b": contender(tmp_path, "AC-IQN", 0, *words)}
-    assert shared_environment(contenders).eval_episodes == 100
+    policies = {"a": evaluated(tmp_path), "b": evaluated(tmp_path, "AC-IQN", 0, *words)}
+    assert shared_environment(policies).eval_episodes == 100
 
 
 def test_an_evaluation_whose_episodes_never_end_gives_up(monkeypatch):
     monkeypatch.setattr("train_RL_agents.environments.episodes.MAX_STEPS_WITHOUT_END", 20)
     env = GroupEnv(Chase(2, CPU, 0), "chase")
     with pytest.raises(ConfigError, match="no episode of chase ends"):
-        run_episodes(PolicyWrapper(contender_agent(env)), env, 2, 0)
+        run_episodes(PolicyWrapper(policy_agent(env)), env, 2, 0)
 
 
 def test_trainings_and_evaluations_have_different_episodes(tmp_path):
-    found = contender(tmp_path).trained
+    found = evaluated(tmp_path).trained
     trained = ExternalEnvironment(found.config).make_envs(found.agent, CPU, 0, None).reset()
     env, starts, policy = GroupEnv(Chase(256, CPU, 0), "chase", 5), [], PolicyWrapper(found.agent)
     run_episodes(lambda step: starts.append(step.clone()) or policy(step), env, 256, 0)
@@ -116,6 +116,6 @@ def test_trainings_and_evaluations_have_different_episodes(tmp_path):
 
 
 def test_a_risk_level_is_used(tmp_path):
-    found = contender(tmp_path, "AC-IQN", 3)
+    found = evaluated(tmp_path, "AC-IQN", 3)
     risky, mean = (evaluate_all({"a": found}, {"episodes": 4, "risk": risk}, CPU) for risk in (0.1, 1.0))
     assert risky.results[0].overall["avg_return"] != mean.results[0].overall["avg_return"]

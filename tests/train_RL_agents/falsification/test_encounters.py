@@ -6,7 +6,12 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.vessels import scaled_world
-from train_RL_agents.evaluation.encounter_suites import COURSES_BY_KIND, SLOW_MAX_THRUST, SLOW_SPEED_SHARE, VESSEL_SPEED
+from train_RL_agents.evaluation.suites.encounter_suites import (
+    COURSES_BY_KIND,
+    SLOW_MAX_THRUST,
+    SLOW_SPEED_SHARE,
+    VESSEL_SPEED,
+)
 from train_RL_agents.falsification.encounters import (
     INITIAL_DISTANCES,
     MAX_APPROACH_TIME,

@@ -9,7 +9,7 @@ from marinenav_env import WorldConfig, read_scenarios
 from marinenav_env.config import ColregsConfig
 from marinenav_env.scenarios.scenario_file import write_scenarios
 from tests.train_RL_agents.falsification.test_encounters import encounter
-from train_RL_agents.evaluation.contenders import Contender
+from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.falsification import encounters as geometry
 from train_RL_agents.falsification.encounters import SearchSpace, concatenate_batches
 from train_RL_agents.falsification.failures import (
@@ -23,7 +23,7 @@ from train_RL_agents.falsification.failures import (
 from train_RL_agents.falsification.searches import Trials
 from train_RL_agents.falsification.trials import run_encounters
 
-CPU, STRAIGHT, WORLD = torch.device("cpu"), Contender("straight"), WorldConfig(max_steps=120)
+CPU, STRAIGHT, WORLD = torch.device("cpu"), EvaluatedPolicy("straight"), WorldConfig(max_steps=120)
 MEETING, PASSING = ("head-on", "keep", 0.5, 0.5), ("crossing from port", "keep", 0.5, 0.95)
 
 

@@ -13,7 +13,7 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from tests.marinenav_env.helpers import recordings
-from train_RL_agents.evaluation.contenders import returns_scale
+from train_RL_agents.evaluation.judging.policies import returns_scale
 from train_RL_agents.exporting.graph import policy_graphs
 from train_RL_agents.figures.demo import make_page
 from train_RL_agents.run.checkpoint import load_policy

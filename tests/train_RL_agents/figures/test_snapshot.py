@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tests.train_RL_agents.recorded import small_recording
 from tests.train_RL_agents.tiny_runs import TIMES, evaluations, new_run, train
-from train_RL_agents.evaluation.recording import concatenate
+from train_RL_agents.evaluation.running.recording import concatenate
 from train_RL_agents.figures.drawing import MAX_PANELS
 from train_RL_agents.figures.snapshot import draw_tracks, first_index_per_level
 

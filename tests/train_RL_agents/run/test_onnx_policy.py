@@ -8,8 +8,14 @@ import torch
 
 from marinenav_env import ConfigError, WorldConfig
 from tests.train_RL_agents.exporting.policies import make_policy, require_onnx
-from train_RL_agents.evaluation.contenders import ActingOptions, Contender, find_contender, require_effect, run_set
-from train_RL_agents.evaluation.suites import make_scenario_set
+from train_RL_agents.evaluation.judging.policies import (
+    ActingOptions,
+    EvaluatedPolicy,
+    find_evaluated,
+    require_effect,
+    run_set,
+)
+from train_RL_agents.evaluation.suites.suites import make_scenario_set
 from train_RL_agents.exporting.export import export
 from train_RL_agents.run.checkpoint import load_policy
 from train_RL_agents.run.onnx_policy import load_onnx_policy
@@ -38,10 +44,10 @@ def steers_alike(policy, file):
     """A file and its policy steer vessels alike, and score actions alike."""
     world = WorldConfig(max_steps=6)
     chosen = make_scenario_set("rules", world, 1, 3)
-    found = find_contender(str(file), "best", CPU)
+    found = find_evaluated(str(file), "best", CPU)
     (one, own), (other, seen) = [
         run_set(each, chosen, world, ActingOptions(estimates=True), CPU, "x")
-        for each in (Contender.from_loaded(policy), found)
+        for each in (EvaluatedPolicy.from_loaded(policy), found)
     ]
     torch.testing.assert_close(own.poses, seen.poses, rtol=0.0, atol=1e-3)
     assert torch.allclose(one.returns, other.returns, atol=1e-3)
@@ -53,15 +59,15 @@ def steers_alike(policy, file):
 def test_a_file_steers_as_its_policy(iqn):
     steers_alike(*iqn)
     loaded, chosen = load_onnx_policy(iqn[1]), make_scenario_set("rules", WorldConfig(max_steps=6), 1, 3)
-    contender = Contender.from_loaded(loaded)
+    evaluated = EvaluatedPolicy.from_loaded(loaded)
     with pytest.raises(ConfigError, match="left out for an ONNX file"):
-        run_set(contender, chosen, WorldConfig(max_steps=6), ActingOptions(risk=0.5), CPU)
+        run_set(evaluated, chosen, WorldConfig(max_steps=6), ActingOptions(risk=0.5), CPU)
     for option, message in (
         ({"risk": 0.5}, "takes no risk level"),
         ({"stochastic": True}, "acts the same while training"),
     ):
         with pytest.raises(ConfigError, match=f"left out: it {message}"):
-            require_effect({"it": contender}, **option)
+            require_effect({"it": evaluated}, **option)
     with pytest.raises(ConfigError, match="ONNX files are for evaluate, play and falsify"):
         load_policy(iqn[1])
 

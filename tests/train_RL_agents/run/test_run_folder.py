@@ -28,7 +28,7 @@ from tests.train_RL_agents.tiny_runs import (
     strict,
 )
 from train_RL_agents.config.reading import from_dict, load_config, to_dict
-from train_RL_agents.evaluation.episodes import run_episodes
+from train_RL_agents.evaluation.running.episodes import run_episodes
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run import run_folder
 from train_RL_agents.run.checkpoint import load_policy, read_manifest

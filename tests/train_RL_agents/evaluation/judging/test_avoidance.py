@@ -1,0 +1,170 @@
+"""Which collisions were unavoidable."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from marinenav_env import GROUP, ConfigError, WorldConfig
+from marinenav_env.config import VesselConfig
+from marinenav_env.levels import BEHAVIOURS
+from train_RL_agents.boat.manoeuvres import EscapeManoeuvres
+from train_RL_agents.evaluation.comparing.scoring import evaluate_built_in, run_and_score
+from train_RL_agents.evaluation.comparing.tables import MISBEHAVIOUR_COLUMNS
+from train_RL_agents.evaluation.judging import avoidance
+from train_RL_agents.evaluation.judging.avoidance import (
+    OpenLoopPolicy,
+    all_manoeuvres,
+    collision_masks,
+    first_detection_step,
+    first_misbehaviour_step,
+    safety_metrics,
+)
+from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
+from train_RL_agents.evaluation.suites.rules_suite import moving_vessels
+from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
+from train_RL_agents.results.rows import group_masks
+
+CPU, ACTING, STRAIGHT = torch.device("cpu"), ActingOptions(), EvaluatedPolicy("straight")
+WORLD = WorldConfig(max_steps=60)
+GROUPS = ("near", "far", "late")
+
+
+def test_every_manoeuvre_is_there_once():
+    manoeuvres = all_manoeuvres()
+    first, second, steps, stops = manoeuvres
+    rows = torch.cat((first, second, steps[:, None]), -1)
+    assert len(rows) == len(torch.unique(rows, dim=0)) == 9 * 9 * 4 and not stops.any()
+    assert len(torch.unique(manoeuvres.subset(0, 64).first_commands, dim=0)) == 9  # the first ones are of every kind
+
+
+def test_commands_are_repeated_and_then_come_two_phases():
+    recorded = torch.tensor([[[0.1, 0.2]] * 2, [[0.3, 0.4]] * 2])
+    phases = torch.tensor([[1.0, -1.0]] * 2), torch.tensor([[0.0, 1.0]] * 2)
+    made = EscapeManoeuvres(*phases, torch.tensor([1, 2]), torch.zeros(2, dtype=torch.bool))
+    policy = OpenLoopPolicy(recorded, torch.tensor([1, 2]), made)
+    given = TensorDict({GROUP: {"mask": torch.ones(2, 3, dtype=torch.bool)}}, [2])
+    actions = torch.stack([policy(given).get((GROUP, "action")) for _ in range(5)])
+    assert not actions[:, :, 1:].any()
+    first, second, before, then = [1.0, -1.0], [0.0, 1.0], [0.1, 0.2], [0.3, 0.4]
+    expected = [[before, first, second, second, second], [before, then, first, first, second]]
+    torch.testing.assert_close(actions[:, :, 0].mT.transpose(1, 2).transpose(0, 1), torch.tensor(expected))
+
+
+def encounters(*others):
+    """Set of one vessel that goes north from the origin, and another one: x, y, heading, speed, behaviour, onset."""
+    rows = len(others)
+    columns = [torch.tensor(column, dtype=torch.float64) for column in zip(*(row[:4] for row in others), strict=True)]
+    zero = torch.zeros(rows, dtype=torch.float64)
+    x, y, heading, speed = (torch.stack((first, other), -1) for first, other in zip((zero, zero, zero, zero + 2.0),
+                                                                                    columns, strict=True))  # fmt: skip
+    start = torch.stack((x, y), -1)
+    goal = start + 100.0 * torch.stack((heading.cos(), heading.sin()), -1)
+    mask = torch.ones(rows, 2, dtype=torch.bool)
+    scenarios = moving_vessels(start, goal, heading, speed, mask, VesselConfig())
+    scenarios.level = torch.arange(rows)
+    scenarios.scripted = mask & torch.tensor([False, True])
+    code = torch.tensor([BEHAVIOURS.index(row[4]) for row in others])
+    scenarios.behaviour = torch.stack((torch.zeros_like(code), code), -1)
+    scenarios.onset = torch.stack((zero, torch.tensor([row[5] for row in others], dtype=torch.float64)), -1)
+    return ScenarioSet("unruly", GROUPS[:rows], (Part(WORLD, scenarios),), 0)
+
+
+NEAR = (9.0, 0.0, torch.pi, 3.0, "keep", 0.0)
+FAR = (40.0, 0.0, torch.pi, 2.0, "keep", 0.0)
+LATE = (15.0, -6.5, 0.0, 2.0, "stop", 60.0)
+
+
+@pytest.mark.heavy
+def test_a_collision_is_unavoidable_if_no_manoeuvre_avoids_it():
+    chosen = encounters(NEAR, FAR)
+    _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    found = collision_masks(chosen, recording, WORLD, ACTING, CPU)
+    assert {name: tensor.tolist() for name, tensor in found.items()} == {
+        "collision": [True, True],
+        "unavoidable": [True, False],
+        "unavoidable_at_sight": [True, False],
+    }
+    # Commands that cannot be repeated are refused.
+    faster = replace(recording, actions=recording.actions + 1500.0)
+    with pytest.raises(ConfigError, match=r"max_thrust_rate=[\d.]+: must be at most 1 where"):
+        collision_masks(chosen, faster, WORLD, ACTING, CPU)
+
+
+@pytest.mark.heavy
+def test_misbehaviour_may_come_too_late_to_be_avoided():
+    """A vessel that overtakes at 8 m on the starboard side, and turns to port; it is in sight from the start."""
+    chosen = encounters((2.0, 8.0, 0.0, 2.6, "turn_wrong", 1.0))
+    _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    assert first_detection_step(recording).tolist() == [0] and first_misbehaviour_step(recording).tolist() == [3]
+    found = collision_masks(chosen, recording, WORLD, ACTING, CPU)
+    assert found["unavoidable_at_sight"] <= found["unavoidable"] <= found["collision"]
+
+
+def test_behaviours_are_visible_after_their_onset():
+    chosen = encounters(NEAR, FAR, (*FAR[:4], "stop", 7.0))
+    _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    sight = first_detection_step(recording).tolist()
+    assert sight[0] == 0 and sight[1] > 4
+    assert first_misbehaviour_step(recording).tolist() == [*sight[:2], max(sight[2], 15)]
+    # The onset comes after the collision.
+    hit = replace(recording, onset=recording.onset + 100.0)
+    assert first_misbehaviour_step(hit).tolist() == sight
+    assert first_misbehaviour_step(replace(recording, behaviour=None, onset=None)).tolist() == sight
+
+
+@pytest.mark.heavy
+def test_the_others_do_the_same_while_manoeuvres_are_tried(monkeypatch):
+    """Also where another policy steers them."""
+    made = encounters(NEAR)
+    scenarios = made.parts[0].scenarios.clone()
+    scenarios.scripted = scenarios.behaviour = scenarios.onset = None
+    chosen = replace(made, parts=(Part(WORLD, scenarios, True, others="straight"),))
+    tried = []
+    run = avoidance.evaluation.run_episodes
+
+    def noted(policy, given, *rest, **options):
+        tried.append(len(given))
+        return run(policy, given, *rest, **options)
+
+    _, recording = run_set(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    monkeypatch.setattr(avoidance.evaluation, "run_episodes", noted)
+    found = collision_masks(chosen, recording, WORLD, ACTING, CPU)
+    assert found["unavoidable"].tolist() == [True] and tried == 2 * [8, 16, 32, 64, 128, 76]
+
+
+def test_metrics_count_unavoidable_collisions_apart():
+    flags = {"collision": [1, 1, 1, 0, 0], "unavoidable": [1, 1, 0, 0, 0], "unavoidable_at_sight": [1, 0, 0, 0, 0]}
+    found = {name: torch.tensor(values, dtype=torch.bool) for name, values in flags.items()}
+    metrics = {name: safety_metrics(found, mask) for name, mask in group_masks(("a", "a", "b", "b", "b")).items()}
+    assert metrics["overall"]["no_collision"] == 0.4 and metrics["overall"]["avoided"] == pytest.approx(2 / 3)
+    assert metrics["overall"]["unavoidable"] == 0.4 and metrics["overall"]["unavoidable_at_sight"] == 0.2
+    assert metrics["b"]["no_collision"] == metrics["b"]["avoided"] == pytest.approx(2 / 3)
+    assert metrics["a"]["no_collision"] == 0.0 and metrics["a"]["avoided"] is None
+    assert metrics["a"]["avoided_low"] is None
+    for row in metrics.values():
+        assert row.keys() >= MISBEHAVIOUR_COLUMNS.keys()
+
+
+@pytest.mark.heavy
+def test_the_suite_is_scored_by_behaviour():
+    evaluation = evaluate_built_in({"straight": STRAIGHT}, {"suite": "unruly", "episodes": 2}, CPU)
+    first = evaluation.results[0]
+    assert first.compliance_columns == MISBEHAVIOUR_COLUMNS and set(first.compliance) == set(first.metrics)
+    for group, row in first.compliance.items():
+        assert row["no_collision"] == pytest.approx(1.0 - first.metrics[group]["collision_rate"])
+    assert "| stops | straight |" in evaluation.markdown()
+
+
+@pytest.mark.heavy
+def test_only_the_own_vessel_counts():
+    """The other one never arrives, and the episode ends when the own one does."""
+    scenarios = encounters((0.0, 80.0, 0.0, 2.0, "stop", 0.0))
+    part = replace(scenarios.parts[0], world=replace(WORLD, max_steps=150))
+    chosen = replace(scenarios, parts=(part,))
+    episodes, recording, metrics, _ = run_and_score(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    assert episodes.success.tolist() == [True] and episodes.robots.tolist() == [1]
+    assert episodes.robots_arrived.tolist() == [1] and metrics["overall"]["no_collision"] == 1.0
+    assert recording.outcomes == ["success"] and recording.steps.item() == round(episodes.time.item() / 0.5)
+    assert recording.behaviour.tolist() == [[-1, BEHAVIOURS.index("stop")]]

@@ -1,0 +1,319 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from marinenav_env import GROUP, ConfigError, Level, WorldConfig
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.stepping.actions import commands_of_discrete_actions
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.agents.base import average_critics
+from train_RL_agents.config.building import make_observation_spec
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.evaluation.judging import policies
+from train_RL_agents.evaluation.judging.policies import (
+    ActingOptions,
+    EvaluatedPolicy,
+    common_world,
+    find_evaluated,
+    run_set,
+    steering_policy,
+)
+from train_RL_agents.evaluation.running.episodes import draw_scenarios, run_episodes, step_bytes
+from train_RL_agents.evaluation.running.estimates import (
+    MAX_CRITIC_DISAGREEMENT,
+    critics_differ,
+    returns_scale,
+    with_estimates,
+    with_risk,
+)
+from train_RL_agents.evaluation.running.others import ACTION_KEY, control_robot_0
+from train_RL_agents.evaluation.running.recording import DOUBTFUL_KEY
+from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
+from train_RL_agents.figures.page import PAGES
+from train_RL_agents.networks.observation import DEFAULT_SPEC
+from train_RL_agents.policy_wrapper import QUANTILES_KEY, RISK_KEY, SCORES_KEY
+from train_RL_agents.run.checkpoint import LoadedPolicy
+
+CPU, STRAIGHT = torch.device("cpu"), EvaluatedPolicy("straight")
+WORLD = WorldConfig(max_steps=6)
+
+
+def untrained(agent_type, *overrides):
+    config = from_dict({"agent_type": agent_type}, overrides)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        agent = AGENTS[agent_type](config.agent, spec=make_observation_spec(config.world))
+    return LoadedPolicy(agent.eval(), config, CPU_PATH, 7, {})
+
+
+def evaluated(*given):
+    return EvaluatedPolicy.from_loaded(untrained(*given))
+
+
+CPU_PATH = type("P", (), {"resolve": lambda self: "there", "__str__": lambda self: "there"})()
+
+
+@pytest.mark.parametrize(("name", "agent"), [("ppo", "PPO"), ("blind:ppo", "PPO"), ("orca", "orca")])
+def test_others_of_a_suite_are_shipped_whatever_the_working_directory_holds(tmp_path, monkeypatch, name, agent):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ppo").mkdir()
+    (tmp_path / "orca").mkdir()
+    part = replace(two_parts().parts[0], only_own=True, others=name)
+    found = steering_policy(part, ActingOptions(), CPU)
+    assert found.name == agent and found.is_blind == name.startswith("blind:")
+    assert steering_policy(replace(part, others=""), ActingOptions(), CPU) is None
+
+
+def test_discrete_actions_that_no_continuous_one_equals_are_refused_beside_other_policies():
+    """They would be slowed down to max_thrust_rate without a word."""
+    vessel = replace(WORLD.vessel, left_thrust_change=(0.0, 1500.0, -1000.0, 500.0, 1000.0))
+    world = replace(WORLD, vessel=vessel)
+    part = replace(two_parts().parts[0], world=world, only_own=True, others="straight")
+    with pytest.raises(ConfigError, match=r"left_thrust_change=.*: must be at most 1000 N/s \(max_thrust_rate\)"):
+        run_set(evaluated("DQN"), ScenarioSet("one", ("a",), (part,), 0), world, ActingOptions(), CPU)
+
+
+def two_parts():
+    first, second = (draw_scenarios(WORLD, (Level(robots, 0, robots, 20.0),), (2,), robots) for robots in (3, 2))
+    second.level = torch.ones_like(second.level)
+    return ScenarioSet("two", ("a", "b"), (Part(WORLD, first), Part(WORLD, second)), 0)
+
+
+def test_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_evaluated("apf", "best", CPU) == EvaluatedPolicy("apf")
+    with pytest.raises(ConfigError, match=r"^nobody: neither a checkpoint nor a baseline \(str"):
+        find_evaluated("nobody", "best", CPU)
+    # A folder comes before a baseline.
+    (tmp_path / "apf").mkdir()
+    with pytest.raises(ConfigError, match="must be a policy file or a run folder"):
+        find_evaluated("apf", "best", CPU)
+    assert EvaluatedPolicy("apf").about()["agent_type"] == EvaluatedPolicy("apf").label == "apf"
+    dqn = evaluated("DQN")
+    assert (dqn.about()["env_steps"], dqn.label) == (7, "DQN after 7 env-steps")
+
+
+def test_files_that_do_not_fit_a_policy_are_refused():
+    episodes = episodes_from_scenarios(draw_scenarios(WORLD, (Level(2, 0, 0, 20.0),), (1,), 0), WORLD, 0)
+
+    def run(found, **vessel_or_sensor):
+        episode = replace(episodes[0], world=replace(episodes[0].world, **vessel_or_sensor))
+        given = ScenarioSet("file", (), (Part(WORLD, [episode]),), 0)
+        return run_set(found, given, WORLD, ActingOptions(), CPU)
+
+    few = replace(WORLD.vessel, left_thrust_change=(0.0, 500.0))
+    many = replace(WORLD.sensor, max_objects=8)
+    with pytest.raises(ConfigError, match="thrust commands=10: must be 25 pairs, which the policy"):
+        run(evaluated("DQN"), vessel=few)
+    with pytest.raises(ConfigError, match="max_obj_num=8: must be at most 5"):
+        run(evaluated("DDPG"), sensor=many)
+    fewer = replace(WORLD.sensor, max_objects=3)
+    for found, changed in (
+        (EvaluatedPolicy("apf"), {"sensor": many, "vessel": few}),
+        (evaluated("DDPG"), {"vessel": few}),
+        (evaluated("DQN"), {"sensor": fewer}),
+    ):
+        assert len(run(found, **changed)[0].success) == 1
+
+
+def test_worlds_must_be_alike():
+    here, other = evaluated("DQN"), evaluated("DQN", "world.sensor.range=10")
+    assert common_world([EvaluatedPolicy("apf")]) == WorldConfig()
+    assert common_world([EvaluatedPolicy("apf"), here]) is here.trained.config.world
+    rewarded = evaluated("DQN", "world.reward.goal_reward=20")
+    with pytest.warns(UserWarning, match=r"there: is evaluated with world\.reward of there, not its own"):
+        assert common_world([here, rewarded]) is here.trained.config.world
+    with pytest.raises(ConfigError, match=r"world\.sensor is not that of there"):
+        common_world([here, other])
+
+
+@pytest.mark.heavy
+def test_policies_with_other_numbers_of_slots_meet_the_same_scenarios():
+    several = [evaluated("DQN", f"world.sensor.max_objects={slots}") for slots in (5, 2)]
+    chosen = two_parts()
+    together = [run_set(each, chosen, common_world(several), ActingOptions(), CPU)[0] for each in several]
+    for each, seen in zip(several, together, strict=True):
+        alone, _ = run_set(each, chosen, each.trained.config.world, ActingOptions(), CPU)
+        assert torch.equal(seen.returns, alone.returns)
+
+
+def test_parts_are_run_in_order():
+    chosen = two_parts()
+    joined, nothing = run_set(STRAIGHT, chosen, WORLD, ActingOptions(), CPU)
+    assert nothing is None
+    assert joined.level.tolist() == [0, 0, 1, 1]
+    assert joined.robots.tolist() == [3, 3, 2, 2]
+    again, recording = run_set(STRAIGHT, chosen, WORLD, ActingOptions(), CPU, "straight")
+    assert torch.equal(again.returns, joined.returns)
+    assert recording.groups == ("a", "a", "b", "b")
+    assert recording.robot_mask.sum(-1).tolist() == [3, 3, 2, 2]
+    assert recording.obstacle_mask.sum(-1).tolist() == [3, 3, 2, 2]
+
+
+def bytes_of(monkeypatch, part, name):
+    """What running a part is said to take."""
+    asked = []
+
+    def refuse(what, size):
+        asked.append(size)
+        raise MemoryError
+
+    monkeypatch.setattr(policies, "require_memory", refuse)
+    with pytest.raises(MemoryError):
+        run_set(STRAIGHT, ScenarioSet("one", (), (part,), 0), WORLD, ActingOptions(), CPU, name)
+    return asked[0]
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_a_part_takes_memory_by_its_episodes_vessels_and_obstacles(from_file, monkeypatch):
+    scenarios = draw_scenarios(WORLD, (Level(3, 0, 4, 20.0),), (5,), 0)
+    part = Part(WORLD, episodes_from_scenarios(scenarios, WORLD, 0) if from_file else scenarios)
+    step = step_bytes(WORLD, 3, 4)
+    assert bytes_of(monkeypatch, part, None) == 5 * step
+    assert bytes_of(monkeypatch, part, "recorded") == 5 * (step + 6 * 3 * 300)
+
+
+def test_episodes_without_names_of_groups_are_one_group():
+    part = two_parts().parts[1]
+    file = Part(WORLD, episodes_from_scenarios(part.scenarios, WORLD, 0))
+    for names, each, expected in ((("a", "b"), part, "b"), ((), part, "all"), (("a", "b"), file, "all")):
+        chosen = ScenarioSet("one", names, (each,), 0)
+        _, recording = run_set(STRAIGHT, chosen, WORLD, ActingOptions(), CPU, "straight")
+        assert recording.groups == (expected, expected)
+
+
+def test_all_episodes_of_a_file_take_as_much_as_the_largest(monkeypatch):
+    many, few = (
+        episodes_from_scenarios(draw_scenarios(WORLD, (level,), (1,), 0), WORLD, 0)
+        for level in (Level(3, 0, 1, 20.0), Level(2, 0, 4, 20.0))
+    )
+    part = Part(WORLD, [*many, *few])
+    assert bytes_of(monkeypatch, part, None) == 2 * step_bytes(WORLD, 3, 4)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("agent_type", "count"), [("AC-IQN", 16), ("IQN", 16), ("DQN", None)])
+def test_estimates_are_recorded_where_they_are_known(agent_type, count):
+    loaded = untrained(agent_type)
+    _, recording = run_set(
+        EvaluatedPolicy.from_loaded(loaded), two_parts(), WORLD, ActingOptions(estimates=True), CPU, "x"
+    )
+    if count is None:
+        assert recording.quantiles is None
+    else:
+        assert recording.quantiles.shape[:3] == recording.reward.shape
+        assert recording.quantiles.shape[-1] >= 8
+        acted = recording.active[:-1]
+        assert recording.quantiles[acted].any(-1).all()
+        assert not recording.quantiles[~acted].any()
+    assert recording.reward_scale == loaded.config.trainer.reward_scale
+    assert recording.scores.shape == (*recording.reward.shape, 25)
+    assert (recording.doubtful is None) == (agent_type != "AC-IQN")
+    if not loaded.agent.continuous:
+        best = recording.scores.argmax(-1)
+        rows = torch.arange(len(recording.steps))[:, None]
+        acted, pairs = recording.active[:-1], recording.commands[rows, best]
+        assert torch.equal(pairs[acted], recording.actions[acted])
+
+
+def of_robots(**entries):
+    """A step of three robots of one world."""
+    return TensorDict({GROUP: TensorDict(entries, [1, 3])}, [1])
+
+
+def test_vessels_that_are_not_steered_hold_their_thrust():
+    vessel = replace(
+        WORLD.vessel, left_thrust_change=(-500.0, 1000.0, 0.0), right_thrust_change=(10.0, -1000.0, 500.0, 0.5)
+    )
+    indices = control_robot_0(lambda step: step, vessel)(of_robots(action=torch.tensor([[5, 6, 7]])))
+    # The least change is the third to the left and the last of four to the right.
+    assert indices.get(ACTION_KEY).tolist() == [[5, 11, 11]]
+    rates = control_robot_0(lambda step: step, None)(of_robots(action=torch.ones(1, 3, 2)))
+    assert rates.get(ACTION_KEY).tolist() == [[[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]]
+
+
+@pytest.mark.parametrize(("risk", "level"), [(0.25, [0.25] * 3), ("adaptive", [0.5, 1.0, 1.0])])
+def test_the_risk_is_given_or_follows_from_the_closest_object(risk, level):
+    objects, seen = torch.zeros(1, 3, 2, 5), torch.tensor([[[True] * 2, [True] * 2, [False] * 2]])
+    objects[0, :2, :, :2] = torch.tensor([[[6.0, 8.0], [3.0, 4.0]], [[20.0, 0.0], [0.0, 10.5]]])
+    observation = TensorDict({"objects_state": objects, "objects_mask": seen}, [1, 3])
+    step = of_robots(observation=observation, mask=torch.ones(1, 3, dtype=torch.bool))
+    assert with_risk(lambda step: step, risk, DEFAULT_SPEC)(step).get(RISK_KEY)[0].tolist() == level
+
+
+class Knowing:
+    """Knows two quantiles of the return of continuous actions."""
+
+    continuous = scores_are_returns = True
+
+    def return_quantiles(self, seen, action):
+        return action.sum(-1, keepdim=True) + torch.tensor([-1.0, 3.0])
+
+    def critic_quantiles(self, seen, action):
+        return None
+
+
+def test_every_pair_of_commands_has_the_mean_of_its_return_quantiles():
+    loaded = replace(untrained("DDPG", "trainer.reward_scale=0.5"), agent=Knowing())
+    step = of_robots(observation=TensorDict({}, [1, 3]), action=torch.full((1, 3, 2), 0.25))
+    acted = with_estimates(lambda step: step, loaded, WORLD)(step)
+    assert acted.get(QUANTILES_KEY).tolist() == [[[-0.5, 3.5]] * 3]
+    # Pair 7 is a change of -500 and -1,000 N/s, in units of 1,000 N/s.
+    assert acted.get(SCORES_KEY).shape == (1, 3, 25)
+    assert acted.get(SCORES_KEY)[..., 7].tolist() == [[(-1.5 + 1.0) / 0.5] * 3]
+    assert DOUBTFUL_KEY not in acted.keys(True)
+
+
+class Divided(Knowing):
+    """Two critics, of which the second takes reversing the right thruster for much better."""
+
+    def critic_quantiles(self, seen, action):
+        first = super().return_quantiles(seen, action)
+        return torch.stack((first, first + 8.0 * (action[..., 1:] == -1.0)))
+
+    def return_quantiles(self, seen, action):
+        return average_critics(self.critic_quantiles(seen, action))
+
+
+def test_scores_that_critics_differ_on_are_doubtful():
+    loaded = replace(untrained("DDPG", "trainer.reward_scale=0.5"), agent=Divided())
+    step = of_robots(observation=TensorDict({}, [1, 3]), action=torch.full((1, 3, 2), 0.25))
+    acted = with_estimates(lambda step: step, loaded, WORLD)(step)
+    pairs = commands_of_discrete_actions(WORLD.vessel)
+    assert acted.get(DOUBTFUL_KEY).tolist() == [[(pairs[:, 1] == -1.0).tolist()] * 3]
+    assert acted.get(SCORES_KEY)[..., 7].tolist() == [[(-1.5 + 1.0 + 4.0) / 0.5] * 3]
+
+
+def test_critics_that_all_add_the_same_do_not_differ():
+    means, scores = torch.tensor([[1.0, 5.0], [11.0, 15.0]]), torch.tensor([6.0, 10.0])
+    assert critics_differ(means, torch.tensor([1.0, 11.0]), scores).tolist() == [False, False]
+    assert critics_differ(means, torch.tensor([1.0, 9.5]), scores).tolist() == [True, True]
+    page = (PAGES / "sessions.js").read_text(encoding="utf-8")
+    assert f"MAX_CRITIC_DISAGREEMENT = {MAX_CRITIC_DISAGREEMENT};" in page
+
+
+def test_only_policies_without_chance_may_leave_a_batch(monkeypatch):
+    given, run = [], policies.evaluation.run_episodes
+
+    def noted(*args, **options):
+        given.append(options["drop_ended"])
+        return run(*args, **options)
+
+    monkeypatch.setattr(policies.evaluation, "run_episodes", noted)
+    for stochastic in (False, True):
+        run_set(STRAIGHT, two_parts(), WORLD, ActingOptions(stochastic=stochastic), CPU)
+    assert given == [True, True, False, False]
+
+
+def test_logits_are_not_unscaled():
+    assert returns_scale(untrained("PPO")) == 1.0
+    assert returns_scale(untrained("SAC")) == untrained("SAC").config.trainer.reward_scale
+
+
+def test_scenarios_without_a_robot_are_refused():
+    nobody = draw_scenarios(WORLD, (Level(2, 0, 0, 40.0),), (2,), 0)
+    nobody.robot_mask[:] = False
+    with pytest.raises(ConfigError, match="scenarios: 2 of 2 scenarios have no robot"):
+        run_episodes(lambda step: step, nobody, WORLD, continuous=True, device=CPU)

@@ -1,0 +1,274 @@
+"""Evaluation in the environments of a training world against the same in one batch."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from marinenav_env import GROUP, LEVELS, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import RewardConfig, SensorConfig, WeatherConfig
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES, noisy
+from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.evaluation.running.episodes import (
+    REFILL_INTERVAL,
+    EpisodeRunner,
+    can_share_code,
+    draw_scenarios,
+    make_evaluation_env,
+    run_episodes,
+)
+from train_RL_agents.evaluation.running.recording import TENSORS, Recorder
+from train_RL_agents.policy_wrapper import PolicyWrapper
+
+WORLD = WorldConfig(max_steps=40)
+slow = partial(pytest.param, marks=pytest.mark.slow)
+TRAINING = replace(WORLD, reward=RewardConfig(collision_penalty=-50.0))
+SCENARIOS = draw_scenarios(WORLD, LEVELS[:4], (2, 2, 2, 3), 0)
+
+
+def agent_of(name):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return make_agent(from_dict(tiny_settings(name)), WORLD.vessel.num_actions, CPU)
+
+
+def training_env(agent, num_envs, **options):
+    levels = Curriculum(LEVELS[:4], pool_size=16, refresh_size=16)
+    return MarineNavEnv(
+        TRAINING, num_envs, scenarios=levels, continuous=agent.continuous, seed=9, episode_statistics=True, **options
+    )
+
+
+def world_of(agent, config=WORLD, scenarios=SCENARIOS):
+    return make_evaluation_env(scenarios, config, continuous=agent.continuous, device=CPU, seed=3)
+
+
+def batched(agent, env, config=WORLD):
+    return EpisodeRunner(PolicyWrapper(agent), world_of(agent, config), 3, env)
+
+
+def in_one_batch(agent, **options):
+    return run_episodes(
+        PolicyWrapper(agent), SCENARIOS, WORLD, continuous=agent.continuous, device=CPU, seed=3, **options
+    )
+
+
+@pytest.mark.parametrize("name", ["AC-IQN", "PPO"])
+@pytest.mark.parametrize("num_envs", [slow(4), 9, slow(16)])
+def test_batches_of_any_size_give_the_same_episodes(name, num_envs):
+    agent = agent_of(name)
+    env = training_env(agent, num_envs)
+    before = env.state_dict()
+    evaluation = batched(agent, env)
+    expected = in_one_batch(agent).state_dict()
+    for _ in range(2):  # again and again
+        found = evaluation.run().state_dict()
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(env.state_dict(), before, rtol=0.0, atol=0.0)
+
+
+OTHERS = {
+    "obstacles": Level(6, 6, 6), "weather": Level(5, 4, 4, weather=1.0),
+    "spread": Level(5, 4, 4, vessel_spread=2.0),
+    "traffic": Level(5, 0, 0, encounter=True, traffic=1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_training_scenarios_may_be_of_another_kind(kind):
+    """More or fewer slots and parts: an evaluation starts no episodes of theirs."""
+    agent = agent_of("PPO")
+    robots = SCENARIOS.robot_mask.shape[-1]
+    levels = Curriculum((replace(OTHERS[kind], num_robots=robots),), pool_size=16, refresh_size=16)
+    env = MarineNavEnv(TRAINING, 9, scenarios=levels, continuous=agent.continuous, seed=9, episode_statistics=True)
+    own = world_of(agent)
+    assert can_share_code(env, own)
+    found = EpisodeRunner(PolicyWrapper(agent), own, 3, env).run().state_dict()
+    torch.testing.assert_close(found, in_one_batch(agent).state_dict(), rtol=1e-5, atol=1e-4)
+
+
+def test_those_who_look_on_see_the_same_steps():
+    agent = agent_of("AC-IQN")
+    seen = []
+    for run in (
+        lambda on_step: in_one_batch(agent, on_step=on_step, drop_ended=False),
+        batched(agent, training_env(agent, 16)).run,
+    ):
+        steps = []
+
+        def on_step(transition, env, steps=steps):
+            assert env.num_envs == len(SCENARIOS)
+            parts = (transition.before.now, transition.after.now, transition.outcome)
+            dicts = [each.to_tensordict().to_dict() for each in parts]
+            for each in dicts:
+                each.pop("statistics", None)  # which only training has
+            steps.append([transition.rows, transition.acted.get((GROUP, "action")), *dicts])
+
+        run(on_step)
+        seen.append(steps)
+    assert len(seen[0]) > 20
+    torch.testing.assert_close(seen[1][: len(seen[0])], seen[0], rtol=1e-4, atol=1e-4)
+
+
+def own_world(number, episode):
+    """Noise, and vessels and a sensor of its own."""
+    vessel = replace(episode.world.vessel, max_thrust_rate=(400.0, 500.0, 650.0)[number % 3])
+    return replace(episode, world=replace(episode.world, vessel=vessel, sensor=SensorConfig(range=15.0 + number)))
+
+
+MANY = [own_world(number, each) for number, each in enumerate(EPISODES * 3)]
+"""Episodes of 7 to 40 steps, in which robots arrive, collide, or have no time for either."""
+
+
+def refilled(num_envs, episodes=MANY, world=WORLD):
+    """An evaluation that starts waiting episodes where others have ended."""
+    options = {"scenarios": episodes, "dtype": torch.float64, "seed": 1}
+    env = MarineNavEnv(world, num_envs, episode_statistics=True, **options)
+    own = make_evaluation_env(episodes, world, continuous=True, device=CPU, dtype=torch.float64, seed=3)
+    return EpisodeRunner(noisy, own, 3, env)
+
+
+def all_at_once(on_step=None):
+    options = {"continuous": True, "device": CPU, "dtype": torch.float64, "seed": 3}
+    return run_episodes(noisy, MANY, WORLD, drop_ended=False, on_step=on_step, **options)
+
+
+@pytest.mark.parametrize("num_envs", [slow(1), slow(2), 5, slow(20), 21, slow(30)])
+def test_episodes_are_the_same_wherever_and_whenever_they_begin(num_envs):
+    evaluation, expected = refilled(num_envs), all_at_once().state_dict()
+    assert expected["returns"].unique().numel() == len(MANY)
+    for _ in range(2):
+        torch.testing.assert_close(evaluation.run().state_dict(), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [None, [16, 3, 20]])
+@pytest.mark.parametrize("num_envs", [slow(2), 5, slow(21)])
+def test_recordings_are_the_same_wherever_and_whenever_episodes_begin(num_envs, rows):
+    recordings = []
+    for run in (refilled(num_envs).run, all_at_once):
+        recorder = Recorder(None if rows is None else torch.tensor(rows))
+        run(on_step=recorder)
+        count = len(rows or MANY)
+        recordings.append(recorder.finish("x", ["all"] * count, torch.full((count, 2), 55.0)))
+    found, expected = ({name: getattr(each, name) for name in TENSORS} for each in recordings)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("max_steps", "every"), [(40, REFILL_INTERVAL), (41, 1)])
+def test_an_episode_begins_where_another_has_ended(max_steps, every):
+    """The steps of each follow one another, and none goes on when its time is up."""
+    long, short = MANY[5], MANY[4]
+    world, seen = replace(WORLD, max_steps=max_steps), []
+
+    def on_step(transition, env):
+        steps, active = transition.before.now.state.steps, transition.before.now.state.active.any(-1)
+        assert transition.rows.unique().numel() == len(transition.rows) == 2
+        seen.append(dict(zip(transition.rows[active].tolist(), steps[active].tolist(), strict=True)))
+
+    refilled(2, [long, short, short, long], world).run(on_step)
+    lengths = [max(step[row] for step in seen if row in step) + 1 for row in range(4)]
+    first = [next(number for number, step in enumerate(seen) if row in step) for row in range(4)]
+    assert lengths[0] == lengths[3] == world.max_steps and max(lengths[1:3]) < world.max_steps / 2
+    begins = [-(-length // every) * every for length in lengths]
+    assert first == [0, 0, begins[1], begins[1] + begins[2]]
+    assert len(seen) == first[3] + world.max_steps
+    for row in range(4):
+        assert [step[row] for step in seen if row in step] == list(range(lengths[row]))
+
+
+def test_a_watch_that_has_seen_enough_gets_no_further_steps():
+    agent, seen = agent_of("PPO"), []
+
+    def on_step(transition, env):
+        seen.append(transition.rows.tolist())
+        return len(seen) < 2
+
+    batched(agent, training_env(agent, 16)).run(on_step)
+    assert seen == [list(range(len(SCENARIOS)))] * 2
+
+
+def test_progress_counts_episodes_up_to_all():
+    agent, told = agent_of("DQN"), []
+    world = replace(WORLD, max_steps=26)
+    evaluation = batched(agent, training_env(agent, 4), world)
+    evaluation.run(progress=lambda *given: told.append(given))
+    assert {total for _, total in told} == {9}
+    ended = [each for each, _ in told]
+    assert ended[0] == 0 and ended == sorted(ended) and ended[-1] >= 8
+
+
+def env_of(config=WORLD, levels=LEVELS[:4], **options):
+    options.setdefault("scenarios", Curriculum(levels, pool_size=16, refresh_size=16))
+    return MarineNavEnv(config, 4, seed=0, **options)
+
+
+@pytest.mark.parametrize(
+    ("training", "same"),
+    [
+        (TRAINING, True),
+        (replace(WORLD, reward=RewardConfig(goal_reward=1.0, timestep_penalty=0.0)), True),
+        (replace(WORLD, reward=RewardConfig(give_way_penalty=-1.0)), False),
+        (replace(WORLD, sensor=SensorConfig(range=10.0)), False),
+        (replace(WORLD, max_steps=41), False),
+        (replace(WORLD, ends_at_first_collision=True), False),
+    ],
+)
+def test_only_weights_of_the_reward_may_differ(training, same):
+    assert can_share_code(env_of(training), world_of(agent_of("AC-IQN"))) is same
+    ends = replace(WORLD, ends_at_first_collision=True)
+    assert not same or can_share_code(env_of(training), world_of(agent_of("AC-IQN"), ends))
+
+
+@pytest.mark.parametrize("robots", [2, 6])
+def test_fleets_of_another_size_have_code_of_their_own(robots):
+    env = env_of(levels=(Level(robots, 0, 0, 30.0),))
+    assert not can_share_code(env, world_of(agent_of("AC-IQN")))
+
+
+def test_scenarios_with_other_noise_have_code_of_their_own():
+    evaluation = world_of(agent_of("AC-IQN"))
+    for kappa, same in ((1.0, True), (0.5, False)):
+        sensor = SensorConfig(r_kappa=kappa)
+        episodes = episodes_from_scenarios(SCENARIOS, replace(WORLD, sensor=sensor), 0)
+        assert can_share_code(env_of(scenarios=episodes), evaluation) is same
+    # Episodes without weather have that of the world.
+    stormy = replace(WORLD, weather=WeatherConfig(missed=0.5))
+    assert can_share_code(
+        env_of(stormy, scenarios=episodes_from_scenarios(SCENARIOS, WORLD, 0)), world_of(agent_of("AC-IQN"), stormy)
+    )
+
+
+def test_the_policy_sees_whole_fleets_in_evaluation_mode():
+    agent, shapes = agent_of("DQN"), set()
+    act = agent.act
+
+    def seen(observation, risk=None):
+        shapes.add(observation["self_state"].shape[1:])
+        assert not agent.training
+        return act(observation, risk).to(torch.int32)
+
+    agent.act = seen
+    agent.train()
+    batched(agent, training_env(agent, 16)).run()
+    assert shapes == {(5, 7)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["AC-IQN", "PPO"])
+def test_code_of_the_training_serves_the_evaluation(name):
+    torch.compiler.reset()
+    agent = agent_of(name)
+    env = training_env(agent, 16, compile_step=True)
+    explores = PolicyWrapper(agent, 16, torch.Generator().manual_seed(0))
+    step = env.reset()
+    with torch.no_grad():  # as collectors do
+        for _ in range(2):
+            step = env.step_and_maybe_reset(explores(step))[1]
+    evaluation = batched(agent, env)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        found = evaluation.run().state_dict()
+    torch.testing.assert_close(found, in_one_batch(agent).state_dict(), rtol=1e-4, atol=1e-4)

@@ -1,0 +1,454 @@
+"""Evaluation against a slow computation, episode by episode and robot by robot."""
+
+import math
+import random
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from tensordict.nn import TensorDictModuleBase
+
+from marinenav_env import GROUP, LEVELS, ConfigError, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import ScenarioConfig, SensorConfig
+from marinenav_env.runtime.execution import Execution
+from tests.train_RL_agents.helpers import replayed
+from train_RL_agents.evaluation.running import episodes as episodes_module
+from train_RL_agents.evaluation.running.episodes import (
+    EpisodeRunner,
+    draw_scenarios,
+    drawing_bytes,
+    make_evaluation_env,
+    run_episodes,
+    step_bytes,
+)
+
+close = pytest.approx
+CPU = torch.device("cpu")
+WORLD = WorldConfig(max_steps=40)
+SECONDS = 0.5
+"""Length of a control step."""
+
+
+# A set of scenarios in which everything happens --------------------------------------------------
+
+
+def episode(starts, goals, headings, obstacles=(), noise=0.0):
+    count = len(starts)
+    sensor = SensorConfig(pos_std=noise, vel_std=noise, r_mean_ratio=1.0 if noise == 0.0 else 0.8)
+    return Episode(
+        start=[list(map(float, each)) for each in starts],
+        goal=[list(map(float, each)) for each in goals],
+        heading=list(headings),
+        velocity=[[0.0, 0.0, 0.0] for _ in range(count)],
+        thruster_angle=[[0.0, 0.0] for _ in range(count)],
+        thrust=[[0.0, 0.0] for _ in range(count)],
+        obstacles=[list(each) for each in obstacles],
+        world=WorldConfig(sensor=sensor),
+    )
+
+
+EPISODES = [
+    # Both arrive, one much earlier.
+    episode([(5, 5), (5, 25)], [(15, 5), (30, 25)], [0.0, 0.0]),
+    # Head-on: the first two collide; the third arrives long after that.
+    episode([(5, 5), (25, 5), (5, 40)], [(30, 5), (0, 5), (30, 40)], [0.0, math.pi, 0.0]),
+    # The first arrives before the second hits an obstacle; the third would arrive after that.
+    episode([(5, 5), (5, 25), (5, 45)], [(10, 5), (40, 25), (30, 45)], [0.0, 0.0, 0.0], [(22, 25, 1.0)]),
+    # One arrives, the other has no time to.
+    episode([(5, 5), (5, 25)], [(12, 5), (90, 25)], [0.0, 0.0]),
+    # A single robot, at its goal soon after a turn.
+    episode([(5, 5)], [(20, 5)], [0.6]),
+    # A single robot that needs all the time there is.
+    episode([(5, 5)], [(95, 5)], [0.0]),
+    # Rules of the sea: two meet at an angle without touching.
+    episode([(5, 5), (25, -24)], [(32, 5), (25, 8)], [0.0, math.pi / 2]),
+]
+
+
+def to_the_goal(step):
+    """Steers for the goal by the own state alone: 400 N on average, more on the outer side."""
+    own = step[GROUP, "observation", "self_state"]
+    bearing = torch.atan2(own[..., 1], own[..., 0])
+    turn = (1.5 * bearing - 0.5 * own[..., 4]).clamp(-0.3, 0.3)
+    wanted = torch.stack((400.0 + 1000.0 * turn, 400.0 - 1000.0 * turn), -1)
+    action = ((wanted - own[..., 5:7]) / 500.0).clamp(-1.0, 1.0)
+    return step.set((GROUP, "action"), action)
+
+
+def play(one, policy, world, stop_at_collision):
+    """One episode, one robot at a time, in an environment of its own."""
+    world = replace(world, ends_at_first_collision=stop_at_collision)
+    env = MarineNavEnv(world, scenarios=[one], dtype=torch.float64, seed=0)
+    robots = len(one.start)
+    time, energy, returns = ([0.0] * robots for _ in range(3))
+    step, first_collision, rules = env.reset(), None, False
+    for number in range(world.max_steps):
+        active = step[GROUP, "mask"][0].tolist()
+        step = env.step(policy(step))["next"]
+        rules |= env.outcome.colregs.any().item()
+        thrust = env.state.thrust[0].abs().sum(-1).tolist()
+        reward = step[GROUP, "reward"][0, :, 0].tolist()
+        for r in range(robots):
+            if active[r]:
+                time[r] += SECONDS
+                energy[r] += SECONDS * thrust[r]
+                returns[r] += 0.99**number * reward[r]
+        if env.state.collided.any() and first_collision is None:
+            first_collision = number
+        if step["done"].item():
+            break
+        step = step.exclude((GROUP, "reward"))
+    return {
+        "steps": number + 1,
+        "collision": first_collision,
+        "rules": rules,
+        "arrived": env.state.arrived[0].tolist(),
+        "time": sum(time) / robots,
+        "energy": sum(energy) / robots,
+        "return": sum(returns) / robots,
+    }
+
+
+@pytest.fixture(scope="module")
+def slow():
+    """Per episode: as published (stops at the first collision), and with the world going on."""
+    return [(play(one, to_the_goal, WORLD, True), play(one, to_the_goal, WORLD, False)) for one in EPISODES]
+
+
+@pytest.fixture(scope="module")
+def fast():
+    return run_episodes(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU, dtype=torch.float64)
+
+
+def test_everything_happens(slow):
+    """What the scenarios were made for, by the slow computation alone."""
+    stopped, going_on = zip(*slow, strict=True)
+    assert [each["collision"] is not None for each in stopped] == [False, True, True] + [False] * 4
+    assert stopped[0]["arrived"] == [True, True]
+    assert stopped[1]["arrived"] == [False, False, False]
+    assert going_on[1]["arrived"] == [False, False, True]
+    assert going_on[1]["steps"] > stopped[1]["steps"]
+    assert stopped[2]["arrived"] == [True, False, False]
+    assert going_on[2]["arrived"] == [True, False, True]
+    assert stopped[3]["arrived"] == [True, False]
+    assert stopped[3]["steps"] == WORLD.max_steps
+    assert stopped[5]["arrived"] == [False]
+    assert stopped[6]["arrived"] == [True, True]
+    assert stopped[6]["rules"]
+
+
+def test_success_and_collision(fast, slow):
+    assert fast.collision.tolist() == [each["collision"] is not None for each, _ in slow]
+    assert fast.success.tolist() == [all(each["arrived"]) for each, _ in slow]
+    assert fast.success.tolist() == [True, False, False, False, True, False, True]
+
+
+def test_sums_stop_at_the_first_collision(fast, slow):
+    for name, ours in (("time", fast.time), ("energy", fast.energy), ("return", fast.returns)):
+        assert ours.tolist() == close([each[name] for each, _ in slow], rel=1e-9), name
+        # It would be another number if they did not.
+        going_on = [each[name] for _, each in slow]
+        assert ours[1].item() != close(going_on[1], rel=1e-3)
+
+
+def test_robots_that_arrive_are_counted_to_the_end(fast, slow):
+    assert fast.robots.tolist() == [len(one.start) for one in EPISODES]
+    assert fast.robots_arrived.tolist() == [sum(each["arrived"]) for _, each in slow]
+    assert fast.report()["robot_success_rate"] == close(9 / 14)
+
+
+def test_results_may_be_those_of_the_own_vessel_alone(fast):
+    world = replace(WORLD, max_steps=6)
+    own, every = (
+        run_episodes(to_the_goal, EPISODES[:2], world, only_own=only, continuous=True, device=CPU)
+        for only in (True, False)
+    )
+    assert own.robots.tolist() == [1, 1] and every.robots.tolist() == [2, 3]
+    alone = run_episodes(to_the_goal, [episode([(5, 5)], [(15, 5)], [0.0])], WORLD, continuous=True, device=CPU)
+    own = run_episodes(to_the_goal, EPISODES[:1], WORLD, only_own=True, continuous=True, device=CPU)
+    for name in ("time", "energy", "returns"):
+        assert getattr(own, name).tolist() == close(getattr(alone, name).tolist())
+        assert getattr(own, name)[0].item() != close(getattr(fast, name)[0].item(), rel=1e-3)
+    assert own.robots_arrived.tolist() == [1] and own.exposure()["vessel_hours"] == close(own.time[0].item() / 3600.0)
+
+
+def test_the_worlds_own_stop_makes_no_difference(fast):
+    """Evaluation looks beyond the first collision whatever the world says."""
+    other = run_episodes(
+        to_the_goal,
+        EPISODES,
+        replace(WORLD, ends_at_first_collision=True),
+        continuous=True,
+        device=CPU,
+        dtype=torch.float64,
+    )
+    for name, value in fast.state_dict().items():
+        assert torch.equal(other.state_dict()[name], value), name
+
+
+def test_padding_makes_no_difference(fast):
+    """An episode alone gives what it gives among others with more robots and obstacles."""
+    for index in (0, 4):
+        alone = run_episodes(to_the_goal, [EPISODES[index]], WORLD, continuous=True, device=CPU, dtype=torch.float64)
+        for name, value in fast.state_dict().items():
+            torch.testing.assert_close(alone.state_dict()[name][0], value[index])
+
+
+def test_discrete_policies():
+    """Action 18 (500 N/s on both sides) and 0 (none): 250 N for one step, then 500 N."""
+
+    def ahead(step):
+        own = step[GROUP, "observation", "self_state"]
+        return step.set((GROUP, "action"), torch.where(own[..., 5] < 400.0, 18, 0))
+
+    got = run_episodes(ahead, EPISODES[:1] + EPISODES[5:6], WORLD, continuous=False, device=CPU)
+    assert got.success.tolist() == [True, False]
+    assert got.energy.tolist() == close([1000.0 * time - 250.0 for time in got.time.tolist()])
+
+
+# Repetition --------------------------------------------------------------------------------------
+
+
+def shy(step):
+    """Steers for the goal but turns away from what is near: depends on noisy measurements."""
+    step = to_the_goal(step)
+    near = step[GROUP, "observation", "objects_state"][..., 0, 1]
+    push = torch.stack((0.3 * near.sign(), -0.3 * near.sign()), -1) * (near != 0)[..., None]
+    return step.set((GROUP, "action"), (step[GROUP, "action"] + push).clamp(-1.0, 1.0))
+
+
+@pytest.fixture(scope="module")
+def scenarios():
+    levels = (Level(3, 0, 0, 20.0), Level(3, 2, 2, 20.0))
+    return draw_scenarios(WORLD, levels, (3, 4), seed=5)
+
+
+def same(one, other):
+    return all(torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items())
+
+
+def test_same_arguments_same_numbers(scenarios):
+    first, again, other = (
+        run_episodes(shy, scenarios, WORLD, continuous=True, device=CPU, seed=seed) for seed in (3, 3, 4)
+    )
+    assert same(first, again)
+    assert not torch.equal(first.returns, other.returns)  # other measurement noise
+    usual, zero = (
+        run_episodes(shy, scenarios, WorldConfig(max_steps=5), continuous=True, device=CPU, **seed)
+        for seed in ({}, {"seed": 0})
+    )
+    assert same(usual, zero)
+    assert first.level.tolist() == [0] * 3 + [1] * 4
+
+
+def test_policies_are_asked_once_per_step_and_without_gradients(scenarios):
+    class Watched(TensorDictModuleBase):
+        in_keys, out_keys = [], [(GROUP, "action")]
+        calls = 0
+
+        def forward(self, step):
+            self.calls += 1
+            assert not torch.is_grad_enabled()
+            assert (GROUP, "reward") not in step.keys(True)
+            mask = step[GROUP, "mask"]
+            return step.set((GROUP, "action"), torch.zeros(*mask.shape, 2))
+
+    policy = Watched()
+    got = run_episodes(policy, scenarios, WorldConfig(max_steps=8), continuous=True, device=CPU)
+    assert policy.calls == 8
+    assert got.time.tolist() == close([4.0] * 7)
+    assert not got.success.any()
+
+
+def test_stops_soon_after_the_last_episode(monkeypatch):
+    asked = []
+
+    def counted(step):
+        asked.append(step[GROUP, "mask"].any().item())
+        return to_the_goal(step)
+
+    run_episodes(counted, EPISODES[4:5], WorldConfig(max_steps=100), continuous=True, device=CPU)
+    assert 0 < sum(asked) == len(asked) < 100
+    steps, world = len(asked), WorldConfig(max_steps=100)
+    # Where a look costs time it is taken every 25 steps.
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
+    repeated(counted, EPISODES[4:5], world, 0).run()
+    assert len(asked) - steps == 25 * math.ceil(steps / 25) < 100
+
+
+def repeated(policy, episodes, world, seed):
+    """An evaluation to be run again and again, as on a GPU."""
+    env = make_evaluation_env(episodes, world, continuous=True, device=CPU, seed=seed)
+    return EpisodeRunner(policy, env, seed, execution=Execution(compile=False))
+
+
+def noisy(step):
+    """Steers for the goal; a little of what is measured of the others goes into the action."""
+    step = to_the_goal(step)
+    seen = step[GROUP, "observation", "objects_state"].sum(-1).sum(-1, keepdim=True)
+    return step.set((GROUP, "action"), (step[GROUP, "action"] + 1e-3 * seen).clamp(-1.0, 1.0))
+
+
+def test_episodes_that_have_ended_leave_the_batch_and_change_nothing(monkeypatch):
+    """Of 40 episodes those with noise see others' noise if it does not follow their number."""
+    monkeypatch.setattr(episodes_module, "MIN_BATCH_SIZE", 2)
+    pair = [replace(each, world=replace(each.world, sensor=SensorConfig())) for each in (EPISODES[6], EPISODES[2])]
+    many = [*EPISODES[4:6] * 10, *pair * 10]
+    sizes, seen = [], []
+
+    def counted(step):
+        sizes.append(len(step[GROUP, "mask"]))
+        return noisy(step)
+
+    def on_step(transition, env):
+        assert len(transition.rows) == len(transition.acted[GROUP, "mask"])
+        assert env.num_envs == 40
+        seen.append(transition.rows)
+
+    options = {"continuous": True, "device": CPU, "dtype": torch.float64}
+    dropped = run_episodes(counted, many, WORLD, on_step=on_step, **options)
+    assert sizes[0] == 40
+    assert sizes == sorted(sizes, reverse=True)
+    assert {16, 32} <= set(sizes) <= {2, 4, 8, 16, 32, 40}
+    sizes.clear()
+    whole = run_episodes(counted, many, WORLD, drop_ended=False, **options)
+    assert set(sizes) == {40}
+    for name, value in whole.state_dict().items():
+        torch.testing.assert_close(dropped.state_dict()[name], value, rtol=1e-9, atol=1e-9)
+    # Those that needed all the time are in the last batch.
+    assert set(range(1, 20, 2)) <= set(seen[-1].tolist())
+
+
+@pytest.mark.parametrize(
+    ("total", "running", "size"),
+    [(100, 1, 32), (100, 32, 32), (100, 33, 64), (100, 64, 64), (100, 65, None), (32, 1, None)],
+)
+def test_smaller_batches_have_a_power_of_two(total, running, size):
+    """And the episodes that run on, in their order."""
+    flags = torch.zeros(total, dtype=torch.bool)
+    flags[torch.randperm(total, generator=torch.Generator().manual_seed(0))[:running]] = True
+    kept = episodes_module.rows_to_keep(flags)
+    assert (None if kept is None else len(kept)) == size
+    if kept is not None:
+        assert int(flags[kept].sum()) == running and (kept.diff() > 0).all()
+
+
+def test_on_a_gpu_the_same_is_run_again(monkeypatch):
+    options = {"continuous": True, "device": CPU, "seed": 3}
+    expected = run_episodes(noisy, EPISODES, WORLD, drop_ended=False, **options).state_dict()
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
+    with replayed() as notes:
+        again, watched = repeated(noisy, EPISODES, WORLD, 3), []
+    runs = [
+        again.run(lambda transition, env: watched.append(transition)),
+        again.run(),
+    ]
+    assert len(notes) > 2 * len(watched) - 10
+    for found in (run_episodes(noisy, EPISODES, WORLD, **options), *runs):
+        for name, value in found.state_dict().items():
+            torch.testing.assert_close(value, expected[name])
+    moved = watched[0].after.now.state.pose - watched[0].before.now.state.pose
+    assert moved.abs().amax() > 0.1
+
+
+# Scenarios ---------------------------------------------------------------------------------------
+
+
+def late(step, value, continuous):
+    """Steers as ``idle`` until the third step, and then one robot of one episode by a value."""
+    late.calls += 1
+    shape = (*step[GROUP, "mask"].shape, *(2,) * continuous)
+    action = torch.zeros(shape, dtype=torch.float32 if continuous else torch.int64)
+    if late.calls == 3:
+        action[1, 0] = value
+    # Those of robots that do not act have no effect.
+    action[~step[GROUP, "mask"]] = value
+    return step.set((GROUP, "action"), action)
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("value", [math.nan, math.inf, 25, -1])
+def test_actions_that_are_none_are_refused_at_the_end(scenarios, monkeypatch, value, free):
+    if not free:
+        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
+    continuous = not isinstance(value, int)
+    late.calls = 0 if free else 99
+    policy = partial(late, value=value, continuous=continuous)
+    given = {"continuous": continuous, "device": CPU}
+    if not free:
+        run_episodes(policy, scenarios, WORLD, **given)
+        late.calls = 0
+    allowed = "finite" if continuous else "indices from 0 to 24"
+    sentence = rf"^actions in 1 of {len(scenarios)} episodes: must be {allowed}$"
+    with pytest.raises(ConfigError, match=sentence):
+        run_episodes(policy, scenarios, WORLD, **given)
+
+
+def test_actions_of_another_shape_are_refused_at_once(scenarios):
+    for shape, dtype in (((), torch.float32), ((1,), torch.float32), ((2,), torch.bool)):
+
+        def policy(step):
+            action = torch.ones(*step[GROUP, "mask"].shape, *shape, dtype=dtype)  # noqa: B023
+            return step.set((GROUP, "action"), action)
+
+        with pytest.raises(ConfigError, match=r"^action\.(shape|dtype)="):
+            run_episodes(policy, scenarios, WORLD, continuous=True, device=CPU)
+
+
+def test_draw_scenarios_counts_and_repeats():
+    counts = (2, 0, 3, 1, 1, 2)
+    first, again, other = (draw_scenarios(WorldConfig(), LEVELS, counts, seed) for seed in (7, 7, 8))
+    assert first.batch_size == (9,)
+    assert first.level.tolist() == [0, 0, 2, 2, 2, 3, 4, 5, 5]
+    for name in ("goal", "start", "heading", "obstacle_position", "robot_mask"):
+        assert torch.equal(getattr(first, name), getattr(again, name))
+    assert not torch.equal(first.start, other.start)
+    assert first.start.dtype == torch.float64
+    assert first.start.device == CPU
+    levels = [LEVELS[index] for index in first.level.tolist()]
+    assert first.robot_mask.sum(-1).tolist() == [level.num_robots for level in levels]
+    assert first.obstacle_mask.sum(-1).tolist() == [level.num_obstacles for level in levels]
+    far = torch.linalg.vector_norm(first.goal - first.start, dim=-1)
+    for distance, mask, level in zip(far, first.robot_mask, levels, strict=True):
+        assert (distance[mask] >= level.min_start_goal_dis).all()
+
+
+def test_sets_have_all_that_was_asked_for_or_are_refused():
+    level = Level(4, 2, 2, 30.0)
+    world = WorldConfig(scenario=ScenarioConfig(draws=25))
+    drawn = draw_scenarios(world, (level,), (100,), 0)
+    assert drawn.robot_mask.all() and drawn.obstacle_mask.all()
+    assert drawn.core_circulation.all()
+    with pytest.raises(ConfigError, match="level 2: num_robots=20: too many for the map"):
+        draw_scenarios(world, (level, Level(20, 0, 0, 40.0)), (5, 5), 0)
+
+
+def test_memory_is_estimated_by_pairs_and_candidates():
+    world = WorldConfig(sensor=SensorConfig(scan_beams=3, max_objects=5))
+    assert step_bytes(world, 2, 3) == 2 * 5 * (544 + 8 * 3) + 400 * 2 * 5
+    levels = (Level(3, 1, 0, 20.0), Level(2, 9, 0, 20.0))
+    each = 8 * world.scenario.draws
+    assert drawing_bytes(world, levels, (4, 6)) == each * 10 * (16 + 2 * 9)
+    assert drawing_bytes(world, levels[:1], (4,)) == each * 4 * (16 + 2 * 6)
+
+
+def test_global_random_numbers_are_neither_used_nor_moved(scenarios):
+    def run():
+        drawn = draw_scenarios(WORLD, (Level(3, 0, 0, 20.0),), (2,), seed=1)
+        got = run_episodes(shy, drawn, WorldConfig(max_steps=5), continuous=True, device=CPU)
+        return drawn.start, got.returns
+
+    results = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+        before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+        results.append(run())
+        assert torch.equal(torch.get_rng_state(), before[0])
+        assert random.getstate() == before[1]
+        assert np.random.get_state()[1].tolist() == before[2]
+    assert torch.equal(results[0][0], results[1][0])
+    assert torch.equal(results[0][1], results[1][1])

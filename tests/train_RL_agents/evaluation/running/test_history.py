@@ -1,0 +1,254 @@
+"""The record of evaluations, as a run is told of them."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from marinenav_env import Curriculum, MarineNavEnv
+from marinenav_env.config import RewardConfig
+from tests.train_RL_agents.tiny_runs import CPU, TINY
+from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.reading import from_dict
+from train_RL_agents.config.schema import replace_execution
+from train_RL_agents.evaluation.running.episodes import make_evaluation_env
+from train_RL_agents.evaluation.running.history import WorldEvaluations
+from train_RL_agents.run.checkpoint import load_policy
+
+CONFIG = from_dict(TINY | {"trainer": TINY["trainer"] | {"reward_scale": 0.5}})
+PIXELS = np.zeros((2, 2, 3), np.uint8)
+
+
+class Run:
+    """Notes what it is told."""
+
+    config = CONFIG
+
+    def __init__(self, path):
+        self.checkpoints, self.told = path, []
+        self.writer = self
+
+    def __getattr__(self, name):
+        def note(*given):
+            self.told.append((name, *given))
+            return name == "add_policy"
+
+        return note
+
+    def all(self, name):
+        """What it was told in calls of a method."""
+        return [given for told, *given in self.told if told == name]
+
+
+class Probe:
+    """Sees every step, and draws one picture of each kind."""
+
+    first_quantiles = torch.tensor([1.0, 3.0])
+
+    def __init__(self, agent, levels, draws):
+        self.levels, self.draws, self.moments, self.asked = levels, draws, 0, []
+
+    def __call__(self, transition, env):
+        self.moments += 1
+
+    def picture(self, *given):
+        self.asked.append(given)
+        return PIXELS
+
+    def success_by_level(self, *given):
+        self.asked.append(given)
+        return PIXELS
+
+
+@pytest.fixture
+def probes():
+    return []
+
+
+@pytest.fixture
+def run(tmp_path):
+    return Run(tmp_path)
+
+
+@pytest.fixture
+def history(run, probes):
+    return WorldEvaluations(run, CPU, lambda *given: probes.append(Probe(*given)) or probes[-1])
+
+
+@pytest.fixture(scope="module")
+def agent():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return make_agent(CONFIG, CONFIG.world.vessel.num_actions, CPU)
+
+
+def test_an_evaluation_is_shown_to_probe_and_loggers(history, run, probes, agent):
+    history.rows = [{"env_steps": 40}]  # of an earlier evaluation
+    history.evaluate(agent, 80)
+    history.evaluate(agent, 1200)
+    probe, _ = probes
+    assert probe.levels.tolist() == [0, 0, 1] and 1 <= probe.moments <= 8
+    rates = {name: [row["success_rate"]] for name, row in history.episodes[0].table().items()}
+    assert probe.asked == [("DQN after 80 env-steps", (25.0, 25.0)), ([40, 80], rates)]
+    assert probes[1].asked[0][0] == "DQN after 1,200 env-steps"
+    assert [len(each) for each in probes[1].asked[1][1].values()] == [2, 2, 2]
+    returns, quantiles, *_ = run.all("log_histogram")
+    assert returns == ["eval/returns", history.episodes[0].returns, 80]
+    assert quantiles[0] == "eval/return_quantiles" and quantiles[1].tolist() == [2.0, 6.0]
+    tags = [given[0] for given in run.all("log_image")]
+    assert tags == ["eval/trajectories", "eval/success_by_level"] * 2
+
+
+def test_pictures_take_a_share_of_the_time_but_for_the_last(tmp_path, probes, agent, monkeypatch):
+    seconds = iter(range(0, 1000, 10))  # each look at the clock is 10 s after the one before
+    clock = SimpleNamespace(perf_counter=lambda: next(seconds))
+    monkeypatch.setattr("train_RL_agents.evaluation.running.history.time", clock)
+    history = WorldEvaluations(Run(tmp_path), CPU, lambda *given: probes.append(Probe(*given)) or probes[-1])
+    for last in (False, False, True):
+        history.evaluate(agent, 80, last)
+    assert [each.draws for each in probes] == [True, False, True]
+
+
+def test_an_evaluation_tells_how_far_it_is(history, agent):
+    told = []
+    history.evaluate(agent, 80, progress=lambda *given: told.append(given))
+    assert told[0] == (0, 3)
+
+
+@pytest.mark.heavy
+def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
+    env = MarineNavEnv(CONFIG.world, 2, scenarios=Curriculum(CONFIG.training_schedule.levels), continuous=False, seed=0)
+    steps = []
+    step = env.world.step
+    env.world.step = lambda *given: steps.append(len(given[0].now)) or step(*given)
+    run = Run(tmp_path)
+    run.config = replace_execution(CONFIG, compile=True)
+    batched = WorldEvaluations(run, CPU, Probe, env)
+    for each in (history, batched):
+        each.evaluate(agent, 80)
+    assert set(steps) == {2}
+    torch.testing.assert_close(*(each.episodes[0].state_dict() for each in (history, batched)))
+
+
+def test_other_rewards_than_those_of_the_training_have_compiled_code_too(history, agent, tmp_path, monkeypatch):
+    world = replace(CONFIG.world, reward=RewardConfig(give_way_penalty=-1.0))
+    levels = Curriculum(CONFIG.training_schedule.levels)
+    training = MarineNavEnv(world, 2, scenarios=levels, continuous=False, seed=0)
+    made, stepped = [], []
+
+    def make(scenarios, world, compile_step=False, **options):
+        env = make_evaluation_env(scenarios, world, **options)
+        step = env.world.step
+        env.world.step = lambda *given: stepped.append(compile_step) or step(*given)
+        made.append((compile_step, env.num_envs))
+        return env
+
+    run = Run(tmp_path)
+    run.config = replace_execution(CONFIG, compile=True)
+    monkeypatch.setattr("train_RL_agents.evaluation.running.history.make_evaluation_env", make)
+    monkeypatch.setattr("train_RL_agents.evaluation.running.history.MAX_COMPILED_BATCH", 2)
+    own = WorldEvaluations(run, CPU, Probe, training)
+    for each in (history, own):
+        each.evaluate(agent, 80)
+    assert made == [(False, 3), (False, 3), (True, 2)] and True in stepped
+    torch.testing.assert_close(*(each.episodes[0].state_dict() for each in (history, own)))
+
+
+def test_what_a_probe_does_not_know_or_draw_is_not_shown(history, run, monkeypatch, agent):
+    monkeypatch.setattr(Probe, "first_quantiles", None)
+    for name in ("picture", "success_by_level"):
+        monkeypatch.setattr(Probe, name, lambda *given: None)
+    history.evaluate(agent, 80)
+    assert [given[0] for given in run.all("log_histogram")] == ["eval/returns"]
+    assert not run.all("log_image")
+
+
+def test_a_record_has_metrics_arrays_and_the_policy(history, run, agent):
+    for env_steps, last in ((80, False), (160, True)):
+        history.evaluate(agent, env_steps)
+        overall, best = history.record(agent, env_steps, {"wall_time": 1.5}, last)
+    assert best  # as the run says
+    assert run.all("log_end") == [[160]]
+    table = history.episodes[1].table()
+    assert overall == table["overall"] and overall["avg_time"] is None
+    levels = {f"success_rate_level_{number}": table[f"level {number}"]["success_rate"] for number in (1, 2)}
+    row = {"env_steps": 160, "wall_time": 1.5, **overall, **levels}
+    assert [each["env_steps"] for each in history.rows] == [80, 160] and history.rows[1] == row
+    rows, arrays = run.all("write_evaluations")[1]
+    assert rows is history.rows and arrays["timesteps"] == [80, 160]
+    for name, ours in (
+        ("successes", "success"),
+        ("rewards", "returns"),
+        ("times", "time"),
+        ("energies", "energy"),
+        ("collisions", "collision"),
+    ):
+        expected = [getattr(each, ours).tolist() for each in history.episodes]
+        assert arrays[name].tolist() == expected, name
+    scalars, at = run.all("log")[1]
+    assert at == 160 and scalars["Result/1_success_rate"] == overall["success_rate"]
+    assert scalars["eval/success_rate_level_2"] == levels["success_rate_level_2"]
+    assert scalars["eval/episodes"] == 3
+    assert run.all("add_policy")[1] == ["policy_000000000160.pt", 160, overall]
+    kept = load_policy(run.checkpoints / "policy_000000000160.pt")
+    assert kept.env_steps == 160 and kept.metrics == overall and kept.config == CONFIG
+
+
+@pytest.mark.parametrize(("agents", "made"), [((0, 0), 1), ((0, 1, 1, 0), 3)])
+def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, agent, monkeypatch, agents, made):
+    evaluations, used = [], []
+    history.evaluate(agent, 40)
+    (episodes,) = history.episodes
+
+    def evaluation_of(policy, env, seed, compiled, **options):
+        assert compiled is None
+        number = len(evaluations)
+        evaluations.append((seed, options))
+        return SimpleNamespace(run=lambda on_step, progress: used.append(number) or episodes)
+
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
+    monkeypatch.setattr("train_RL_agents.evaluation.running.history.EpisodeRunner", evaluation_of)
+    kinds = [make_agent(CONFIG, 25, CPU) for _ in range(2)]
+    for each in agents:
+        history.evaluate(kinds[each], 80)
+    assert len(evaluations) == made == used[-1] + 1
+    assert evaluations[0] == (CONFIG.eval_schedule.seed, {"execution": CONFIG.execution})
+
+
+def evaluated(history, agent):
+    history.evaluate(agent, 80)
+    history.record(agent, 80, {}, last=False)
+    return history.state_dict()
+
+
+def test_a_state_restores_the_record(history, tmp_path, agent):
+    state = evaluated(history, agent)
+    other = WorldEvaluations(Run(tmp_path), CPU, Probe)
+    other.load_state_dict(state)
+    assert other.rows == history.rows
+    for name, value in history.episodes[0].state_dict().items():
+        assert torch.equal(other.episodes[0].state_dict()[name], value)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: state["rows"].append(state["rows"][0]),
+        lambda state: state["rows"][0].update(env_steps=-1),
+        lambda state: state["rows"][0].update(env_steps=1.5),
+        lambda state: state["rows"][0].update(success_rate=None),
+        lambda state: state["rows"][0].update(avg_return="high"),
+        lambda state: state["evaluations"][0].update(time=torch.zeros(4)),
+        lambda state: state["evaluations"][0].update(level=state["evaluations"][0]["level"] - 1),
+    ],
+)
+def test_a_damaged_state_is_refused_and_changes_nothing(history, tmp_path, agent, damage):
+    state = evaluated(history, agent)
+    state = {"rows": [dict(each) for each in state["rows"]], "evaluations": state["evaluations"]}
+    damage(state)
+    other = WorldEvaluations(Run(tmp_path), CPU, Probe)
+    with pytest.raises(ValueError, match=r"evaluations of another kind|time is 1-dim"):
+        other.load_state_dict(state)
+    assert not other.rows and not other.episodes

@@ -1,0 +1,174 @@
+"""Who steers the vessels that the evaluated policy does not."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from marinenav_env import GROUP, ConfigError, WorldConfig, observation_entries
+from marinenav_env.config import SensorConfig
+from tests.train_RL_agents.evaluation.judging.test_policies import CPU, evaluated, two_parts
+from train_RL_agents.evaluation.comparing.scoring import evaluate_built_in
+from train_RL_agents.evaluation.judging.policies import (
+    ActingOptions,
+    EvaluatedPolicy,
+    combine_with_others,
+    find_evaluated,
+    run_set,
+    steering_policy,
+)
+from train_RL_agents.evaluation.running.others import (
+    ACTION_KEY,
+    MASK_KEY,
+    with_continuous_actions,
+    with_object_slots,
+    with_others,
+    without_objects,
+)
+from train_RL_agents.evaluation.suites.suites import Part, make_scenario_set
+
+WORLD = WorldConfig(max_steps=6)
+
+
+def step(robots=3, slots=5):
+    observation = {
+        "self_state": torch.ones(2, robots, 7),
+        "objects_state": torch.arange(2.0 * robots * slots * 5).view(2, robots, slots, 5) + 1.0,
+        "objects_mask": torch.ones(2, robots, slots, dtype=torch.bool),
+    }
+    group = {"observation": TensorDict(observation, [2, robots]), "mask": torch.tensor([[True] + [False] * 2] * 2)}
+    return TensorDict({GROUP: TensorDict(group, [2, robots])}, [2])
+
+
+def constant(value, seen=None):
+    def act(given):
+        if seen is not None:
+            seen.append(given)
+        return given.set(ACTION_KEY, torch.full((*given.get(MASK_KEY).shape, 2), value))
+
+    return act
+
+
+def test_the_first_vessel_is_steered_by_one_policy_and_the_others_by_another():
+    ours, theirs = [], []
+    given = step()
+    acted = with_others(constant(0.25, ours), constant(-0.5, theirs))(given)
+    assert acted.get(ACTION_KEY)[:, 0].eq(0.25).all() and acted.get(ACTION_KEY)[:, 1:].eq(-0.5).all()
+    # Vessels that are not controlled are masked in the environment, but not for who steers them.
+    assert theirs[0].get(MASK_KEY).all() and ours[0].get(MASK_KEY).sum() == 2
+    assert given.get(MASK_KEY).sum() == 2
+
+
+def test_indices_become_commands():
+    pairs = torch.tensor([[0.0, 0.5], [1.0, -1.0]])
+
+    def act(given):
+        return given.set(ACTION_KEY, torch.tensor([[0, 1, 1]] * 2))
+
+    action = with_continuous_actions(act, pairs)(step()).get(ACTION_KEY)
+    assert action[0].tolist() == [[0.0, 0.5], [1.0, -1.0], [1.0, -1.0]]
+    assert with_continuous_actions(act, None) is act
+
+
+@pytest.mark.parametrize("slots", [2, 5, 8])
+def test_a_policy_has_the_slots_that_it_was_trained_with(slots):
+    seen = []
+    given = step()
+    before = given.clone()
+    with_object_slots(constant(0.0, seen), slots)(given)
+    observed = seen[0].get((GROUP, "observation"))
+    kept = min(slots, 5)
+    assert observed["objects_state"].shape == (2, 3, slots, 5) and observed["objects_mask"].shape == (2, 3, slots)
+    expected = before[GROUP, "observation", "objects_state"][:, :, :kept]
+    assert torch.equal(observed["objects_state"][:, :, :kept], expected)
+    assert observed["objects_mask"].sum(-1).eq(kept).all() and not observed["objects_state"][:, :, kept:].any()
+    assert torch.equal(given[GROUP, "observation", "objects_mask"], before[GROUP, "observation", "objects_mask"])
+
+
+def test_a_blind_policy_observes_no_objects():
+    seen = []
+    without_objects(constant(0.0, seen))(step())
+    observed = seen[0].get((GROUP, "observation"))
+    assert not observed["objects_mask"].any() and not observed["objects_state"].any() and observed["self_state"].all()
+    assert find_evaluated("blind:orca", "best", CPU) == EvaluatedPolicy("orca", is_blind=True)
+    assert find_evaluated("blind:orca", "best", CPU).label == "blind:orca"
+    with pytest.raises(ConfigError, match=r"^orka: neither a checkpoint nor a baseline"):
+        find_evaluated("blind:orka", "best", CPU)
+
+
+def test_a_policy_that_observes_more_than_objects_cannot_be_blind():
+    scanning = replace(WORLD, sensor=replace(WORLD.sensor, scan_beams=8))
+    trained = SimpleNamespace(agent=SimpleNamespace(spec=SimpleNamespace(entries=observation_entries(scanning))))
+    with pytest.raises(ConfigError, match=r"^policy='blind:DQN': must be one that observes objects only as such"):
+        EvaluatedPolicy("DQN", trained, is_blind=True).make_policy(scanning, ActingOptions())
+    # What the world offers to others does not matter.
+    assert callable(EvaluatedPolicy("orca", is_blind=True).make_policy(scanning, ActingOptions()))
+
+
+@pytest.mark.heavy
+def test_a_blind_policy_steers_as_if_it_were_alone():
+    chosen = two_parts()
+    steered = (find_evaluated(name, "best", CPU) for name in ("straight", "blind:apf"))
+    straight, blind = (run_set(each, chosen, WORLD, ActingOptions(), CPU, "x")[1] for each in steered)
+    assert straight.actions.shape == blind.actions.shape
+    assert not torch.equal(straight.actions, blind.actions)
+    seeing = run_set(find_evaluated("apf", "best", CPU), chosen, WORLD, ActingOptions(), CPU, "x")[1]
+    alone = [replace(part, scenarios=part.scenarios.clone()) for part in chosen.parts]
+    for part in alone:
+        part.scenarios.robot_mask[:, 1:] = False
+        part.scenarios.obstacle_mask[:] = False
+    single = run_set(
+        find_evaluated("apf", "best", CPU), replace(chosen, parts=tuple(alone)), WORLD, ActingOptions(), CPU, "x"
+    )[1]
+    torch.testing.assert_close(blind.actions[:, :, 0], single.actions[:, :, 0])
+    assert not torch.allclose(seeing.actions[:, :, 0], single.actions[:, :, 0])
+
+
+def test_who_steers_the_vessels_of_a_part():
+    scenarios = two_parts().parts[0].scenarios
+    orca, acting = EvaluatedPolicy("orca"), ActingOptions(others=EvaluatedPolicy("apf"))
+    assert steering_policy(Part(WORLD, scenarios), acting, CPU) is None
+    assert steering_policy(Part(WORLD, scenarios, True), ActingOptions(), CPU) is None
+    assert steering_policy(Part(WORLD, scenarios, True, others="orca"), ActingOptions(), CPU) == orca
+    assert steering_policy(Part(WORLD, scenarios, True, others="orca"), acting, CPU) == EvaluatedPolicy("apf")
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("own", ["straight", "DQN", "PPO"])
+def test_both_policies_do_what_they_would_do(own):
+    """Whether they have commands or indices, and other numbers of slots."""
+    ours = EvaluatedPolicy(own) if own == "straight" else evaluated(own)
+    theirs = evaluated("DQN", "world.sensor.max_objects=2")
+    chosen = replace(make_scenario_set("imazu_own", WORLD, 1, 0))
+    chosen = replace(chosen, parts=chosen.parts[:1])
+    _, both = run_set(ours, chosen, WORLD, ActingOptions(others=theirs), CPU, "x")
+    _, alone = run_set(ours, chosen, WORLD, ActingOptions(), CPU, "x")
+    torch.testing.assert_close(both.actions[0, :, 0], alone.actions[0, :, 0])
+    assert not alone.actions[:, :, 1:].any()
+    everyone = replace(chosen, parts=tuple(replace(part, only_own=False) for part in chosen.parts))
+    narrow = replace(WORLD, sensor=SensorConfig(max_objects=2))
+    _, same = run_set(theirs, everyone, narrow, ActingOptions(), CPU, "x")
+    torch.testing.assert_close(both.actions[0, :, 1:], same.actions[0, :, 1:])
+
+
+def test_what_is_refused():
+    scanning = evaluated("PPO", "world.sensor.scan_beams=8")
+    with pytest.raises(ConfigError, match=r"--others='PPO': must be a policy that observes self_state"):
+        combine_with_others(lambda given: given, scanning, WORLD)
+    with pytest.raises(ConfigError, match=r"--others='\.\.\.': must be left out but for suites"):
+        evaluate_built_in(
+            {"a": EvaluatedPolicy("straight")},
+            {"suite": "rules", "episodes": 1, "others": EvaluatedPolicy("orca")},
+            CPU,
+        )
+
+
+@pytest.mark.heavy
+def test_who_steers_the_others_is_reported():
+    choice = {"suite": "imazu_own", "episodes": 1, "others": EvaluatedPolicy("apf", is_blind=True)}
+    short = {"straight": EvaluatedPolicy("straight")}
+    evaluation = evaluate_built_in(short, choice, CPU)
+    assert evaluation.setting["others"] == "blind:apf"
+    assert evaluation.heading == "straight, on imazu_own, seed 0, others blind:apf"

@@ -1,0 +1,1 @@
+"""Figures of several policies: tables, summaries, files."""

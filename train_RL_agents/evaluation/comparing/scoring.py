@@ -1,0 +1,272 @@
+"""Evaluation of one or several policies on the same scenarios, with the scores of their suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marinenav_env import Episode, WorldConfig
+from marinenav_env.scenarios.scenario_file import single_vessel_episode
+from marinenav_env.state import Scenario
+from marinenav_env.support.validation import require
+from train_RL_agents.config.reading import to_dict
+from train_RL_agents.evaluation.comparing.selection import choose_scenarios, default_schedule_and_world
+from train_RL_agents.evaluation.comparing.tables import Evaluation, Result
+from train_RL_agents.evaluation.judging import avoidance
+from train_RL_agents.evaluation.judging.failures import EpisodeWatch
+from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, require_effect, run_set
+from train_RL_agents.evaluation.judging.seamanship import (
+    broken_duty_rates,
+    compliance_summary,
+    judge,
+    measure_compliance,
+    steps_and_paths_alone,
+)
+from train_RL_agents.evaluation.judging.verdicts import Comparison, compare_judges, require_judges
+from train_RL_agents.evaluation.running.recording import Recording
+from train_RL_agents.evaluation.running.steps import ProgressCallback, StepCallback, StepShare
+from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED, FROZEN_SUITES, frozen_world, scenario_hash
+from train_RL_agents.evaluation.suites.suites import (
+    ENCOUNTER_SUITES,
+    MISBEHAVING_SUITE,
+    ScenarioSet,
+    make_scenario_set,
+)
+from train_RL_agents.results.rows import Episodes, count_clear_situations, group_masks, paired_differences
+from train_RL_agents.utils.provenance import software_versions
+
+PolicyProgress = Callable[[str, int, int], None]
+"""Callback with the name of the policy that runs, and the numbers of its ended and of all episodes."""
+MetricsByGroup = dict[str, dict[str, Any]]
+"""Metrics of compliance with the rules of the sea, or of safety, by name of the group and of the metric."""
+
+
+def evaluate_built_in(
+    policies: Mapping[str, EvaluatedPolicy],
+    options: dict[str, Any],
+    device: torch.device,
+    progress: PolicyProgress | None = None,
+) -> Evaluation:
+    """Evaluate every policy on the same scenarios of the built-in environment.
+
+    Args:
+        policies: trained policies and baselines, by the name they are reported under.
+        options: options of choose_set and of ActingOptions by name; ``record`` records the last policy.
+        device: device of the world.
+        progress: callback, see PolicyProgress.
+
+    Raises:
+        ConfigError: when an option cannot be used, or the policies cannot be compared.
+    """
+    require_effect(policies, options.get("risk"), "stochastic" in options)
+    schedule, world = default_schedule_and_world(list(policies.values()))
+    chosen, levels = choose_scenarios(world, schedule, options)
+    return evaluate_set(policies, chosen, world, options, device, progress, levels)
+
+
+def evaluate_frozen_suites(
+    policies: Mapping[str, EvaluatedPolicy],
+    options: dict[str, Any],
+    device: torch.device,
+    progress: PolicyProgress | None = None,
+) -> Iterator[Evaluation]:
+    """Evaluate every policy on each of the frozen suites, and yield an evaluation for each.
+
+    Args:
+        policies: trained policies and baselines, by the name they are reported under.
+        options: options of ActingOptions by name; ``episodes`` is the number per level or group for a quick look.
+        device: device of the world.
+        progress: as in ``evaluate_built_in``.
+
+    Raises:
+        ConfigError: when an option cannot be used, or the policies cannot be compared.
+    """
+    require_effect(policies, options.get("risk"), "stochastic" in options)
+    _, world = default_schedule_and_world(list(policies.values()))
+    world = frozen_world(world)
+    for name, frozen in FROZEN_SUITES.items():
+        chosen = make_scenario_set(name, world, options.get("episodes", frozen.episodes), FROZEN_SEED)
+        applies = {"others": chosen.parts[0].only_own, "judge": name in ENCOUNTER_SUITES}
+        own = {key: value for key, value in options.items() if applies.get(key, True)}
+        evaluation = evaluate_set(policies, chosen, world, own | {"suite": name, "report": True}, device, progress)
+        yield replace(evaluation, scenario_hash=scenario_hash(chosen))
+
+
+def evaluate_set(
+    policies: Mapping[str, EvaluatedPolicy],
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    options: dict[str, Any],
+    device: torch.device,
+    progress: PolicyProgress | None = None,
+    levels: dict[str, Any] | None = None,
+) -> Evaluation:
+    """Evaluate every policy on a set of scenarios.
+
+    Args:
+        policies: trained policies and baselines, by the name they are reported under.
+        chosen: set of scenarios.
+        world: world that the set was made from.
+        options: as in ``evaluate_built_in``; with ``report`` results have ``failures`` and ``astern``, and with
+            ``judge``, names of profiles, encounters have ``judges``.
+        device: device of the world.
+        progress: as in ``evaluate_built_in``.
+        levels: settings of the levels by name, for the description of the evaluation.
+    """
+    others = options.get("others")
+    is_alone = others is None or all(part.only_own for part in chosen.parts)
+    require(is_alone, "--others", "...", "left out but for suites in which the policy controls one vessel (*_own)")
+    judges = options.get("judge", ())
+    require_judges(judges, chosen.name)
+    shield = StepShare() if "shield" in options else None
+    acting = ActingOptions(
+        options.get("risk"), "stochastic" in options, chosen.seed + 1, "record" in options, others, shield
+    )
+    results: list[Result] = []
+    first: Episodes | None = None
+    recording = None
+    for name, evaluated in policies.items():
+        shown = None if progress is None else partial(progress, name)
+        acting, watch = _with_new_counter(acting), EpisodeWatch() if "report" in options else None
+        episodes, recording, compliance, compared = run_and_score(
+            evaluated, chosen, world, acting, device, name, watch, shown, judges
+        )
+        first = first or episodes
+        results.append(
+            Result(
+                name,
+                evaluated.about(),
+                episodes.metrics(chosen.groups),
+                paired_differences(first, episodes, chosen.groups) if results else None,
+                compliance,
+                count_clear(chosen, episodes) if chosen.name in ENCOUNTER_SUITES else None,
+                None if acting.shield is None else acting.shield.value,
+                None if watch is None else watch.value,
+                () if watch is None else watch.failures(episodes, chosen),
+                compared,
+            )
+        )
+    setting = {
+        **(results[0].about if len(results) == 1 else {}),
+        "suite": options.get("suite"),
+        "seed": chosen.seed,
+        "levels": levels,
+        "scenarios": str(options["scenarios"]) if "scenarios" in options else None,
+        "episodes": len(chosen),
+        "risk": options.get("risk"),
+        "stochastic": "stochastic" in options,
+        **({} if others is None else {"others": others.label}),
+        **({} if shield is None else {"shield": True}),
+        "device": str(device),
+        "world": to_dict(world),
+        "versions": software_versions(),
+    }
+    return Evaluation(results, setting, recording if acting.estimates else None)
+
+
+def _with_new_counter(acting: ActingOptions) -> ActingOptions:
+    """Return the options with a new counter of the shield's steps, if there is a shield."""
+    return acting if acting.shield is None else replace(acting, shield=StepShare())
+
+
+def count_clear(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
+    """Return numbers of situations: ``without_collision`` in any of their episodes, and ``all``."""
+    clear, total = count_clear_situations(chosen.situations or range(len(chosen)), episodes.collision.tolist())
+    return {"without_collision": clear, "all": total}
+
+
+def run_and_score(
+    evaluated: EvaluatedPolicy,
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+    name: str,
+    on_step: StepCallback | None = None,
+    progress: ProgressCallback | None = None,
+    judges: Sequence[str] = (),
+) -> tuple[Episodes, Recording | None, MetricsByGroup | None, Comparison | None]:
+    """Run a set of scenarios, and score it as its suite requires; see ``run_set`` for the arguments.
+
+    Returns:
+        The episodes; the recording, None if not made; compliance or safety by group, None if the suite is not scored;
+        the comparison of ``judges``, names of profiles, None without any.
+    """
+    if chosen.name in ENCOUNTER_SUITES:
+        return run_and_score_encounters(evaluated, chosen, world, acting, device, name, on_step, progress, judges)
+    recorded_as = name if acting.estimates or chosen.name == MISBEHAVING_SUITE else None
+    episodes, recording = run_set(evaluated, chosen, world, acting, device, recorded_as, on_step, progress)
+    if recording is not None and chosen.name == MISBEHAVING_SUITE:
+        found = avoidance.collision_masks(chosen, recording, world, acting, device)
+        masks = group_masks(recording.groups)
+        return episodes, recording, {name: avoidance.safety_metrics(found, mask) for name, mask in masks.items()}, None
+    return episodes, recording, None, None
+
+
+def run_and_score_encounters(
+    evaluated: EvaluatedPolicy,
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+    name: str,
+    on_step: StepCallback | None = None,
+    progress: ProgressCallback | None = None,
+    judges: Sequence[str] = (),
+) -> tuple[Episodes, Recording, MetricsByGroup, Comparison | None]:
+    """Run and score a set of encounters, for which every vessel also runs alone; see ``run_set`` for the arguments.
+
+    Returns:
+        The episodes, the recording, compliance by group and overall, and the comparison of judges.
+    """
+    named: dict[str, Any] = {"name": name, "progress": progress}
+    episodes, recording = run_set(evaluated, chosen, world, acting, device, on_step=on_step, **named)
+    assert recording is not None
+    only_own = chosen.parts[0].only_own
+    robots = recording.robot_mask.shape[-1]
+    columns = []
+    for slot in range(1 if only_own else robots):
+        _, alone = run_set(
+            evaluated, _single_vessel_set(chosen, slot), world, _with_new_counter(acting), device, **named
+        )
+        assert alone is not None
+        columns.append(steps_and_paths_alone(alone))
+    undisturbed = tuple(_stack_padded(column, robots) for column in zip(*columns, strict=True))
+    scored = recording.robot_mask.clone()
+    scored[:, len(columns) :] = False
+    judged = judge(recording)
+    measured = measure_compliance(judged, recording, (undisturbed[0], undisturbed[1]), scored)
+    rows = group_masks(recording.groups)
+    rates = broken_duty_rates(judged, recording, scored, [*rows.values()])
+    pairs = zip(rows.items(), rates, strict=True)
+    by_group = {name: compliance_summary(measured, kept) | rate for (name, kept), rate in pairs}
+    return episodes, recording, by_group, compare_judges(recording, scored, judges, world) if judges else None
+
+
+def _single_vessel_set(chosen: ScenarioSet, slot: int) -> ScenarioSet:
+    """Return the scenarios with one vessel each: the one in the slot, or the last one if there are fewer vessels."""
+    parts = []
+    for part in chosen.parts:
+        scenarios: Scenario | Sequence[Episode]
+        if isinstance(part.scenarios, Scenario):
+            scenarios = drawn = part.scenarios.clone()
+            present = drawn.robot_mask
+            kept = (present.sum(-1, keepdim=True) - 1).clamp_max(slot)
+            drawn.robot_mask = torch.arange(present.shape[-1]) == kept
+        else:
+            scenarios = [
+                single_vessel_episode(episode, min(slot, len(episode.start) - 1)) for episode in part.scenarios
+            ]
+        parts.append(replace(part, scenarios=scenarios, only_own=part.only_own and slot == 0))
+    return replace(chosen, parts=tuple(parts))
+
+
+def _stack_padded(columns: tuple[Tensor, ...], robots: int) -> Tensor:
+    """Stack columns [E], one per robot, into [E, R]; robots without a column get 1 and are not scored."""
+    blank = torch.ones_like(columns[0])
+    return torch.stack([*columns, *[blank] * (robots - len(columns))], -1).double()

@@ -1,0 +1,366 @@
+"""Tables of the metrics of an evaluation: their columns, and what the columns mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+from marinenav_env.rules.roles import ROLES
+from train_RL_agents.evaluation.judging.failures import Failure
+from train_RL_agents.evaluation.judging.verdicts import Comparison
+from train_RL_agents.evaluation.running.recording import Recording
+from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
+from train_RL_agents.results.statistics import SIGNIFICANCE_LEVEL, sign_test, smallest_detectable_difference
+from train_RL_agents.results.table import UNLIMITED_WIDTH, Column, Table
+
+METRIC_COLUMNS = (
+    Column(
+        "success_rate",
+        "success",
+        ".3f",
+        ("success_low", "success_high"),
+        meaning="episodes in which every robot arrives, with the 95% Wilson interval; "
+        "an episode stops at its first collision",
+    ),
+    Column("collision_rate", "collision", ".3f", meaning="episodes with a collision"),
+    Column(
+        "timeout_rate",
+        "time-out",
+        ".3f",
+        meaning="episodes without a collision in which some robot did not arrive in time",
+    ),
+    Column(
+        "robot_success_rate",
+        "robot success",
+        ".3f",
+        meaning="robots that arrive when episodes continue after a collision",
+    ),
+    Column("avg_time", "travel time", ".1f", meaning="of a robot (s), mean over successful episodes"),
+    Column("avg_energy", "energy", ".0f", meaning="thrust spent per robot (N s), mean over successful episodes"),
+    Column("avg_return", "return", ".2f", meaning="sum of 0.99^t reward per robot, mean over all episodes"),
+    Column(
+        "hours_per_collision",
+        "hours per collision",
+        ".2f",
+        ("hours_per_collision_low", "hours_per_collision_high"),
+        meaning="hours of the vessels without a behaviour, per collision, with the exact 95% Poisson interval; without "
+        "a collision its lower end",
+    ),
+)
+"""Columns of the metrics of an evaluation in the built-in environment."""
+COLUMN_MEANINGS = {column.title: column.meaning for column in METRIC_COLUMNS}
+"""Meaning of each column of METRIC_COLUMNS by title."""
+
+
+EXTERNAL_METRIC_COLUMNS = (
+    METRIC_COLUMNS[0],
+    Column(
+        "avg_return",
+        "return",
+        ".2f",
+        ("return_low", "return_high"),
+        meaning="sum of the rewards of an episode, mean of the agents, with the 95% interval of the mean",
+    ),
+    Column("avg_length", "length", ".1f", meaning="steps of an episode, mean"),
+)
+"""Columns of the metrics in external environments; success only where the environment reports it."""
+
+
+def metric_columns(results: Sequence[Result]) -> tuple[Column, ...]:
+    """Return the columns of the metrics that results have: METRIC_COLUMNS, or those of external environments."""
+    row = next(iter(results[0].metrics.values()))
+    if "collision_rate" in row:
+        return METRIC_COLUMNS
+    return tuple(column for column in EXTERNAL_METRIC_COLUMNS if column.name in row)
+
+
+DIFFERENCE_COLUMN = Column(
+    "difference",
+    "than the first",
+    "+.3f",
+    ("difference_low", "difference_high"),
+    meaning="success rate less that of the first policy on the same episodes, with the 95% paired bootstrap interval",
+)
+COMPARISON_COLUMN_MEANINGS = COLUMN_MEANINGS | {DIFFERENCE_COLUMN.title: DIFFERENCE_COLUMN.meaning}
+"""Meaning of each column by title in the table of a comparison."""
+
+ENCOUNTER_COLUMNS = {
+    "all_kept": "encounters, of those with a duty, in which every vessel kept all its duties",
+    "rules_kept": "vessels with a duty that kept all of theirs, of those with one; what follows in "
+    "brackets are 95% intervals (Wilson; of means, normal)",
+    "fleeting": "risks of collision that ended before they were confirmed, which are not scored",
+    "substantial": "vessels that must keep clear and turned (15 degrees) or slowed (30%)",
+    "early": "the same before the other was closer than 10 m (of boats: to scale), or half of the gap was left",
+    "right_side": "vessels that are head-on and turned to starboard first, or give way crossing "
+    "and did not turn to port first",
+    "not_ahead": "vessels that give way crossing and did not cross ahead",
+    "stood_on": "vessels that had to stand on and kept course and speed until the risk was "
+    "over or the other closer than 10 m",
+    "safety": "0 at a contact to 1 where the other's domain (8 m; of boats: to scale) is kept, mean of vessels",
+    "delay": "travel time less that of the same vessel alone (s), mean",
+    "detour": "path over that of the same vessel alone, less 1, mean",
+    "astern": "share of steps astern, mean",
+}
+"""Columns of the table of compliance in the suites of encounters, with their meanings."""
+
+RATE_COLUMNS = {
+    "hours_per_broken_duty": "vessel-hours of scored vessels per duty that was not kept, with the exact 95% Poisson "
+    "interval; without one its lower end",
+    **{f"hours_per_broken_{role.replace('-', '_')}": f"the same of the role {role}" for role in ROLES[1:]},
+}
+"""Columns of rates of broken duties, of all roles and of each, with their meanings."""
+
+
+def compliance_format(name: str) -> str:
+    """Return the format specification of a metric of compliance by its name; hours per broken duty may be few."""
+    return ".0f" if name == "fleeting" else ".3f" if name in RATE_COLUMNS else ".2f"
+
+
+MISBEHAVIOUR_COLUMNS = {
+    "no_collision": "encounters without a collision of the own vessel, with the 95% Wilson interval",
+    "avoided": "the same of those whose collision was not unavoidable",
+    "unavoidable": "encounters with a collision that none of 324 open-loop manoeuvres of the own vessel avoids, from "
+    "the moment on at which it can see that the other vessel misbehaves",
+    "unavoidable_at_sight": "likewise from the moment on at which it sees a vessel",
+}
+"""Columns of the table of safety in the suite ``unruly``, with their meanings."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Results of one policy in an evaluation, by group of scenarios."""
+
+    name: str
+    """Name of the policy on the command line."""
+    about: dict[str, Any]
+    """``checkpoint``, ``agent_type`` and ``env_steps``, see EvaluatedPolicy.about."""
+    metrics: dict[str, dict[str, Any]]
+    """Metrics by name of the group and overall; see Episodes.metrics."""
+    differences: dict[str, dict[str, Any]] | None = None
+    """Differences of success rates from the first policy by group and overall, see rows.paired_difference; None for
+    the first policy."""
+    compliance: dict[str, dict[str, Any]] | None = None
+    """Metrics of compliance with the rules of the sea, or of safety, by group and name (see compliance_columns); None
+    for suites without such metrics."""
+    situations: dict[str, int] | None = None
+    """Number of situations ``without_collision`` in any of their episodes, and number of ``all`` situations; None for
+    other suites than those of encounters."""
+    shielded: float | None = None
+    """Share of the control steps in which the safety shield replaced the command; None without a shield."""
+    astern: float | None = None
+    """Share of the control steps astern; None unless a report was requested."""
+    failures: tuple[Failure, ...] = ()
+    """Some failed episodes; empty unless a report was requested."""
+    judges: Comparison | None = None
+    """Comparison of the judges that were requested; None without any."""
+
+    def __repr__(self) -> str:
+        return f"<Result of {self.short_text()}>"
+
+    def _repr_html_(self) -> str:
+        return _html([self], self.name)
+
+    @property
+    def overall(self) -> dict[str, Any]:
+        """Return the metrics over all episodes."""
+        return self.metrics[OVERALL]
+
+    @property
+    def compliance_columns(self) -> dict[str, str]:
+        """Return the meanings of the columns of compliance by name."""
+        names = {name for row in (self.compliance or {}).values() for name in row}
+        columns = MISBEHAVIOUR_COLUMNS if "avoided" in names else ENCOUNTER_COLUMNS
+        return columns | {name: text for name, text in RATE_COLUMNS.items() if name in names}
+
+    def short_text(self) -> str:
+        """Return the name of the policy with its first metric, such as the success rate, in a few words."""
+        row = self.overall
+        column = metric_columns([self])[0]
+        return f"{self.name}, {column.title} {column.text(row)} of {row['episodes']} episodes"
+
+    @property
+    def collisions_line(self) -> str | None:
+        """Return a line with the number of situations without a collision, and the worst group; None without counts."""
+        if self.situations is None:
+            return None
+        groups = {name: row for name, row in self.metrics.items() if name != OVERALL}
+        lowest = max(groups, key=lambda name: groups[name]["collision_rate"])
+        row = groups[lowest]
+        count = round((1.0 - row["collision_rate"]) * row["episodes"])
+        total = "{without_collision} of {all}".format(**self.situations)
+        fewest = f"; fewest in {lowest}: {count} of {row['episodes']} episodes without one"
+        return f"{self.name}: situations without a collision: {total}{fewest if row['collision_rate'] else ''}"
+
+    def policy_text(self) -> str:
+        """Return a description of the policy in a few words: agent, env-steps and file."""
+        agent, file = self.about["agent_type"], self.about["checkpoint"]
+        return str(agent) if file is None else f"{agent} after {self.about['env_steps']:,} env-steps, {file}"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics of policies on the same scenarios, shown as a table when printed and in notebooks."""
+
+    results: list[Result]
+    """Metrics of each policy."""
+    setting: dict[str, Any]
+    """Settings that the metrics depend on; with several policies, only those that they have in common."""
+    recording: Recording | None = None
+    """Recording of the last policy's episodes; None if it was not requested."""
+    scenario_hash: str | None = None
+    """Hash of the scenarios of a frozen suite; None for others."""
+
+    @property
+    def heading(self) -> str:
+        """Return a line that names the policies and the scenarios."""
+        return f"{'; '.join(result.policy_text() for result in self.results)}, on {self._scenarios}"
+
+    @property
+    def _scenarios(self) -> str:
+        """Return a description of the scenarios, and of how policies act on them."""
+        source = self.setting["suite"] or self.setting["scenarios"] or "levels"
+        acting = "".join(f", {name}" if value is True else f", {name} {value}" for name, value in self.acting.items())
+        return f"{source}, seed {self.setting['seed']}{acting}"
+
+    @property
+    def acting(self) -> dict[str, Any]:
+        """Return the options of acting that differ from the defaults."""
+        options = {name: self.setting.get(name) for name in ("risk", "stochastic", "others", "shield")}
+        return {name: value for name, value in options.items() if value}
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all metrics as one table: a dict for each group and policy."""
+        return [row | self.acting for row in _group_rows(self.results, "metrics", "differences", "compliance")]
+
+    def content(self) -> dict[str, Any]:
+        """Return what the evaluation's JSON file holds: setting, meanings of columns, and metrics of each policy."""
+        first, alone = self.results[0], len(self.results) == 1
+        columns = metric_table(self.results).columns
+        content: dict[str, Any] = {
+            "setting": self.setting,
+            "columns": {column.title: column.meaning for column in columns if column.meaning},
+        }
+        # In files, compliance is named ``conduct``, and metrics are named ``figures``.
+        if alone:
+            optional = {"situations": first.situations, "shielded": first.shielded}
+            content |= {"figures": first.metrics} | {key: value for key, value in optional.items() if value is not None}
+            content |= {} if first.judges is None else {"judges": asdict(first.judges)}
+        else:
+            names = {"compliance": "conduct", "metrics": "figures"}
+            content["policies"] = [
+                {
+                    names.get(key, key): value if key != "judges" else value and asdict(value)
+                    for key, value in vars(result).items()
+                    if key not in ("astern", "failures")
+                }
+                for result in self.results
+            ]
+        if first.compliance is not None:
+            content |= {"conduct": first.compliance, "conduct_columns": first.compliance_columns}
+        return dict(nonfinite_to_none(content))
+
+    def show(self) -> None:
+        """Print the tables, with the meaning of each column below them."""
+        first, *compliance = _tables(self.results)
+        first.print(self.heading)
+        for table in compliance:
+            print()
+            table.print("Safety" if "avoided" in self.results[0].compliance_columns else "Rules of the sea")
+        for result in self.results:
+            if result.judges is not None:
+                print(f"\n{result.name}")
+                result.judges.show()
+        for line in self._lines():
+            print(f"\n{line}")
+
+    def _lines(self) -> list[str]:
+        """Return the sentences below the tables: situations without a collision, shield, and ties."""
+        lines = [line for result in self.results if (line := result.collisions_line) is not None]
+        shielded = {result.name: result.shielded for result in self.results if result.shielded is not None}
+        lines += [f"{name}: the shield acted in {share:.1%} of the steps" for name, share in shielded.items()]
+        return [*lines, *_tie_lines(self.results)]
+
+    def markdown(self) -> str:
+        """Return the tables in Markdown, below a heading."""
+        tables = [table.markdown() for table in _tables(self.results)]
+        return "\n".join([self.heading + "\n", *tables, *(f"{line}.\n" for line in self._lines())])
+
+    def __str__(self) -> str:
+        lines, _ = metric_table(self.results).lines(UNLIMITED_WIDTH)
+        return "\n".join([*([self.heading] if self.acting else []), *lines])
+
+    def __repr__(self) -> str:
+        return f"<Evaluation on {self._scenarios}: {'; '.join(result.short_text() for result in self.results)}>"
+
+    def _repr_html_(self) -> str:
+        return _html(self.results, self.heading)
+
+
+_IMPORTANT_TITLES = (
+    *("success", DIFFERENCE_COLUMN.title, "collision", "hours per collision", "time-out", "travel time"),
+    *("robot success", "episodes", "return", "energy"),
+)
+"""Titles of columns that are left out last where a line is too short, the most important first."""
+
+
+def _group_rows(results: Sequence[Result], *parts: str) -> list[dict[str, Any]]:
+    """Return a row for each group and policy, group by group, of some attributes of results."""
+    groups = getattr(results[0], parts[0]) or {}
+
+    def values(result: Result, group: str) -> Iterator[tuple[str, Any]]:
+        for part in parts:
+            yield from (getattr(result, part) or {}).get(group, {}).items()
+
+    return [{"group": group, "policy": each.name, **dict(values(each, group))} for group in groups for each in results]
+
+
+def metric_table(results: Sequence[Result]) -> Table:
+    """Return the table of the metrics, with a row for each group and policy."""
+    group, several = Column("group", ""), len(results) > 1
+    keys = [group, Column("policy")] if several else [group]
+    compared = [DIFFERENCE_COLUMN] if several and metric_columns(results) is METRIC_COLUMNS else []
+    rows = _group_rows(results, "metrics", "differences")
+    return Table([*keys, Column("episodes"), *metric_columns(results), *compared], rows, len(keys), _IMPORTANT_TITLES)
+
+
+def compliance_table(results: Sequence[Result]) -> Table:
+    """Return the table of compliance with the rules of the sea, or of safety, by group and policy."""
+    columns = [
+        Column(name, name.replace("_", " "), compliance_format(name), (f"{name}_low", f"{name}_high"), meaning=text)
+        for name, text in results[0].compliance_columns.items()
+    ]
+    important = ("rules kept", "hours per broken duty")
+    return Table([Column("group", ""), Column("policy"), *columns], _group_rows(results, "compliance"), 2, important)
+
+
+def _tie_lines(results: Sequence[Result]) -> list[str]:
+    """Return a list with the line that names the policies tied with the first; empty if none is compared by episode."""
+    first, *others = results
+    pairs = {result.name: (result.differences or {}).get(OVERALL) for result in others}
+    compared = {name: (row["won"], row["lost"]) for name, row in pairs.items() if row is not None and "won" in row}
+    if not compared:
+        return []
+    names = [name for name, pair in compared.items() if sign_test(*pair) >= SIGNIFICANCE_LEVEL]
+    shown = smallest_difference_text(first.overall["episodes"], min(map(sum, compared.values())))
+    return [f"tied with {first.name}: {', '.join(names) or 'none'}; {shown}"]
+
+
+def smallest_difference_text(episodes: int, discordant: int) -> str:
+    """Return the smallest difference of success rates that episodes show, of which some only one policy succeeds in."""
+    can_show = sign_test(episodes, 0) < SIGNIFICANCE_LEVEL
+    smallest = f"{smallest_detectable_difference(episodes, discordant):.4f}" if can_show else "none"
+    return f"smallest difference of success rates that {episodes:,} episodes show: {smallest}"
+
+
+def _tables(results: Sequence[Result]) -> list[Table]:
+    """Return the table of metrics, and that of compliance if there is any."""
+    compliance = [compliance_table(results)] if results[0].compliance is not None else []
+    return [metric_table(results), *compliance]
+
+
+def _html(results: Sequence[Result], heading: str) -> str:
+    """Return the tables in HTML, below a heading."""
+    return f"<p>{escape(heading)}</p>\n" + "".join(table.html(heading) for table in _tables(results))

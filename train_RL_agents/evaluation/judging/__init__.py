@@ -1,0 +1,1 @@
+"""What policies do in a suite: rules of the sea, avoidable collisions, failures."""

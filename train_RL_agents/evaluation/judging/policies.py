@@ -1,0 +1,405 @@
+"""Evaluation of trained policies and baselines on sets of scenarios."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from marinenav_env import ConfigError, WorldConfig, observation_entries
+from marinenav_env.config import RewardConfig, VesselConfig
+from marinenav_env.rules.reward import custom_reward_function
+from marinenav_env.scenarios.parameters import COMMAND_FIELDS
+from marinenav_env.state import Scenario
+from marinenav_env.stepping.actions import commands_of_discrete_actions
+from marinenav_env.support.validation import is_number, require
+from train_RL_agents.baselines import BASELINES
+from train_RL_agents.evaluation.judging.shield import Shield
+from train_RL_agents.evaluation.running import episodes as evaluation
+from train_RL_agents.evaluation.running.episodes import step_bytes
+from train_RL_agents.evaluation.running.estimates import returns_scale, with_estimates, with_risk
+from train_RL_agents.evaluation.running.others import (
+    control_robot_0,
+    with_continuous_actions,
+    with_object_slots,
+    with_others,
+    without_objects,
+)
+from train_RL_agents.evaluation.running.recording import Recording, concatenate, record
+from train_RL_agents.evaluation.running.steps import Policy, ProgressCallback, StepCallback, StepShare
+from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.results.rows import Episodes
+from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
+from train_RL_agents.run.finding import BLIND_PREFIX, locate_policy
+from train_RL_agents.run.onnx_policy import ONNX_SUFFIX, load_onnx_policy
+from train_RL_agents.utils.memory import require_memory
+from train_RL_agents.utils.shipped import shipped_paths
+
+_RECORDED_BYTES = 300
+"""Estimated size of a recording (bytes) per robot and control step."""
+
+
+@dataclass(frozen=True)
+class ActingOptions:
+    """Options of how evaluated policies act; of these, only ``others`` and ``shield`` apply to baselines."""
+
+    risk: float | Literal["adaptive"] | None = None
+    """Share of the worst outcomes to act on, in (0, 1], or "adaptive" to set it by the distance of the closest object;
+    None: all outcomes."""
+    stochastic: bool = False
+    """True to act as in training, but without added exploration: PPO, A2C and SAC sample their actions."""
+    seed: int = 0
+    """Seed of the random numbers of stochastic policies."""
+    estimates: bool = False
+    """True to record the returns that the agent estimates for its actions and for the alternatives."""
+    others: EvaluatedPolicy | None = None
+    """Policy or baseline that steers the other vessels where the evaluated one controls robot 0 alone; None: that of
+    the suite, if any."""
+    shield: StepShare | None = None
+    """Counter of the control steps in which the safety shield replaces a command; None: the policy has no shield."""
+
+
+@dataclass(frozen=True)
+class EvaluatedPolicy:
+    """A trained policy or a baseline that is evaluated."""
+
+    name: str
+    """Name of the baseline, or agent type of the policy."""
+    trained: LoadedPolicy | None = None
+    """Trained policy; None for a baseline, which has neither settings nor a file."""
+    is_blind: bool = False
+    """True if the policy observes no objects, as if every robot were alone."""
+
+    @classmethod
+    def from_loaded(cls, loaded: LoadedPolicy) -> EvaluatedPolicy:
+        """Return the evaluated form of a trained policy."""
+        return cls(loaded.config.agent_type, loaded)
+
+    @property
+    def continuous(self) -> bool:
+        """Return whether actions are continuous (rates of change of the thrust), not discrete (indices of commands)."""
+        return self.trained is None or self.trained.agent.continuous
+
+    @property
+    def label(self) -> str:
+        """Return the name that tables and pictures show, with the env-steps of a trained policy."""
+        name = f"{BLIND_PREFIX}{self.name}" if self.is_blind else self.name
+        if self.trained is None:
+            return name
+        return f"{name} after {self.trained.env_steps:,} env-steps"
+
+    def about(self) -> dict[str, Any]:
+        """Return ``checkpoint`` (path), ``agent_type`` and ``env_steps`` by name; None where a baseline has none."""
+        trained = self.trained
+        return {
+            "checkpoint": None if trained is None else str(trained.path.resolve()),
+            "agent_type": self.name,
+            "env_steps": None if trained is None else trained.env_steps,
+        }
+
+    def with_own_slots(self, world: WorldConfig) -> WorldConfig:
+        """Return a world with as many object slots as the policy was trained with; unchanged for a baseline."""
+        if self.trained is None:
+            return world
+        self.trained.config.env.require_built_in("levels, suites and scenario files")
+        slots = self.trained.config.world.sensor.max_objects
+        return replace(world, sensor=replace(world.sensor, max_objects=slots))
+
+    def make_policy(self, world: WorldConfig, acting: ActingOptions) -> Policy:
+        """Return the policy as a function that writes actions.
+
+        Raises:
+            ConfigError: when a policy that observes no objects could detect them by a scan or a custom entry.
+        """
+        if self.is_blind:
+            allowed = "one that observes objects only as such, with neither a scan nor custom entries"
+            observed = {*self.trained.agent.spec.entries} if self.trained else set[str]()
+            require(observed <= {*observation_entries()}, "policy", f"{BLIND_PREFIX}{self.name}", allowed)
+            return without_objects(replace(self, is_blind=False).make_policy(world, acting))
+        if self.trained is None:
+            return BASELINES[self.name](world)
+        agent = self.trained.agent
+        rng = torch.Generator(next(agent.parameters()).device).manual_seed(acting.seed)
+        # The strength of a PolicyWrapper's exploration is 0 until it is set.
+        policy: Policy = PolicyWrapper(agent, generator=rng if acting.stochastic else None)
+        policy = policy if acting.risk is None else with_risk(policy, acting.risk, agent.spec)
+        return with_estimates(policy, self.trained, world) if acting.estimates else policy
+
+
+def find_evaluated(name: str, which: str, device: torch.device) -> EvaluatedPolicy:
+    """Return the trained policy or the baseline with a name.
+
+    Args:
+        name: name of a baseline, run folder, policy file, exported ONNX file, or name of a shipped policy; with the
+            prefix ``blind:`` the policy observes no objects.
+        which: which policy of a run, such as "best"; see load_policy.
+        device: device of a trained policy.
+
+    Raises:
+        ConfigError: when there is no such policy or baseline.
+    """
+    if name.startswith(BLIND_PREFIX):
+        return replace(find_evaluated(name.removeprefix(BLIND_PREFIX), which, device), is_blind=True)
+    path = locate_policy(name, BASELINES)
+    if path is None:
+        return EvaluatedPolicy(name)
+    return EvaluatedPolicy.from_loaded(
+        load_onnx_policy(path) if path.suffix == ONNX_SUFFIX else load_policy(path, which, device)
+    )
+
+
+def shipped_policy(name: str, device: torch.device) -> EvaluatedPolicy:
+    """Return the baseline or shipped policy with a name, even if the working directory has a run of that name."""
+    if name.startswith(BLIND_PREFIX):
+        return replace(shipped_policy(name.removeprefix(BLIND_PREFIX), device), is_blind=True)
+    return (
+        EvaluatedPolicy(name)
+        if name in BASELINES
+        else EvaluatedPolicy.from_loaded(load_policy(shipped_paths("pretrained")[name], "best", device))
+    )
+
+
+COMPARED_SETTINGS = ("vessel", "sensor", "dt", "substeps")
+"""Names of the world settings that must be equal for policies to be compared."""
+
+
+def with_available_reward(world: WorldConfig) -> WorldConfig:
+    """Return a world with the published reward, and warn, if this process may not load the reward that it names."""
+    try:
+        custom_reward_function(world)
+    except ConfigError as error:
+        warnings.warn(f"returns are those of the published reward: {error}", stacklevel=3)
+        return replace(world, reward=RewardConfig())
+    return world
+
+
+def common_world(policies: Sequence[EvaluatedPolicy]) -> WorldConfig:
+    """Return the world to evaluate in: that of the first trained policy, or the published one.
+
+    A warning names the settings in which the worlds of other policies differ from it.
+
+    Raises:
+        ConfigError: when policies were trained with different vessels, sensors or time steps; numbers of object slots
+            may differ.
+    """
+    loaded = [evaluated.trained for evaluated in policies if evaluated.trained is not None]
+    if not loaded:
+        return WorldConfig()
+    first = loaded[0]
+    for other in loaded[1:]:
+        world = EvaluatedPolicy.from_loaded(other).with_own_slots(first.config.world)
+        for key in COMPARED_SETTINGS:
+            if getattr(world, key) != getattr(other.config.world, key):
+                raise ConfigError(
+                    f"{other.path}: world.{key} is not that of {first.path}, so that they cannot be compared"
+                )
+        names = [item.name for item in fields(WorldConfig) if item.name not in COMPARED_SETTINGS]
+        changed = [name for name in names if getattr(first.config.world, name) != getattr(other.config.world, name)]
+        if changed:
+            settings = ", ".join(f"world.{name}" for name in changed)
+            warnings.warn(f"{other.path}: is evaluated with {settings} of {first.path}, not its own", stacklevel=2)
+    return with_available_reward(first.config.world)
+
+
+def require_effect(policies: Mapping[str, EvaluatedPolicy], risk: Any = None, stochastic: bool = False) -> None:
+    """Check that options of acting are in range, and that they have an effect on every policy.
+
+    Args:
+        policies: evaluated policies and baselines by name.
+        risk: share of the worst outcomes to act on, "adaptive" or None; see ActingOptions.
+        stochastic: whether policies act as in training; see ActingOptions.
+
+    Raises:
+        ConfigError: when an option is out of range, or has no effect on a policy.
+    """
+    is_valid = risk in (None, "adaptive") or (is_number(risk) and 0.0 < risk <= 1.0)
+    require(is_valid, "--risk", risk, "adaptive, or above 0 and at most 1")
+    for name, evaluated in policies.items():
+        agent = None if evaluated.trained is None else evaluated.trained.agent
+        takes_risk, random = (
+            agent is not None and getattr(agent, ability) for ability in ("supports_risk", "acts_at_random")
+        )
+        require(risk is None or takes_risk, "--risk", risk, f"left out: {name} takes no risk level")
+        require(random or not stochastic, "--stochastic", True, f"left out: {name} acts the same while training")
+
+
+def require_which(policies: Iterable[EvaluatedPolicy], options: Mapping[str, Any]) -> None:
+    """Check that ``--which`` is not given for baselines alone, which have no checkpoints.
+
+    Raises:
+        ConfigError: when ``which`` is given and every policy is a baseline.
+    """
+    is_usable = "which" not in options or not all(evaluated.trained is None for evaluated in policies)
+    require(is_usable, "--which", options.get("which"), "left out: a baseline has no checkpoints")
+
+
+def steering_policy(part: Part, acting: ActingOptions, device: torch.device) -> EvaluatedPolicy | None:
+    """Return the policy that steers the vessels that the evaluated policy does not control; None if none does."""
+    if not part.only_own:
+        return None
+    return acting.others or (shipped_policy(part.others, device) if part.others else None)
+
+
+def _equivalent_commands(vessel: VesselConfig) -> Tensor:
+    """Return the continuous actions [A, 2] that command the same as the A discrete actions."""
+    rate = vessel.max_thrust_rate
+    most = max(rate) if isinstance(rate, tuple) else rate
+    for name in COMMAND_FIELDS:
+        values = getattr(vessel, name)
+        allowed = f"at most {most:g} N/s (max_thrust_rate) where another policy steers the other vessels"
+        require(max(map(abs, values)) <= most, f"world.vessel.{name}", values, allowed)
+    return commands_of_discrete_actions(vessel)
+
+
+def combine_with_others(policy: Policy, others: EvaluatedPolicy, world: WorldConfig) -> Policy:
+    """Combine a policy with continuous actions, for robot 0, with another one, for all other robots.
+
+    Args:
+        policy: policy for robot 0.
+        others: policy that controls the others, with as many object slots as it was trained with.
+        world: world that both act in.
+
+    Raises:
+        ConfigError: when the other policy observes what the world does not measure.
+    """
+    theirs = others.make_policy(world, ActingOptions())
+    if others.trained is not None:
+        sensor, needed = others.with_own_slots(world).sensor, set(others.trained.agent.spec.entries)
+        is_measured = needed <= {*observation_entries(world)}
+        require(is_measured, "--others", others.name, f"a policy that observes {', '.join(observation_entries(world))}")
+        theirs = with_object_slots(theirs, sensor.slots)
+        if not others.continuous:
+            theirs = with_continuous_actions(theirs, _equivalent_commands(others.trained.config.world.vessel))
+    return with_others(policy, theirs)
+
+
+def _policy_for_part(
+    evaluated: EvaluatedPolicy,
+    policy: Policy,
+    part: Part,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+) -> tuple[Policy, bool]:
+    """Return a policy for all robots of a part, shielded if requested, and whether its actions are continuous."""
+    others = steering_policy(part, acting, device)
+    if acting.shield is not None:
+        policy = Shield(policy, world, part, evaluated.continuous, acting.shield)
+    if others is not None:
+        pairs = None if evaluated.continuous else _equivalent_commands(world.vessel)
+        return combine_with_others(with_continuous_actions(policy, pairs), others, world), True
+    if part.only_own:
+        policy = control_robot_0(policy, None if evaluated.continuous else world.vessel)
+    return policy, evaluated.continuous
+
+
+def run_set(
+    evaluated: EvaluatedPolicy,
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+    name: str | None = None,
+    on_step: StepCallback | None = None,
+    progress: ProgressCallback | None = None,
+) -> tuple[Episodes, Recording | None]:
+    """Run all scenarios of a set once.
+
+    Args:
+        evaluated: policy or baseline.
+        chosen: set of scenarios.
+        world: world that the set was made from.
+        acting: options of how the policy acts.
+        device: device of the world.
+        name: name of the policy in a recording; nothing is recorded if None.
+        on_step: callback of every step.
+        progress: callback with the number of ended episodes and the number of all episodes of the set.
+
+    Returns:
+        The episodes in the order of the set, and the recording; None if nothing is recorded.
+
+    Raises:
+        ConfigError: when the policy does not fit the commands or object slots of the set, or memory is not enough.
+    """
+    _check_fit(evaluated, chosen)
+    for part in chosen.parts:
+        require_memory(f"running {len(part.scenarios):,} episodes", _part_bytes(part, name))
+    policy = evaluated.make_policy(world, acting)
+    episodes, recordings, ended = [], [], 0
+    for part in chosen.parts:
+        observed = evaluated.with_own_slots(part.world)
+        steers, is_continuous = _policy_for_part(evaluated, policy, part, world, acting, device)
+        # If every episode has its own world, the shield has parameters of every environment, so none may be dropped.
+        is_fixed = acting.stochastic or (acting.shield is not None and not isinstance(part.scenarios, Scenario))
+        options: dict[str, Any] = {
+            "continuous": is_continuous,
+            "device": device,
+            "seed": chosen.seed if part.seed is None else part.seed,
+            "drop_ended": not is_fixed,
+            "only_own": part.only_own,
+            "on_step": on_step,
+            "progress": _shifted_progress(progress, ended, len(chosen)),
+        }
+        ended += len(part.scenarios)
+        if name is None:
+            seen = evaluation.run_episodes(steers, part.scenarios, observed, **options)
+        else:
+            groups = _group_names(part, chosen.groups)
+            seen, recording = record(steers, part.scenarios, observed, name=name, groups=groups, **options)
+            recordings.append(recording)
+        episodes.append(seen if part.levels is None else replace(seen, level=torch.tensor(part.levels)))
+    names = [item.name for item in fields(Episodes)]
+    joined = Episodes(**{column: torch.cat([getattr(seen, column) for seen in episodes]) for column in names})
+    if not recordings:
+        return joined, None
+    scale = None if evaluated.trained is None else returns_scale(evaluated.trained)
+    return joined, replace(concatenate(recordings), reward_scale=scale)
+
+
+def _shifted_progress(progress: ProgressCallback | None, before: int, total: int) -> ProgressCallback | None:
+    """Return a progress callback for a part, to whose episodes the ``before`` ones of earlier parts are added."""
+    return None if progress is None else lambda ended, _: progress(before + ended, total)
+
+
+def _part_bytes(part: Part, name: str | None) -> int:
+    """Return the estimated memory (bytes) for running a part of a set, and its recording unless ``name`` is None."""
+    if isinstance(part.scenarios, Scenario):
+        shapes = (part.scenarios.robot_mask.shape[-1], part.scenarios.obstacle_mask.shape[-1])
+    else:
+        shapes = (
+            max(len(episode.start) for episode in part.scenarios),
+            max(len(episode.obstacles) for episode in part.scenarios),
+        )
+    recorded = 0 if name is None else part.world.max_steps * shapes[0] * _RECORDED_BYTES
+    return len(part.scenarios) * (step_bytes(part.world, *shapes) + recorded)
+
+
+def _check_fit(evaluated: EvaluatedPolicy, chosen: ScenarioSet) -> None:
+    """Check that a policy fits the numbers of commands and of object slots that vessels of scenario files have."""
+    if evaluated.trained is None:
+        return
+    agent, config = evaluated.trained.agent, evaluated.trained.config
+    listed = (part.scenarios for part in chosen.parts if not isinstance(part.scenarios, Scenario))
+    for episode in chain.from_iterable(listed):
+        slots, commands = episode.world.sensor.slots, episode.world.vessel.num_actions
+        pairs, most = agent.num_actions, config.world.sensor.slots
+        has_room = slots <= most or config.agent.encoder != "concat"
+        require(has_room, "max_obj_num", slots, f"at most {most}, as the policy was trained with")
+        require(
+            agent.continuous or commands == pairs,
+            "thrust commands",
+            commands,
+            f"{pairs} pairs, which the policy {evaluated.trained.path} chooses from",
+        )
+
+
+def _group_names(part: Part, names: Sequence[str]) -> list[str]:
+    """Return the name of the group of each scenario; the scenarios of a file form one group, ``all``."""
+    levels = part.scenarios.level.tolist() if isinstance(part.scenarios, Scenario) else part.levels
+    return ["all"] * len(part.scenarios) if levels is None or not names else [names[index] for index in levels]

@@ -1,0 +1,1 @@
+"""Running a policy on scenarios, and recording the episodes."""

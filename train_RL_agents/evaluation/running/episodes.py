@@ -1,0 +1,345 @@
+"""Episodes of a policy in the built-in world, many at once.
+
+As published, an episode is a success when every robot arrives, and for success, collision,
+time, energy and return it stops at the first collision. The world continues after the collision,
+so that the share of single robots that arrive is known from the same run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env.config import RewardConfig
+from marinenav_env.runtime.execution import EAGER_EXECUTION, Execution
+from marinenav_env.runtime.host_reads import host_reads_are_free, true_indices
+from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.complete import CompleteSampler, required_draws
+from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments, select_entries
+from marinenav_env.state import Outcome, Scenario, WorldState
+from train_RL_agents.evaluation.running.steps import (
+    EpisodeSums,
+    Policy,
+    ProgressCallback,
+    StepCallback,
+    Transition,
+    add_step,
+    episode_rows,
+    zero_sums,
+)
+from train_RL_agents.results.rows import Episodes
+from train_RL_agents.utils.memory import require_memory
+from train_RL_agents.utils.threads import follow_load
+
+_BYTES_PER_PAIR = 544
+"""Estimated temporary memory of a step (bytes) per pair of a robot and an object."""
+MIN_BATCH_SIZE = 32
+"""Smallest number of episodes to which a batch is reduced."""
+MAX_COMPILED_BATCH = 256
+"""Largest number of environments of an evaluation for which code is compiled on a CPU."""
+PROGRESS_INTERVAL = 25
+"""Vector steps between two reports of progress and, on a GPU, between two checks whether all episodes have ended, which
+synchronise the device."""
+REFILL_INTERVAL = 5
+"""Vector steps between two checks for environments in which the next episode can begin."""
+_VARIABLE_REWARD_SETTINGS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
+"""Names of the reward settings that compiled code reads from tensors, so that they may differ from those it was
+compiled for."""
+
+
+def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
+    """Estimate the temporary memory (bytes) of a step of one environment, for its numbers of robots and obstacles."""
+    pairs = robots * (robots + obstacles)
+    return pairs * (_BYTES_PER_PAIR + 8 * world.sensor.scan_beams) + 400 * robots * world.sensor.slots
+
+
+def drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int]) -> int:
+    """Estimate the temporary memory (bytes) of ``draw_scenarios`` for a number of episodes of each level.
+
+    Raises:
+        ConfigError: when the map has no room for a level.
+    """
+    ends, cores = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_cores"))
+    # Each candidate has 16 numbers, and two differences to each end or core.
+    numbers = 16 + 2 * max(2 * ends, cores)
+    return 8 * sum(episodes) * required_draws(world.scenario, tuple(levels)) * numbers
+
+
+def draw_scenarios(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int], seed: int) -> Scenario:
+    """Draw a fixed evaluation set; the same seed gives the same scenarios on every machine.
+
+    Args:
+        world: configuration of the world; its ``scenario`` section constrains the scenarios.
+        levels: levels of the scenarios.
+        episodes: number of scenarios of each level.
+        seed: seed of the draw.
+
+    Returns:
+        Scenarios, level after level, float64 on the CPU.
+
+    Raises:
+        ConfigError: when the map has no room for a level, or there is not enough memory.
+    """
+    require_memory(f"drawing {sum(episodes):,} scenarios", drawing_bytes(world, levels, episodes))
+    sampler = CompleteSampler(world.scenario, tuple(levels), torch.device("cpu"), torch.float64)
+    level = torch.repeat_interleave(torch.arange(len(levels)), torch.tensor(list(episodes)))
+    return sampler.sample(level, torch.Generator().manual_seed(seed))
+
+
+def run_episodes(
+    policy: Policy,
+    scenarios: Scenario | Sequence[Episode],
+    world: WorldConfig,
+    *,
+    drop_ended: bool = True,
+    only_own: bool = False,
+    seed: int = 0,
+    on_step: StepCallback | None = None,
+    progress: ProgressCallback | None = None,
+    **options: Any,
+) -> Episodes:
+    """Run every scenario once, all in one batch.
+
+    The measurement noise depends only on the seed, the index of the episode and the number of the step in it.
+
+    Args:
+        policy: policy in evaluation mode, which writes actions.
+        scenarios: N scenarios.
+        world: configuration of the world.
+        drop_ended: whether ended episodes may leave the batch, on a CPU; false for policies that draw random numbers.
+        only_own: whether the results are those of robot 0, the only one that the policy controls.
+        seed: seed of the measurement noise.
+        on_step: callback after every step.
+        progress: callback with the number of ended episodes and the number of all episodes.
+        **options: ``continuous``, whether the policy's actions are, ``device``, ``dtype`` and others of MarineNavEnv.
+
+    Returns:
+        The episodes; the same arguments give the same numbers.
+
+    Raises:
+        ConfigError: when a scenario has no robot, or an action is not finite or not a valid index.
+    """
+    env = make_evaluation_env(scenarios, world, seed=seed, **options)
+    return EpisodeRunner(policy, env, seed, drop_ended=drop_ended, only_own=only_own).run(on_step, progress)
+
+
+def make_evaluation_env(scenarios: Scenario | Sequence[Episode], world: WorldConfig, **options: Any) -> MarineNavEnv:
+    """Return environments, one for each of N scenarios, which go on after the first collision; see MarineNavEnv."""
+    return MarineNavEnv(replace(world, ends_at_first_collision=False), scenarios=scenarios, **options)
+
+
+def can_share_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
+    """Return whether the compiled step of a training environment serves the environments of an evaluation as well."""
+
+    def in_code(world: WorldConfig) -> WorldConfig:
+        published = {name: getattr(RewardConfig(), name) for name in _VARIABLE_REWARD_SETTINGS}
+        return replace(world, reward=replace(world.reward, **published))
+
+    return (
+        in_code(training.config) == in_code(evaluation.config)
+        and training.num_robots == evaluation.num_robots
+        and torch.equal(training.world.quantiles, evaluation.world.quantiles)  # a constant of the code
+        # Code of a world without weather would be compiled once more.
+        and (training.constants.weather is not None or evaluation.constants.weather is None)
+    )
+
+
+def rows_to_keep(running: Tensor) -> Tensor | None:
+    """Return the rows of a batch that remain in it, ascending; None if all do.
+
+    Sizes are powers of two, filled up with episodes that have ended, because matrix products of
+    other sizes may be rounded differently.
+
+    Args:
+        running: [B] bool mask of the episodes that have not ended, at least one.
+    """
+    size = max(MIN_BATCH_SIZE, 1 << (int(running.sum()) - 1).bit_length())
+    if size >= len(running):
+        return None
+    return running.to(torch.int8).argsort(descending=True, stable=True)[:size].sort().values
+
+
+_RunState = tuple[WorldState, EpisodeSums]
+"""State of running episodes: the world, and their sums."""
+
+
+class EpisodeRunner:
+    """Loop that runs the same N scenarios with a policy, once in every call of ``run``.
+
+    A batch of B environments makes the steps.
+
+    - On a GPU all scenarios run at once, in the same tensors, so that a step can be compiled and captured.
+    - On a CPU with compiled code, B is the number of environments that the code was compiled for. If there are more
+      scenarios, the next one begins where an episode has ended.
+    - Elsewhere on a CPU all scenarios begin at once, and ended episodes leave the batch.
+
+    Args:
+        policy: policy in evaluation mode, which writes actions.
+        env: new environments of the N scenarios, with the seed.
+        seed: seed of the measurement noise.
+        compiled: environments whose world makes the steps, because its code is compiled; its state is not changed.
+            None: ``env``.
+        drop_ended: whether ended episodes may leave the batch.
+        only_own: whether the results are those of robot 0, the only one that the policy controls.
+        execution: whether a step is compiled and captured on a GPU, which requires a PolicyWrapper; the next step
+            overwrites the results of a captured one.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        env: MarineNavEnv,
+        seed: int,
+        compiled: MarineNavEnv | None = None,
+        *,
+        drop_ended: bool = True,
+        only_own: bool = False,
+        execution: Execution = EAGER_EXECUTION,
+    ) -> None:
+        self.policy, self._env, self._only_own = policy, env, only_own
+        self._stepper, self._start, device = compiled or env, env.world_state, env.generator.device
+        self._on_cpu = host_reads_are_free(device)
+        self._drops_ended = drop_ended and compiled is None and self._on_cpu
+        self._seconds = env.config.control_step
+        self._num_actions = None if env.continuous else env.num_discrete_actions
+        self._batch_size, self._rounds = self._stepper.num_envs, -(-env.num_envs // self._stepper.num_envs)
+        self._all_sums = self._zero_sums(env.num_envs)
+        self._source = RandomSource.from_seed(seed, self._batch_size, device)
+        # Compiled code is reused only for calls with the same types of arguments.
+        self._episodes = None if compiled is None else compiled.placeholder_episodes(self._source)
+        self._has_callback = False
+        self.loop = execution.make_loop(self._step, self._begin(), device, name="an evaluation step")
+        """Loop that makes a control step of B environments at every call."""
+
+    @torch.no_grad()
+    def run(self, on_step: StepCallback | None = None, progress: ProgressCallback | None = None) -> Episodes:
+        """Run every scenario once, and return the episodes.
+
+        Args:
+            on_step: callback of every step.
+            progress: callback with the number of ended episodes and the number of all episodes.
+        """
+        self.loop.state = self._begin()
+        total, most = self._env.num_envs, self._env.config.max_steps
+        every = 1 if self._on_cpu and self._episodes is None else PROGRESS_INTERVAL
+        if self._rounds > 1:  # a divisor of the largest number of steps, so that no episode goes on after its time
+            every = math.gcd(most, REFILL_INTERVAL)
+        for number in range(most * self._rounds):
+            if number % every == 0:
+                follow_load()
+                running = self._running()
+                ended = total - self._waiting - int(running.sum())
+                if progress is not None and number % PROGRESS_INTERVAL == 0:
+                    progress(ended, total)
+                if ended == total:
+                    break
+                if self._rounds > 1:
+                    self._refill(running)
+                elif self._drops_ended:
+                    self._drop(running)
+            self._has_callback = on_step is not None
+            seen = self.loop()
+            if on_step is not None:
+                transition = Transition(self._rows, *seen).first_episodes(self._count)
+                on_step = None if on_step(transition, self._env) is False else on_step
+        self._store(slice(self._count))
+        return episode_rows(self._all_sums, self._env.scenario, self._num_actions, self._only_own)
+
+    def _zero_sums(self, episodes: int) -> EpisodeSums:
+        """Return the sums of some episodes before their first step."""
+        return zero_sums(self._env.state.pose[:1, :, 0], episodes)
+
+    def _begin(self) -> _RunState:
+        """Return the state in which the first scenario of each of the B environments starts."""
+        total, size = self._env.num_envs, self._batch_size
+        self._count = min(total, size)
+        self._waiting = total - self._count
+        # With fewer scenarios than environments, the others run the last scenario; their results are not read.
+        self._rows = torch.arange(size, device=self._source.environment.device).clamp_max(total - 1)
+        if len(self._source.environment) == size:
+            self._source.environment.copy_(self._rows)
+        else:
+            self._source = self._source._replace(environment=self._rows.clone())
+        return select_entries(self._start, self._rows), self._zero_sums(size)
+
+    def _running(self) -> Tensor:
+        """Return the bool mask of the environments whose episode goes on, of those with results."""
+        now, count = self.loop.state[0].now, self._count
+        return controlled_robots(now)[:count].any(-1) & (now.state.steps[:count] < self._env.config.max_steps)
+
+    def _drop(self, running: Tensor) -> None:
+        """Let ended episodes leave the batch."""
+        kept = rows_to_keep(running)
+        if kept is None:
+            return
+        self._store(slice(None))
+        world, sums = self.loop.state
+        self._rows, self._count = self._rows[kept], len(kept)
+        self._source = self._source._replace(environment=self._rows)
+        self.loop.state = select_entries(world, kept), {name: total[kept] for name, total in sums.items()}
+
+    def _refill(self, running: Tensor) -> None:
+        """Begin waiting episodes in environments whose episode has ended."""
+        (now, parameters), sums = self.loop.state
+        # Without waiting episodes, robots whose time is up are deactivated.
+        due = ~running if self._waiting else ~running & now.state.active.any(-1)
+        if not due.any():
+            return
+        free = due.nonzero().squeeze(-1)[: self._waiting]
+        self._store(free)
+        first = self._env.num_envs - self._waiting
+        self._rows = self._rows.index_put((free,), torch.arange(first, first + len(free), device=free.device))
+        self._source.environment.copy_(self._rows)
+        begins = torch.zeros_like(running).index_fill(0, free, True)
+        now = now.clone(recurse=False)
+        now.statistics = None  # only training environments have them
+        world = reset_environments(begins, NewEpisodes(self._start, self._rows), WorldState(now, parameters))
+        world.now.state.active &= (running | begins)[:, None]
+        for name, blank in self._zero_sums(len(free)).items():
+            sums[name][free] = blank
+        self.loop.state = world, sums
+        self._waiting -= len(free)
+
+    def _store(self, environments: Tensor | slice) -> None:
+        """Store the sums of the episodes that ran in some environments."""
+        for name, total in self.loop.state[1].items():
+            self._all_sums[name][self._rows[environments]] = total[environments]
+
+    def _step(self, state: _RunState) -> tuple[_RunState, tuple[TensorDictBase, WorldState, WorldState, Outcome]]:
+        """Make a control step of all environments, and return the fields of a Transition after ``rows``; see Loop."""
+        world, sums = state
+        if self.loop.captures:  # the transition must share no memory with the state
+            world = WorldState(world.now.apply(Tensor.clone), world.parameters)
+        acted = self._act(world)
+        action = acted.get((GROUP, "action"))
+        # A separate tensor, as in training, because compiled code depends on which arguments are the same tensor.
+        noise = self._source._replace(step=world.now.state.steps.clone())
+        result = self._stepper.world.step(world, action, noise, self._episodes)
+        sums = add_step(sums, world.now, action, result.outcome, self._seconds, self._num_actions)
+        after = WorldState(result.world.now, world.parameters)
+        return (after, sums), (acted, world, after, result.outcome)
+
+    def _act(self, world: WorldState) -> TensorDictBase:
+        """Return the policy's input with its actions."""
+        active = controlled_robots(world.now)
+        acting = true_indices(active[: self._count].any(-1))
+        if acting is None or self._episodes is None:
+            return self.policy(self._env.to_tensordict(world))
+        # Contiguous: PyTorch's norms take ten times as long with environments innermost.
+        observation = {name: value[acting].contiguous() for name, value in world.now.observation.items()}
+        mask = active[acting]
+        group = TensorDict({"observation": TensorDict(observation, mask.shape), "mask": mask}, mask.shape)
+        actions = self._stepper.action_spec.zero().get((GROUP, "action"))
+        if len(acting):
+            acted = self.policy(TensorDict({GROUP: group}, mask.shape[:1]))
+            actions[acting] = acted.get((GROUP, "action")).to(actions)
+        if self._has_callback:
+            return self._env.to_tensordict(world).set((GROUP, "action"), actions)
+        return TensorDict({(GROUP, "action"): actions}, active.shape[:1])

@@ -1,0 +1,237 @@
+"""Evaluations of a training run, with their log and their checkpoints."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from marinenav_env import MarineNavEnv
+from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, scenario_text
+from marinenav_env.support.validation import is_nonnegative_int, is_number
+from train_RL_agents.agents import Agent
+from train_RL_agents.evaluation.running.episodes import (
+    MAX_COMPILED_BATCH,
+    EpisodeRunner,
+    can_share_code,
+    draw_scenarios,
+    make_evaluation_env,
+)
+from train_RL_agents.evaluation.running.steps import ProgressCallback, Transition
+from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.results.rows import Episodes, nonfinite_to_none, stored_arrays
+from train_RL_agents.run.run_folder import RunFolder, record_policy
+
+_MAX_DRAWING_SHARE = 0.02
+"""Largest share of a run's time that may be spent on drawing; the last evaluation is always drawn."""
+Results = TypeVar("Results")
+"""Results of the episodes of one evaluation."""
+Metrics = dict[str, Any]
+
+
+class Evaluations(ABC, Generic[Results]):
+    """Evaluations of a training run in its environment, with their results.
+
+    Args:
+        run: run folder, with the configuration.
+        device: device of the evaluations.
+    """
+
+    def __init__(self, run: RunFolder, device: torch.device) -> None:
+        self._run, self._config, self._device = run, run.config, device
+        self.rows: list[Metrics] = []
+        """Metrics of each evaluation, as in evaluations.csv."""
+        self.episodes: list[Results] = []
+        """Results of the episodes of each evaluation."""
+
+    def begin(self) -> None:
+        """Write what a new run states about its evaluations: nothing, where episodes follow from the seed."""
+
+    @abstractmethod
+    def evaluate(
+        self, agent: Agent[Any], env_steps: int, last: bool = False, progress: ProgressCallback | None = None
+    ) -> None:
+        """Run the evaluation episodes of an agent, store their results, and log their distribution.
+
+        Args:
+            agent: agent to evaluate.
+            env_steps: env-steps of the run so far.
+            last: whether the run ends with this evaluation.
+            progress: callback with the number of ended episodes and the number of all episodes.
+        """
+
+    def record(self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool) -> tuple[Metrics, bool]:
+        """Write and log the latest evaluation, and save its policy.
+
+        Args:
+            agent: agent that was evaluated.
+            env_steps: env-steps of the run so far.
+            times: times (s) by name of their column in evaluations.csv.
+            last: whether the run ends with this evaluation.
+
+        Returns:
+            Metrics over all episodes, and whether the policy is the best so far.
+        """
+        overall, more = nonfinite_to_none(self._latest_metrics())
+        self.rows.append({"env_steps": env_steps, **times, **overall, **more})
+        steps = {"timesteps": [row["env_steps"] for row in self.rows]}
+        self._run.write_evaluations(self.rows, steps | self._arrays())
+        return overall, record_policy(self._run, agent, env_steps, overall, overall | more, last)
+
+    @abstractmethod
+    def _latest_metrics(self) -> tuple[Metrics, Metrics]:
+        """Return metrics of the latest evaluation by name: over all episodes, and further ones."""
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the columns of all evaluations, [evaluations, episodes], by their names in evaluations.npz."""
+
+    def close(self) -> None:
+        """Close environments that hold more than tensors."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the rows and the results of all evaluations so far, for a checkpoint."""
+        return {"rows": self.rows, "evaluations": self.episodes}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the evaluations that ``state_dict`` returned.
+
+        Raises:
+            ValueError: when the evaluations are invalid, or of other episodes.
+        """
+        rows, episodes = state["rows"], list(map(self._restore, state["evaluations"]))
+        is_valid = len(rows) == len(episodes) and all(is_nonnegative_int(row["env_steps"]) for row in rows)
+        is_valid &= all(value is None or is_number(value) for row in rows for value in row.values())
+        is_valid &= all(is_number(row.get("success_rate", 0.0)) for row in rows)
+        if not is_valid or not all(map(self._is_valid, episodes)):
+            raise ValueError("evaluations of another kind")
+        self.rows, self.episodes = rows, episodes
+
+    @abstractmethod
+    def _restore(self, state: Any) -> Results:
+        """Return the results of an evaluation in a checkpoint."""
+
+    @abstractmethod
+    def _is_valid(self, episodes: Results) -> bool:
+        """Return whether results are complete, and of the episodes of this run."""
+
+
+class Probe(Protocol):
+    """Callback that observes an evaluation for TensorBoard; see figures.snapshot."""
+
+    first_quantiles: Tensor | None
+    """Quantiles of the return of the first actions of all robots (scaled rewards), flat; None if the agent does not
+    estimate them."""
+
+    def __call__(self, transition: Transition, env: MarineNavEnv) -> bool:
+        """Record a control step, and return whether further steps are needed (see StepCallback)."""
+
+    def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
+        """Return a picture of the tracks, with a title, as pixels [height, width, 3]; None if none is drawn."""
+
+    def success_by_level(self, env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8] | None:
+        """Return a picture of success rates over env-steps as pixels [height, width, 3]; None if none is drawn."""
+
+
+class WorldEvaluations(Evaluations[Episodes]):
+    """Evaluations on a fixed set of scenarios of the built-in world.
+
+    Args:
+        run: run folder, with the configuration.
+        device: device of the evaluations.
+        make_probe: factory of the probe of one evaluation, from the agent, the levels [N] of the scenarios and whether
+            to draw.
+        training_env: training environment, whose compiled code evaluations on a CPU share if it fits.
+    """
+
+    def __init__(
+        self,
+        run: RunFolder,
+        device: torch.device,
+        make_probe: Callable[[Agent[Any], Tensor, bool], Probe],
+        training_env: MarineNavEnv | None = None,
+    ) -> None:
+        super().__init__(run, device)
+        self._make_probe, self._training_env = make_probe, training_env
+        schedule = self._config.eval_schedule
+        self.scenarios = draw_scenarios(self._config.world, schedule.levels, schedule.num_episodes, schedule.seed)
+        self._runner: EpisodeRunner | None = None
+        """Runner of the fixed set with ``_agent``; kept, so that its code is compiled only once."""
+        self._agent: Agent[Any] | None = None
+        self._began, self._drawing = time.perf_counter(), 0.0
+
+    def begin(self) -> None:
+        """Write the scenarios of the fixed set to the run folder."""
+        config = self._config
+        self._run.write_scenarios(
+            scenario_text(episodes_from_scenarios(self.scenarios, config.world, config.eval_schedule.seed))
+        )
+
+    def evaluate(
+        self, agent: Agent[Any], env_steps: int, last: bool = False, progress: ProgressCallback | None = None
+    ) -> None:
+        """Run the fixed set with an agent, store the episodes, and log returns and tracks; see Evaluations."""
+        elapsed = time.perf_counter() - self._began
+        probe = self._make_probe(agent, self.scenarios.level, last or self._drawing <= _MAX_DRAWING_SHARE * elapsed)
+        if self._runner is None or self._agent is not agent:
+            self._agent, self._runner = agent, self._make_runner(agent)
+        episodes = self._runner.run(probe, progress)
+        self.episodes.append(episodes)
+        began = time.perf_counter()
+        self._log_plots(episodes, probe, env_steps)
+        self._drawing += time.perf_counter() - began
+
+    def _make_runner(self, agent: Agent[Any]) -> EpisodeRunner:
+        """Return the runner of the fixed set with an agent, by compiled code if the run's settings say so."""
+        execution, world, seed = self._config.execution, self._config.world, self._config.eval_schedule.seed
+        options: dict[str, Any] = {"continuous": agent.continuous, "device": self._device, "seed": seed}
+        env, compiled = make_evaluation_env(self.scenarios, world, **options), self._training_env
+        if not (host_reads_are_free(self._device) and execution.compile):
+            compiled = None
+        elif compiled is None or not can_share_code(compiled, env):
+            count = min(len(self.scenarios), MAX_COMPILED_BATCH)
+            compiled = make_evaluation_env(self.scenarios, world, num_envs=count, compile_step=True, **options)
+        return EpisodeRunner(PolicyWrapper(agent), env, seed, compiled, execution=execution)
+
+    def _latest_metrics(self) -> tuple[Metrics, Metrics]:
+        table = self.episodes[-1].table()
+        overall = table.pop("overall")
+        return overall, {f"success_rate_{name.replace(' ', '_')}": row["success_rate"] for name, row in table.items()}
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return stored_arrays(self.episodes)
+
+    def _log_plots(self, episodes: Episodes, probe: Probe, env_steps: int) -> None:
+        """Log returns, return quantiles of the first actions, tracks, and success by level."""
+        self._run.writer.log_histogram("eval/returns", episodes.returns, env_steps)
+        if probe.first_quantiles is not None:
+            quantiles = probe.first_quantiles / self._config.trainer.reward_scale
+            self._run.writer.log_histogram("eval/return_quantiles", quantiles, env_steps)
+        area = self._config.world.scenario
+        title = f"{self._config.agent_type} after {env_steps:,} env-steps"
+        picture = probe.picture(title, (area.width, area.height))
+        if picture is not None:
+            self._run.writer.log_image("eval/trajectories", picture, env_steps)
+        tables = [evaluation.table() for evaluation in self.episodes]
+        rates = {name: [table[name]["success_rate"] for table in tables] for name in tables[0]}
+        curves = probe.success_by_level([*(row["env_steps"] for row in self.rows), env_steps], rates)
+        if curves is not None:
+            self._run.writer.log_image("eval/success_by_level", curves, env_steps)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the rows and the episodes of all evaluations so far, for a checkpoint."""
+        return {"rows": self.rows, "evaluations": [evaluation.state_dict() for evaluation in self.episodes]}
+
+    def _restore(self, state: Any) -> Episodes:
+        return Episodes.from_state_dict(state)
+
+    def _is_valid(self, episodes: Episodes) -> bool:
+        lengths = {len(tensor) for tensor in vars(episodes).values()}
+        return lengths == {len(self.scenarios)} and torch.equal(episodes.level, self.scenarios.level.cpu())

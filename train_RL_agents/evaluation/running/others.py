@@ -1,0 +1,112 @@
+"""Policy wrappers that set which vessels a policy controls, what steers the others, and which objects it observes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marinenav_env import GROUP
+from marinenav_env.config import VesselConfig
+from train_RL_agents.evaluation.running.steps import Policy
+from train_RL_agents.networks.observation import OBSERVATION_KEY
+
+ACTION_KEY = (GROUP, "action")
+"""Key of the actions of all robots."""
+MASK_KEY = (GROUP, "mask")
+"""Key of the mask of the robots that act, [E, R] bool."""
+_OBJECT_TENSORS = ("objects_state", "objects_mask")
+
+
+def control_robot_0(policy: Policy, discrete: VesselConfig | None) -> Policy:
+    """Wrap a policy so that it controls robot 0 alone; all other robots keep their thrust, as nearly as actions allow.
+
+    Args:
+        policy: policy for all robots.
+        discrete: vessel whose pairs of commands the actions index; None if actions are continuous.
+    """
+    hold = 0
+    if discrete is not None:
+        left, right = (
+            min(range(len(commands)), key=lambda index: abs(commands[index]))
+            for commands in (discrete.left_thrust_change, discrete.right_thrust_change)
+        )
+        hold = left * len(discrete.right_thrust_change) + right
+
+    def act(step: Any) -> Any:
+        acted = policy(step)
+        action = acted.get(ACTION_KEY).clone()
+        action[:, 1:] = hold
+        return acted.set(ACTION_KEY, action)
+
+    return act
+
+
+def with_continuous_actions(policy: Policy, pairs: Tensor | None) -> Policy:
+    """Wrap a policy so that it writes continuous actions instead of discrete ones.
+
+    Args:
+        policy: policy to wrap.
+        pairs: [A, 2] pairs of commands in [-1, 1] that its actions index; None if they are continuous already.
+    """
+    if pairs is None:
+        return policy
+
+    def act(step: Any) -> Any:
+        acted = policy(step)
+        index = acted.get(ACTION_KEY)
+        return acted.set(ACTION_KEY, pairs.to(index.device)[index])
+
+    return act
+
+
+def with_others(policy: Policy, others: Policy) -> Policy:
+    """Combine two policies with continuous actions: one controls robot 0, the other all other robots.
+
+    Args:
+        policy: policy for robot 0; everything that it writes except actions of other robots is kept.
+        others: policy for the other robots; it receives a mask in which every robot is active.
+    """
+
+    def act(step: Any) -> Any:
+        theirs = step.clone(recurse=False)
+        theirs.set(MASK_KEY, torch.ones_like(step.get(MASK_KEY)))
+        commands = others(theirs).get(ACTION_KEY)
+        acted = policy(step)
+        action = acted.get(ACTION_KEY).clone()
+        action[:, 1:] = commands[:, 1:].to(action)
+        return acted.set(ACTION_KEY, action)
+
+    return act
+
+
+def with_object_slots(policy: Policy, slots: int) -> Policy:
+    """Wrap a policy so that it observes ``slots`` object slots: the nearest objects, then empty slots if needed."""
+
+    def fit(objects: Tensor) -> Tensor:
+        nearest = objects[:, :, :slots]
+        blank = nearest.new_zeros(*nearest.shape[:2], slots, *nearest.shape[3:])
+        blank[:, :, : nearest.shape[2]] = nearest
+        return blank
+
+    return _with_objects(policy, fit)
+
+
+def without_objects(policy: Policy) -> Policy:
+    """Wrap a policy so that it observes no objects, as if every robot were alone."""
+    return _with_objects(policy, torch.zeros_like)
+
+
+def _with_objects(policy: Policy, change: Callable[[Tensor], Tensor]) -> Policy:
+    """Wrap a policy so that ``change`` is applied to the tensors of objects that it observes; only actions are kept."""
+
+    def act(step: Any) -> Any:
+        changed = step.clone(recurse=False)
+        observation = step.get(OBSERVATION_KEY).clone(recurse=False)
+        for name in _OBJECT_TENSORS:
+            observation.set(name, change(observation.get(name)))
+        return step.set(ACTION_KEY, policy(changed.set(OBSERVATION_KEY, observation)).get(ACTION_KEY))
+
+    return act

@@ -1,0 +1,1 @@
+"""Suites: scenarios that policies are evaluated on, frozen by seed and hash."""

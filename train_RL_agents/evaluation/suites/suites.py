@@ -1,0 +1,399 @@
+"""Evaluation suites by name: groups of scenarios with their worlds.
+
+A new suite is one function here and one line in SUITES.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+
+from marinenav_env import LEVELS, Episode, Level, WorldConfig
+from marinenav_env.config import MODERATE_WEATHER, PerRobot
+from marinenav_env.scenarios.dnv import ENCOUNTER_ABBREVIATIONS
+from marinenav_env.scenarios.reading import packaged_situations
+from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.scenarios.situations import scaled_episode
+from marinenav_env.scenarios.varying import MAX_WAVE_DEVIATION
+from marinenav_env.state import Scenario
+from marinenav_env.support.validation import require
+from marinenav_env.vessels import scaled_level
+from train_RL_agents.evaluation.running.episodes import draw_scenarios
+from train_RL_agents.evaluation.suites.encounter_suites import (
+    COURSES_BY_KIND,
+    IMAZU_COURSES,
+    LARGER_SIZES,
+    imazu_scenarios,
+    random_encounters,
+    with_group,
+)
+from train_RL_agents.evaluation.suites.misbehaving_suite import GROUP_NAMES, misbehaving_scenarios
+from train_RL_agents.evaluation.suites.rules_suite import ENCOUNTERS, encounter_scenarios, with_slow_vessel
+from train_RL_agents.utils.closest import did_you_mean
+
+
+@dataclass(frozen=True)
+class Part:
+    """Scenarios of a ScenarioSet that are run together as one batch, and how they are run."""
+
+    world: WorldConfig
+    """Settings of the world in which the scenarios are run; Episode objects have vessels and weather of their own."""
+    scenarios: Scenario | Sequence[Episode]
+    """N scenarios; the ``level`` of scenario tensors is the index of their group in ScenarioSet.groups."""
+    only_own: bool = False
+    """True if the policy controls only robot 0; the others keep course and speed, or are steered by another policy."""
+    levels: tuple[int, ...] | None = None
+    """Index in ScenarioSet.groups of the group of each of N Episode objects; None: they form one group, or
+    ``scenarios`` are tensors."""
+    situations: tuple[int, ...] | None = None
+    """Number of the traffic situation that each of the N scenarios repeats with other noise; None: all differ."""
+    others: str = ""
+    """Name of the policy or baseline that steers all vessels but robot 0 if ``only_own``; empty: they keep course and
+    speed."""
+    seed: int | None = None
+    """Seed of the measurement noise; None: that of the ScenarioSet."""
+
+
+@dataclass(frozen=True)
+class ScenarioSet:
+    """Scenarios that policies are evaluated on."""
+
+    name: str
+    """Name of the suite; ``levels`` or ``scenarios`` if drawn from levels or read from a file."""
+    groups: tuple[str, ...]
+    """Names of the groups of scenarios by which results are reported."""
+    parts: tuple[Part, ...]
+    """Scenarios, in parts that are each run as one batch."""
+    seed: int
+    """Seed of scenario sampling and measurement noise."""
+
+    def __len__(self) -> int:
+        return sum(len(part.scenarios) for part in self.parts)
+
+    @property
+    def situations(self) -> tuple[int, ...]:
+        """Return the number of the situation that each episode repeats; empty if all episodes differ."""
+        keys = [(index, number) for index, part in enumerate(self.parts) for number in part.situations or ()]
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        return tuple(numbers[key] for key in keys)
+
+
+GroupsAndParts = tuple[tuple[str, ...], tuple[Part, ...]]
+"""Names of the groups of a suite, and its scenarios in parts, each of which is run as one batch."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Factory of a scenario set, with its defaults."""
+
+    about: str
+    """Description in one line."""
+    make: Callable[[WorldConfig, int, int], GroupsAndParts]
+    """Function from a world, a number of episodes and a seed to the names of the groups, and the scenarios as parts."""
+    episodes: int
+    """Default number of episodes per group; per level in ``noise``, ``vessels``, ``weather`` and ``faults``, and per
+    situation in ``dnv``."""
+    seed: int | None = 0
+    """Default seed; None: a random one."""
+    is_fixed: bool = False
+    """True if the number of episodes cannot be chosen."""
+
+
+def level_names(count: int) -> tuple[str, ...]:
+    """Return the names of ``count`` levels: "level 1" and so on."""
+    return tuple(f"level {number}" for number in range(1, count + 1))
+
+
+def scaled_levels(world: WorldConfig, levels: tuple[Level, ...] = LEVELS) -> tuple[Level, ...]:
+    """Return levels scaled by the factors of a world on lengths and speeds."""
+    return tuple(scaled_level(level, world.scenario.scale, world.scenario.speed_scale) for level in levels)
+
+
+def _make_levels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios of the six published levels."""
+    drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
+    return level_names(len(LEVELS)), (Part(world, drawn),)
+
+
+MAX_LONG_BATCH = 1_500
+"""Largest number of episodes in a batch of ``long``; such a batch fits into a CPU cache."""
+
+
+def _make_long(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios of the six published levels in batches, each of one level and with its own seeds."""
+    levels = scaled_levels(world)
+    sizes = [min(MAX_LONG_BATCH, episodes - first) for first in range(0, episodes, MAX_LONG_BATCH)]
+    batches = [(index, size) for index in range(len(levels)) for size in sizes]
+    seeds = torch.randint(2**31, (len(batches), 2), generator=torch.Generator().manual_seed(seed)).tolist()
+    parts = [
+        Part(world, with_group(draw_scenarios(world, (levels[index],), (size,), drawn), index), seed=noise)
+        for (index, size), (drawn, noise) in zip(batches, seeds, strict=True)
+    ]
+    return level_names(len(levels)), tuple(parts)
+
+
+def _make_currents(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios with strong currents in a crowded map."""
+    drawn = draw_scenarios(world, scaled_levels(world, (Level(6, 8, 8, 40.0),)), (episodes,), seed)
+    return ("6 robots, 8 obstacles, 8 cores",), (Part(world, drawn),)
+
+
+CROWD_SIZES = (10, 20, 30, 40, 50)
+"""Numbers of robots of the groups of ``crowd``."""
+
+
+def _make_crowd(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios on maps that grow with the number of robots, as dense in robots and obstacles as level 6."""
+    parts = []
+    for index, robots in enumerate(CROWD_SIZES):
+        map_config, growth = world.scenario, math.sqrt(robots / LEVELS[-1].num_robots)
+        large_map = replace(map_config, width=growth * map_config.width, height=growth * map_config.height)
+        large_world = replace(world, scenario=large_map)
+        level = Level(robots, 0, robots * LEVELS[-1].num_obstacles // LEVELS[-1].num_robots, 40.0)
+        parts.append(
+            Part(
+                large_world,
+                with_group(draw_scenarios(large_world, scaled_levels(world, (level,)), (episodes,), seed), index),
+            )
+        )
+    return tuple(f"{robots} robots" for robots in CROWD_SIZES), tuple(parts)
+
+
+NOISE_FACTORS = (0, 1, 2, 4)
+"""Noise factors of the groups of ``noise``."""
+
+
+def _make_noise(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return the same scenarios of all levels with different noise on positions and velocities."""
+    drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
+    parts = []
+    for index, factor in enumerate(NOISE_FACTORS):
+        sensor = world.sensor
+        noisy = replace(sensor, pos_std=_scale(sensor.pos_std, factor), vel_std=_scale(sensor.vel_std, factor))
+        parts.append(Part(replace(world, sensor=noisy), with_group(drawn, index)))
+    return tuple(f"noise x {factor}" for factor in NOISE_FACTORS), tuple(parts)
+
+
+MAX_VESSEL_FACTOR = 2.0
+"""Largest factor by which mass, inertia and thrust of vessels in the suite ``vessels`` grow or shrink."""
+
+
+def _make_vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios of all levels whose vessels have random masses (with moments of inertia) and thrust limits.
+
+    ``episodes`` is the number per level; both factors of a vessel are drawn independently.
+    """
+    drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
+    generator = torch.Generator().manual_seed(seed)
+    factors = MAX_VESSEL_FACTOR ** (2.0 * torch.rand(2, *drawn.robot_mask.shape, generator=generator) - 1.0)
+    base, varied = world.vessel, []
+    for episode, mass_factors, thrust_factors in zip(
+        episodes_from_scenarios(drawn, world, seed), *factors.tolist(), strict=True
+    ):
+        mass_factors, thrust_factors = (values[: len(episode.start)] for values in (mass_factors, thrust_factors))
+        vessel = replace(
+            base,
+            m=_scale_per_robot(base.m, mass_factors),
+            Izz=_scale_per_robot(base.Izz, mass_factors),
+            min_thrust=_scale_per_robot(base.min_thrust, thrust_factors),
+            max_thrust=_scale_per_robot(base.max_thrust, thrust_factors),
+        )
+        varied.append(replace(episode, world=replace(episode.world, vessel=vessel)))
+    return ("random vessels",), (Part(world, varied),)
+
+
+def _make_weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios of all levels in moderate wind and waves."""
+    drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
+    generator = torch.Generator().manual_seed(seed)
+    uniform = torch.rand(len(drawn), 2, generator=generator, dtype=torch.float64)
+    varied = []
+    for number, (episode, (wind, waves)) in enumerate(
+        zip(episodes_from_scenarios(drawn, world, seed), uniform.tolist(), strict=True)
+    ):
+        towards = 2.0 * math.pi * wind
+        weather = replace(
+            MODERATE_WEATHER,
+            delay=0,
+            missed=0.0,
+            wind_direction=towards,
+            wave_seed=number,
+            wave_direction=towards + MAX_WAVE_DEVIATION * (2.0 * waves - 1.0),
+        )
+        varied.append(replace(episode, world=replace(episode.world, weather=weather)))
+    return ("wind and waves",), (Part(world, varied),)
+
+
+def _make_faults(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios of all levels with delayed commands and missed detections."""
+    drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
+    calm = replace(MODERATE_WEATHER, wind_speed=0.0, wave_height=0.0)
+    return ("late and missed",), (Part(replace(world, weather=calm), with_group(drawn, 0)),)
+
+
+def _make_rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return encounters of two vessels, a group for each of ENCOUNTERS."""
+    parts = []
+    for index, encounter in enumerate(ENCOUNTERS.values()):
+        scale = world.scenario.scale, world.scenario.speed_scale
+        drawn = encounter_scenarios(encounter, world.vessel, episodes, seed + index, scale)
+        # A vessel that is overtaken has weaker thrusters.
+        thrust = encounter.other_thrust
+        encounter_world = world if thrust is None else with_slow_vessel(world, 2, 1, thrust)
+        parts.append(Part(encounter_world, with_group(drawn, index)))
+    return tuple(ENCOUNTERS), tuple(parts)
+
+
+POINT_RADIUS = 0.01
+"""Collision radius of vessels that are not controlled (m), so that they do not collide with each other; that of the
+own vessel is enlarged by the difference."""
+
+
+def _make_imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
+    """Return Imazu's problems; the seed is only that of the measurement noise."""
+    parts = tuple(
+        replace(_make_part(*drawn, only_own), situations=tuple(drawn[1].level.tolist()))
+        for drawn in imazu_scenarios(world, episodes)
+    )
+    return _problem_names(len(IMAZU_COURSES)), parts
+
+
+def _make_encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
+    """Return random encounters of two to six vessels."""
+    parts = tuple(_make_part(*drawn, only_own) for drawn in random_encounters(world, episodes, seed))
+    return (*COURSES_BY_KIND, *(f"{robots} vessels" for robots in LARGER_SIZES)), parts
+
+
+def _make_misbehaving(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return encounters with vessels that misbehave or are steered by other policies."""
+    parts = (
+        replace(_make_part(drawn.world, drawn.scenarios, bool(drawn.other_policy)), others=drawn.other_policy)
+        for drawn in misbehaving_scenarios(world, episodes, seed)
+    )
+    return GROUP_NAMES, tuple(parts)
+
+
+def _make_part(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
+    """Return scenarios as a Part; with ``only_own``, the policy controls vessel 0, and others collide only with it."""
+    if only_own:
+        world = _with_points(world, scenarios.robot_mask.shape[-1])
+    return Part(world, scenarios, only_own)
+
+
+def _with_points(world: WorldConfig, robots: int) -> WorldConfig:
+    """Return a world of ``robots`` vessels in which all but the first collide only with the first."""
+    base = world.vessel.radius
+    contact = 2.0 * (base[0] if isinstance(base, tuple) else base)
+    radius = (contact - POINT_RADIUS, *[POINT_RADIUS] * (robots - 1))
+    return replace(world, vessel=replace(world.vessel, radius=radius))
+
+
+LARGER_GROUPS = ("2 others", "3 others")
+"""Names of the groups of DNV's situations with more than one other ship."""
+
+
+def _make_packaged(name: str, world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
+    """Return situations that DNV or NTNU wrote, each repeated; the seed is only that of the measurement noise.
+
+    The groups of ``dnv`` are the kinds of encounter with one other ship, and the numbers of other ships if there
+    are several; each of Imazu's problems is a group.
+    """
+    situations = packaged_situations(name)
+    scaled = [scaled_episode(situation, world) for situation in situations]
+    if only_own:
+        scaled = [replace(episode, world=_with_points(episode.world, len(episode.start))) for episode in scaled]
+    if name == "dnv":
+        kinds = [*ENCOUNTER_ABBREVIATIONS.values()]
+        groups = (*(kind.replace("-", " ") for kind in ENCOUNTER_ABBREVIATIONS), *LARGER_GROUPS)
+        others = [len(situation.ships) - 1 for situation in situations]
+        pairs = zip(others, situations, strict=True)
+        levels = [kinds.index(each.name) if count == 1 else len(kinds) + count - 2 for count, each in pairs]
+    else:
+        groups, levels = _problem_names(len(scaled)), [*range(len(scaled))]
+    numbers = tuple(number for number in range(len(scaled)) for _ in range(episodes))
+    drawn = [scaled[number] for number in numbers]
+    return groups, (Part(world, drawn, only_own, tuple(levels[number] for number in numbers), numbers),)
+
+
+def _problem_names(count: int) -> tuple[str, ...]:
+    return tuple(f"case {number}" for number in range(1, count + 1))
+
+
+def _scale(value: PerRobot, factor: float) -> PerRobot:
+    """Return a value, or the value of every robot, multiplied by a factor."""
+    return tuple(factor * number for number in value) if isinstance(value, tuple) else factor * value
+
+
+def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
+    """Return the value of every robot, multiplied by the factor of that robot."""
+    values = value if isinstance(value, tuple) else (value,) * len(factors)
+    return tuple(number * factor for number, factor in zip(values, factors, strict=False))
+
+
+MISBEHAVING_SUITE = "unruly"
+"""Name of the suite of misbehaving vessels, in which unavoidable collisions are counted."""
+
+LONG_SUITE = "long"
+"""Name of the suite whose many episodes measure the rate of rare collisions."""
+
+SUITES: dict[str, Suite] = {
+    "paper": Suite("the fixed 60: ten scenarios of each published level", _make_levels, 10, is_fixed=True),
+    "fresh": Suite("the published levels, scenarios never seen before", _make_levels, 100, None),
+    LONG_SUITE: Suite("fresh for 10,000 vessel-hours, for rare collisions", _make_long, 66_000, None),
+    "currents": Suite("6 robots among 8 obstacles and 8 vortex cores", _make_currents, 60),
+    "crowd": Suite("10 to 50 robots on maps that grow with their number", _make_crowd, 10),
+    "noise": Suite("the published levels with sensor noise x 0, 1, 2 and 4", _make_noise, 10),
+    "vessels": Suite("the levels, vessels of mass and thrust x 0.5 to 2", _make_vessels, 100),
+    "weather": Suite("the levels in moderate wind and waves", _make_weather, 100),
+    "faults": Suite("the levels with late commands and missed detections", _make_faults, 100),
+    "rules": Suite("two vessels head-on, crossing and overtaking, scored by safety, rules and delay", _make_rules, 25),
+    "imazu": Suite("Imazu's 22 problems, scored likewise", _make_imazu, 20),
+    "encounters": Suite("random encounters of 2 to 6 vessels, scored likewise", _make_encounters, 25),
+    "imazu_own": Suite("imazu, the others keeping course and speed", partial(_make_imazu, only_own=True), 20),
+    "encounters_own": Suite(
+        "encounters, the others keeping course and speed", partial(_make_encounters, only_own=True), 25
+    ),
+    "dnv": Suite("DNV's 55 traffic situations, scored likewise", partial(_make_packaged, "dnv"), 10),
+    "dnv_own": Suite("dnv, the others keeping course and speed", partial(_make_packaged, "dnv", only_own=True), 10),
+    "imazu_ntnu": Suite(
+        "Imazu's problems as NTNU wrote them, scored likewise", partial(_make_packaged, "imazu_ntnu"), 10
+    ),
+    "imazu_ntnu_own": Suite(
+        "imazu_ntnu, the others keeping course and speed", partial(_make_packaged, "imazu_ntnu", only_own=True), 10
+    ),
+    MISBEHAVING_SUITE: Suite("one vessel among others that misbehave or follow other policies", _make_misbehaving, 25),
+}
+"""Suites by name."""
+_ENCOUNTERS = ("imazu", "encounters", "dnv", "imazu_ntnu")
+ENCOUNTER_SUITES = ("rules", *_ENCOUNTERS, *(f"{name}_own" for name in _ENCOUNTERS))
+"""Suites that are scored by the role of every vessel (see seamanship)."""
+
+
+def make_scenario_set(
+    name: str, world: WorldConfig, episodes: int | None = None, seed: int | None = None
+) -> ScenarioSet:
+    """Return the scenarios of a suite; with a seed, they are the same in every call.
+
+    Args:
+        name: name of the suite.
+        world: world that the suite varies.
+        episodes: number of episodes, see Suite; None: its default.
+        seed: seed of scenario sampling and measurement noise; None: its default.
+
+    Raises:
+        ConfigError: if there is no such suite, its size is fixed, or the map is too small.
+    """
+    allowed = f"one of {', '.join(SUITES)}{did_you_mean(name, SUITES)}"
+    require(name in SUITES, "--suite", name, allowed)
+    suite = SUITES[name]
+    is_allowed = episodes is None or not suite.is_fixed
+    require(is_allowed, "--episodes", episodes, f"left out: {name} is a fixed set of {suite.episodes}")
+    seed = suite.seed if seed is None else seed
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    groups, parts = suite.make(world, suite.episodes if episodes is None else episodes, seed)
+    return ScenarioSet(name, groups, parts, seed)
