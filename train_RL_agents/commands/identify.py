@@ -82,7 +82,7 @@ def _print_plan(vessel: str, out: Path | None) -> None:
         for item in manoeuvres
         for number, command in enumerate(item.commands)
     ]
-    total = sum(item.duration for item in manoeuvres)
+    total = sum(item.commands[:, 0].sum() for item in manoeuvres)
     Table.from_rows(rows).print(
         f"Manoeuvres for a boat like {boat.name}, {total / 60.0:.1f} minutes; commands are shares of full thrust"
     )

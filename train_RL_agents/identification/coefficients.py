@@ -54,11 +54,7 @@ class Coefficient:
 
 
 def coefficient_value(vessel: VesselConfig, name: str) -> float:
-    """Return a coefficient of a boat by name; a ``position`` or ``spacing`` of 0 is replaced by what it stands for.
-
-    Raises:
-        ConfigError: when the coefficient differs between robots.
-    """
+    """Return a coefficient of a boat by name; a ``position`` or ``spacing`` of 0 is replaced by what it stands for."""
     value: Any = getattr(vessel.actuators if name in _ACTUATOR_FIELDS else vessel, name)
     require(not isinstance(value, tuple), f"world.vessel.{name}", value, "one number: identify fits one boat")
     if name == "position" and value == 0.0:
@@ -81,19 +77,10 @@ def has_symmetric_mass(vessel: VesselConfig) -> bool:
 def choose_coefficients(
     vessel: VesselConfig, is_in_newtons: bool, extra: Sequence[str] = (), kept: Sequence[str] = ()
 ) -> tuple[Coefficient, ...]:
-    """Return the coefficients that are fitted to a log.
+    """Return the coefficients that are fitted to a log, with ``extra`` ones and without ``kept`` ones, by name.
 
     These are some for every boat, and those that are not 0 in the preset. With thrusts in newtons the added mass of
     surge is fitted, too; with shares of the largest thrust, the limits of the thrusts are fitted instead.
-
-    Args:
-        vessel: preset.
-        is_in_newtons: whether the log has thrusts (N).
-        extra: names of further coefficients to fit.
-        kept: names of coefficients that keep the preset's values.
-
-    Raises:
-        ConfigError: for an unknown name.
     """
     for name in (*extra, *kept):
         require(name in FITTABLE_COEFFICIENTS, "coefficient", name, f"one of {', '.join(FITTABLE_COEFFICIENTS)}")
@@ -114,9 +101,7 @@ def _make_coefficient(vessel: VesselConfig, name: str) -> Coefficient:
     """Return a coefficient with the preset's value, a scale and bounds."""
     preset = coefficient_value(vessel, name)
     mass, inertia, length = (coefficient_value(vessel, key) for key in ("m", "Izz", "length"))
-    speed = top_speed(vessel)
-    turn, force = speed / length, 2.0 * coefficient_value(vessel, "max_thrust")
-    moment = 0.5 * force * coefficient_value(vessel, "spacing")
+    speed, force = top_speed(vessel), 2.0 * coefficient_value(vessel, "max_thrust")
     low, high, reference = -math.inf, math.inf, 0.0
     if name in INERTIA_TERMS:
         whole = {"xDotU": mass, "yDotV": mass, "nDotR": inertia}.get(name, mass * length)
@@ -126,19 +111,18 @@ def _make_coefficient(vessel: VesselConfig, name: str) -> Coefficient:
         low, high = (-20.0 * whole, 0.0) if symmetric else (-0.3 * whole, 0.3 * whole)
         reference = whole - preset if symmetric else share * whole
     elif name in (*DAMPING_TERMS, *COUPLING_TERMS):
-        powers = {letter: name[1:].count(letter) for letter in "UVR"}
-        size = force if name[0] in "xy" else moment
-        typical = size / (speed ** (powers["U"] + powers["V"]) * turn ** powers["R"])
-        scale = abs(preset) or 0.3 * typical
+        size = force if name[0] in "xy" else 0.5 * force * coefficient_value(vessel, "spacing")
+        # Powers of the speed, for U and V, and of the yaw rate, for R.
+        unit = speed ** (name.count("U") + name.count("V")) * (speed / length) ** name.count("R")
+        scale = abs(preset) or 0.3 * (size / unit)
         high = 0.0 if name in DAMPING_TERMS else math.inf
-    elif name == "cross_flow":
-        scale, low = abs(preset) or 0.3 * force / (speed**2 * length), 0.0
+    elif name in ("cross_flow", "rudder_lift"):
+        area = speed**2 * (length if name == "cross_flow" else 1.0)
+        scale, low = abs(preset) or 0.3 * force / area, 0.0
     elif name == "lag":
         scale, low = max(preset, 0.3), 0.0
     elif name == "right_strength":
         scale, low, reference = 0.2, 0.05, 0.5
-    elif name == "rudder_lift":
-        scale, low = abs(preset) or 0.3 * force / speed**2, 0.0
     elif name == "position":
         scale, low, high = 0.2 * length, -length, length
     else:

@@ -12,14 +12,17 @@ from marinenav_env.config import VesselConfig
 from marinenav_env.support.validation import require
 from train_RL_agents.identification.coefficients import Coefficient, has_symmetric_mass, with_coefficients
 from train_RL_agents.identification.log import BoatLog
-from train_RL_agents.identification.segments import SEGMENT_SECONDS, cut_segments, divide_log, guess_initial_states
 from train_RL_agents.identification.shooting import (
     FIRST_NOISE,
     HUBER_THRESHOLD,
+    SEGMENT_SECONDS,
     Linearised,
     Nuisance,
     ShootingProblem,
+    cut_segments,
+    divide_log,
     estimate_noise,
+    guess_initial_states,
 )
 from train_RL_agents.identification.simulation import Simulator, num_substeps
 
@@ -58,13 +61,10 @@ class Estimate:
     """Value of a coefficient after the fit, with a 95% interval and a verdict."""
 
     coefficient: Coefficient
-    """Coefficient with its scale and its bounds."""
     value: float
     """Fitted value, or that of the preset."""
     low: float
-    """Lower end of the 95% interval."""
     high: float
-    """Upper end of the 95% interval."""
     verdict: str
     """Verdict of the log: DETERMINED, JOINTLY_DETERMINED, AT_BOUND, UNCERTAIN or PRESET_KEPT."""
 
@@ -81,14 +81,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Fit:
-    """Result of a fit: the boat whose motion fits a log best."""
+    """Result of a fit: the boat whose motion fits a log best, and the estimates of its coefficients."""
 
     vessel: VesselConfig
-    """Fitted boat."""
     estimates: tuple[Estimate, ...]
-    """Coefficients after the fit, with intervals and verdicts."""
     nuisance: Nuisance
-    """Current, and offset of the yaw in the log."""
     nuisance_width: Nuisance
     """Half of the widths of their 95% intervals."""
     noise: tuple[float, float]
@@ -104,18 +101,7 @@ def fit(
     end_time: float,
     report: Callable[[str], None] = lambda _: None,
 ) -> Fit:
-    """Fit the coefficients of a boat to a log.
-
-    Args:
-        log: log of the boat.
-        vessel: preset, which gives all other numbers.
-        coefficients: coefficients that are fitted.
-        end_time: time up to which the log is used (s).
-        report: callback that receives sentences on the progress.
-
-    Raises:
-        ConfigError: when gaps leave too few segments.
-    """
+    """Fit coefficients of a boat, which has a preset, to a log up to a time (s); ``report`` receives the progress."""
     count, everything = len(coefficients), range(len(coefficients))
     problem, best = _fit_longer_segments(log, vessel, coefficients, end_time, report)
     best = problem.solve(best.shared, best.states, everything, _FINE_TOLERANCE)

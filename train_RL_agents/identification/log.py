@@ -13,28 +13,28 @@ from numpy.typing import NDArray
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.support.files import read_text
-from marinenav_env.support.validation import ConfigError, require
-from train_RL_agents.identification.coefficients import coefficient_value
-from train_RL_agents.identification.plausibility import check_columns, check_motion, drop_jumps
+from marinenav_env.support.validation import ConfigError
+from train_RL_agents.identification.plausibility import (
+    check_columns,
+    check_motion,
+    command_limits,
+    drop_jumps,
+    refuse,
+)
 
 Array = NDArray[np.float64]
-FRAMES = ("ned", "enu")
-"""Frames of a log: x north, y east, yaw clockwise from north; or x east, y north, yaw anticlockwise from east. The
-angle of a thruster or rudder has the sense of the yaw, as seen from above."""
-_MIN_ROWS = 100
-_MAX_SHOWN_LENGTH = 40
+Groups = Sequence[tuple[str, ...]]
+"""Groups of names of columns, any of which gives a quantity."""
+_TIME, _YAW = (("time",),), (("yaw",), ("yaw_deg",))
+_POSITION = (("x", "y"), ("north", "east"), ("latitude", "longitude"))
+_THRUSTS = (("left", "right"), ("left_command", "right_command"))
+_STEERED_THRUST = (("thrust", "angle"), ("thrust_command", "angle_command"))
+_MAX_SHOWN_LENGTH = 60
 """Largest number of characters of a file's text in a message."""
-_MAX_DISORDER_SHARE = 0.05
-"""Share of the rows that may be out of order or repeated."""
 _MAX_CLOCK_JITTER = 2.0
 """Largest jump of the clock backwards that counts as jitter (s)."""
 _EQUATOR_RADIUS, _SQUARED_ECCENTRICITY = 6_378_137.0, 6.694_379_990_14e-3
 """Radius of the earth at the equator (m), and squared eccentricity of its meridians (1), both of WGS 84."""
-# Groups of columns, any of which gives a quantity.
-_TIME_COLUMNS, _YAW_COLUMNS = (("time",),), (("yaw",), ("yaw_deg",))
-_POSITION_COLUMNS = (("x", "y"), ("north", "east"), ("latitude", "longitude"))
-_THRUSTER_COLUMNS = (("left", "right"), ("left_command", "right_command"))
-_STEERED_COLUMNS = (("thrust", "angle"), ("thrust_command", "angle_command"))
 
 
 @dataclass(frozen=True)
@@ -62,21 +62,10 @@ class BoatLog:
 
 
 def read_log(path: Path, vessel: VesselConfig, frame: str = "ned") -> BoatLog:
-    """Read the log of a boat from a CSV file.
+    """Read the log of a boat from a CSV file with the columns that docs/boats.md lists, in any order.
 
-    Columns, in any order, with the names in the first line: ``time`` (s); ``left`` and ``right`` (N), or
-    ``left_command`` and ``right_command``, from -1 to 1; ``x`` and ``y``, or ``north`` and ``east`` (m), or
-    ``latitude`` and ``longitude`` (degrees); ``yaw`` (rad) or ``yaw_deg``. Boats with an azimuth thruster or a rudder
-    have ``thrust`` (N) and ``angle`` (rad), or ``thrust_command`` and ``angle_command``; FRAMES states the sense of the
-    angle. Other columns are ignored. Missing values are empty or nan. Semicolons or tabs may separate the columns.
-
-    Args:
-        path: CSV file.
-        vessel: boat whose limits of thrust and angle the commands are shares of.
-        frame: one of FRAMES.
-
-    Raises:
-        ConfigError: when the file cannot be read, lacks a column, or is implausible.
+    Commands are shares of the limits of ``vessel``. ``frame`` is ``ned``: x north, y east, yaw clockwise from north; or
+    ``enu``: x east, y north, yaw anticlockwise from east. The angle of a thruster or rudder has the sense of the yaw.
     """
     try:
         return _parse_log(read_text(path, "a log"), vessel, frame)
@@ -87,26 +76,15 @@ def read_log(path: Path, vessel: VesselConfig, frame: str = "ned") -> BoatLog:
 
 def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     """Return the log that the text of a CSV file contains."""
-    names, table = _read_table(text)
     is_steered = vessel.actuators.steering != "thrusters"
-    time_names, command_names, position_names, yaw_names = (
-        _choose_columns(names, groups, what)
-        for groups, what in (
-            (_TIME_COLUMNS, "time"),
-            (_STEERED_COLUMNS if is_steered else _THRUSTER_COLUMNS, "commands"),
-            (_POSITION_COLUMNS, "position"),
-            (_YAW_COLUMNS, "yaw"),
-        )
+    columns = _read_columns(text, (_TIME, _STEERED_THRUST if is_steered else _THRUSTS, _POSITION, _YAW))
+    order, notes = _order_by_time(columns[0][1][:, 0])
+    (_, time), (command_names, commands), (position_names, position), (yaw_names, yaw) = (
+        (names, values[order]) for names, values in columns
     )
-    time, table, notes = _sort_by_time(table[:, names.index(time_names[0])], table)
-
-    def columns(chosen: Sequence[str]) -> Array:
-        return np.stack([table[:, names.index(name)] for name in chosen], 1)
-
-    raw, position = _fill_missing(columns(command_names), command_names), columns(position_names)
-    yaw = columns(yaw_names)[:, 0]
-    check_columns(time, (raw, position, yaw), (command_names, position_names, yaw_names[0]), vessel)
-    commands = _to_shares(raw, command_names, vessel)
+    time, yaw, commands = time[:, 0], yaw[:, 0], _fill_missing(commands, command_names)
+    check_columns(time, (commands, position, yaw), (command_names, position_names, yaw_names[0]), vessel)
+    commands = _to_shares(commands, command_names, vessel)
     if position_names[0] == "latitude":
         position = _to_local_plane(position)
     pose = np.column_stack((position, np.radians(yaw) if yaw_names[0] == "yaw_deg" else yaw))
@@ -131,8 +109,8 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
 # Tables -----------------------------------------------------------------------------------------
 
 
-def _read_table(text: str) -> tuple[list[str], Array]:
-    """Return the names of a CSV text's columns, and a table [rows, columns] with NaN for missing and unused values."""
+def _read_columns(text: str, quantities: Sequence[Groups]) -> list[tuple[tuple[str, ...], Array]]:
+    """Return, for each quantity, the names of its columns in a CSV text, and their values [T, N], NaN if missing."""
     lines = text.removeprefix("\ufeff").splitlines(keepends=True)
     stated = lines.pop(0).strip()[4:] if lines and lines[0].lower().startswith("sep=") else ""
     first = next((line for line in lines if line.strip()), "")
@@ -141,76 +119,60 @@ def _read_table(text: str) -> tuple[list[str], Array]:
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, row))]
     except csv.Error as error:
         raise ConfigError(f"cannot be read as a table ({error})") from error
-    require(len(rows) > 0, "log", "nothing", "a table with the names of its columns in the first line")
+    refuse(lines=len(rows))
     names = [name.strip().lower() for name in rows[0]]
-    shown, example = ",".join(names)[:_MAX_SHOWN_LENGTH], "the names of the columns, such as time,left,right,x,y,yaw"
-    require(not any(map(_is_number, names)), "first line", shown, example)
-    twice = next((name for name in names if name and names.count(name) > 1), None)
-    require(twice is None, "column", twice, "there once")
-    require(len(rows) > _MIN_ROWS, "rows", len(rows) - 1, f"at least {_MIN_ROWS}")
-    wrong = next((number for number, row in enumerate(rows[1:], 2) if len(row) != len(names)), None)
-    if wrong is not None:
-        commas = "; decimal commas need semicolons between the columns" if delimiter == "," else ""
-        allowed = f"{len(names)}, as many as names of columns{commas}"
-        require(False, f"line {wrong}: values", len(rows[wrong - 1]), allowed)
-    all_groups = (_TIME_COLUMNS, _YAW_COLUMNS, _POSITION_COLUMNS, _THRUSTER_COLUMNS, _STEERED_COLUMNS)
-    used = {name for groups in all_groups for group in groups for name in group}
-    has_decimal_commas = delimiter != ","
-    table = np.full((len(rows) - 1, len(names)), math.nan)
-    for column, name in enumerate(names):
-        if name in used:
-            cells = [row[column].replace(",", ".") if has_decimal_commas else row[column] for row in rows[1:]]
-            table[:, column] = [_parse_number(cell, name, line) for line, cell in enumerate(cells, 2)]
-    return names, table
+    shown = ", ".join(names)[:_MAX_SHOWN_LENGTH]
+    refuse(numbers_as_names=sum(math.isfinite(_parse_number(name)) for name in names), shown=shown)
+    chosen = [next((group for group in groups if {*group} <= {*names}), None) for groups in quantities]
+    lacking = [groups for groups, group in zip(quantities, chosen, strict=True) if group is None]
+    missing = "; ".join(", or ".join(" and ".join(group) for group in groups) for groups in lacking)
+    refuse(missing_quantities=len(lacking), missing=missing, shown=shown)
+    rows, found = rows[1:], []
+    line = next((number for number, row in enumerate(rows) if len(row) != len(names)), 0)
+    refuse(rows=len(rows))
+    hint = "; decimal commas need semicolons between the columns" if delimiter == "," else ""
+    refuse(
+        surplus=abs(len(rows[line]) - len(names)), line=line + 2, count=len(rows[line]), wanted=len(names), hint=hint
+    )
+    for group in filter(None, chosen):
+        places = [names.index(name) for name in group]
+        refuse(repetitions=max(map(names.count, group)), name=max(group, key=names.count))
+        cells = [[row[place] for place in places] for row in rows]
+        if delimiter != ",":
+            cells = [[cell.replace(",", ".") for cell in row] for row in cells]
+        values = np.array([[*map(_parse_number, row)] for row in cells])
+        for line, column in np.argwhere(np.isinf(values))[:1]:
+            cell = cells[line][column].strip()[:_MAX_SHOWN_LENGTH]
+            refuse(is_number=0, line=line + 2, name=group[column], cell=cell)
+        found.append((group, values))
+    return found
 
 
-def _is_number(text: str) -> bool:
-    """Return whether a text is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text
-
-
-def _parse_number(text: str, name: str, line: int) -> float:
-    """Return the number in a cell, NaN for an empty one; the column's name and the line are for a message."""
+def _parse_number(text: str) -> float:
+    """Return the number in a cell, NaN for an empty one, and infinity for a cell that is no number."""
     text = text.strip()
-    if not text or text.lower() in ("nan", "na", "none", "null", "-"):
+    if text.lower() in ("", "nan", "na", "none", "null", "-"):
         return math.nan
-    value, allowed = float(text) if _is_number(text) else math.inf, "a number, or empty where it is missing"
-    require(math.isfinite(value), f"line {line}: {name}", text[:_MAX_SHOWN_LENGTH], allowed)
-    return value
+    try:
+        return float(text)
+    except ValueError:
+        return math.inf
 
 
-def _choose_columns(names: Sequence[str], groups: Sequence[tuple[str, ...]], what: str) -> tuple[str, ...]:
-    """Return the first group of columns whose names all exist; raise a ConfigError on the quantity if there is none."""
-    for group in groups:
-        if set(group) <= set(names):
-            return group
-    missing = " and ".join(name for name in groups[0] if name not in names)
-    allowed, there = ", or ".join(" and ".join(group) for group in groups), ", ".join(names)[:_MAX_SHOWN_LENGTH]
-    raise ConfigError(f"{what} must be in the columns {allowed}; there is no column {missing}, but {there or 'none'}")
-
-
-def _sort_by_time(time: Array, table: Array) -> tuple[Array, Array, list[str]]:
-    """Return times [T] and their rows in the order of time, without repeated times, and sentences on repairs."""
-    kept = np.isfinite(time)
-    missing, most = int((~kept).sum()), _MAX_DISORDER_SHARE * len(time)
-    require(missing <= most, "time", f"missing in {missing} of {len(time)} rows", "there in every row")
-    time, table = time[kept], table[kept]
-    steps = np.diff(time)
-    back, typical = float(-steps.min(initial=0.0)), float(np.median(np.abs(steps)))
-    require(typical > 0.0, "time", "the same in most rows", "later in every row")
-    is_jitter, allowed = back <= max(_MAX_CLOCK_JITTER, 3.0 * typical), "in order: cut the log where its clock was set"
-    require(is_jitter, "time", f"{back:.4g} s earlier in a row than before", allowed)
-    disorder = int((steps <= 0.0).sum())
-    require(disorder <= most, "time", f"not later than before in {disorder} rows", "later in every row")
-    order = np.argsort(time, kind="stable")
-    order = order[np.concatenate(([True], np.diff(time[order]) > 0.0))]
+def _order_by_time(time: Array) -> tuple[NDArray[np.intp], list[str]]:
+    """Return the indices of the rows in the order of their times, without repeated ones, and sentences on repairs."""
+    order = np.flatnonzero(np.isfinite(time))
+    missing = len(time) - len(order)
+    refuse(without_time=missing / len(time), missing=missing, rows_in_all=len(time))
+    steps = np.diff(time[order])
+    back, typical, disorder = -steps.min(initial=0.0), np.median(np.abs(steps)), int((steps <= 0.0).sum())
+    refuse(typical_step=typical)
+    refuse(back_share=back / max(_MAX_CLOCK_JITTER, 3.0 * typical), back=back)
+    refuse(disorder=disorder / len(time), rows_in_disorder=disorder)
+    order = order[np.argsort(time[order], kind="stable")]
     notes = [f"{disorder} rows were out of order or repeated"] if disorder else []
     notes += [f"{missing} rows without a time are not used"] if missing else []
-    return time[order], table[order], notes
+    return order[np.diff(time[order], prepend=-math.inf) > 0.0], notes
 
 
 # Quantities -------------------------------------------------------------------------------------
@@ -221,8 +183,7 @@ def _fill_missing(commands: Array, names: Sequence[str]) -> Array:
     held = commands.copy()
     for name, side in zip(names, held.T, strict=True):
         present = np.isfinite(side)
-        share = f"missing in {int((~present).sum())} of {len(side)} rows"
-        require(bool(present.mean() >= 0.5), name, share, "there in at least half of the rows")
+        refuse(commands_present=present.mean(), name=name, missing=int((~present).sum()), rows_in_all=len(side))
         last = np.maximum.accumulate(np.where(present, np.arange(len(side)), -1))
         side[:] = side[np.where(last < 0, int(np.argmax(present)), last)]
     return held
@@ -232,11 +193,8 @@ def _to_shares(commands: Array, names: Sequence[str], vessel: VesselConfig) -> A
     """Return commands [T, 2] as shares of the limits of a boat, clipped to [-1, 1]."""
     if names[0].endswith("_command"):
         return np.clip(commands, -1.0, 1.0)
-    most, least = coefficient_value(vessel, "max_thrust"), -coefficient_value(vessel, "min_thrust")
-    limits = np.where(commands < 0.0, max(least, 1e-9), most)
-    if names[1] == "angle":
-        limits[:, 1] = coefficient_value(vessel, "angle_limit")
-    return np.clip(commands / limits, -1.0, 1.0)
+    least, most = np.transpose([command_limits(vessel, name) for name in names])
+    return np.clip(commands / np.where(commands < 0.0, np.maximum(-least, 1e-9), most), -1.0, 1.0)
 
 
 def _to_local_plane(degrees: Array) -> Array:

@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 from marinenav_env.config import VesselConfig
 from train_RL_agents.identification.coefficients import Coefficient
 from train_RL_agents.identification.log import BoatLog
-from train_RL_agents.identification.segments import (
+from train_RL_agents.identification.shooting import (
+    FIRST_NOISE,
     MAX_COMMAND_GAP,
     MAX_POSE_GAP,
     SETTLING_SECONDS,
+    Nuisance,
+    ShootingProblem,
     cut_segments,
     find_gaps,
     guess_initial_states,
 )
-from train_RL_agents.identification.shooting import FIRST_NOISE, Nuisance, ShootingProblem
 from train_RL_agents.identification.simulation import TIME_STEP, Simulator, interpolate_poses, num_substeps
 
 Array = NDArray[np.float64]
@@ -76,17 +78,10 @@ def predict(
     nuisance: Nuisance,
     begin: float,
 ) -> Prediction:
-    """Return predictions of a boat's poses over the end of a log, with their errors.
+    """Return predictions of a boat's poses from the time ``begin`` (s) of a log on, with their errors.
 
-    The initial state of each prediction is estimated from the 20 s before its start, and not from what it predicts.
-
-    Args:
-        log: log of the boat.
-        vessel: preset of the boat.
-        coefficients: coefficients that may differ from the preset.
-        values: values of these coefficients.
-        nuisance: current, and offset of the yaw in the log.
-        begin: time from which on predictions start (s).
+    The initial state of each prediction is estimated from the 20 s before its start, and not from what it predicts. The
+    boat is the preset but for the values of some coefficients; the nuisance is that of the log.
     """
     horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.duration] or [HORIZONS[0]]
     windows, longest = prediction_windows(log, begin, horizons), horizons[-1]
@@ -111,15 +106,10 @@ def predict(
 
 
 def prediction_windows(log: BoatLog, begin: float, horizons: Sequence[float]) -> Array:
-    """Return the windows [W, 2] of a log in which a boat is predicted: times at which predictions start and end (s).
+    """Return the windows [W, 2] of a log, from a time on, in which a boat is predicted: their starts and ends (s).
 
-    A prediction ends at the largest horizon, or earlier where the commands are not known any more. It reaches at least
-    the smallest horizon, and has poses and commands in the run-up before it.
-
-    Args:
-        log: log of the boat.
-        begin: earliest time at which a prediction may start (s).
-        horizons: times after which predictions are compared with the log (s), in ascending order.
+    A prediction ends at the largest of the ascending horizons (s), or earlier where the commands are not known any
+    more. It reaches at least the smallest horizon, and has poses and commands in the run-up before it.
     """
     poses, windows = log.time[np.isfinite(log.pose[:, 0])], []
     gaps = find_gaps(log.time, MAX_COMMAND_GAP)
@@ -143,7 +133,7 @@ def _horizon_error(horizon: float, poses: Array, stamp: Array, measured: Array, 
     far = np.where(np.isfinite(measured[..., 0]), np.abs(stamp - horizon), np.inf)
     reached = (far.min(1) <= _MAX_TIME_DIFFERENCE) & (ends >= horizon - 1e-9)
     if not reached.any():
-        return HorizonError(horizon, 0, *[float("nan")] * 4)
+        return HorizonError(horizon, 0, *[math.nan] * 4)
     rows = np.flatnonzero(reached), far.argmin(1)[reached]
     x, y, turn = (interpolate_poses(poses, stamp) - measured)[rows].T
     square, turns = x**2 + y**2, np.angle(np.exp(1j * turn), deg=True)

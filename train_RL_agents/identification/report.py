@@ -35,16 +35,12 @@ _MAX_ERROR, _MAX_ERROR_SHARE = 1.0, 0.25
 
 @dataclass(frozen=True)
 class Identification:
-    """Result of the identification of a boat."""
+    """Result of the identification of a boat: its log with the name of the file, the preset and the fit."""
 
     log: BoatLog
-    """Log of the boat."""
     log_name: str
-    """Name of the file of the log."""
     preset: VesselFile
-    """Preset that the fit starts from."""
     fit: Fit
-    """Fitted boat, with intervals of its coefficients."""
     held_out_start: float
     """Time from which on the log was not fitted (s)."""
     prediction: Prediction
@@ -63,13 +59,9 @@ def identify(
 ) -> Identification:
     """Fit the coefficients of a boat to a log, predict the end of the log, and return the results.
 
-    Args:
-        path: CSV file of the log, with the columns that read_log describes.
-        vessel: name or file of the preset: the boat that the fit starts from.
-        frame: frame of the log, ``ned`` or ``enu``, see log.FRAMES.
-        extra: names of coefficients that are fitted in addition to the usual ones and those of the preset.
-        kept: names of coefficients that keep the preset's values.
-        report: callback that receives sentences on the progress.
+    The log is a CSV file as read_log describes. The fit starts from the preset ``vessel``, a name or a file;
+    coefficients named ``extra`` are fitted beside the usual ones, those ``kept`` keep the preset's values. The callback
+    ``report`` receives sentences on the progress.
     """
     preset = read_vessel_file(vessel)
     for name, value in preset.settings.items():

@@ -38,13 +38,7 @@ def num_substeps(vessel: VesselConfig) -> int:
 
 
 class Simulator:
-    """Simulator of boats that differ from one preset in some coefficients.
-
-    Args:
-        vessel: preset.
-        names: names of the K coefficients that differ.
-        substeps: number of substeps in a step of the grid.
-    """
+    """Simulator of boats that differ from one preset in K named coefficients, in substeps of the grid's steps."""
 
     def __init__(self, vessel: VesselConfig, names: Sequence[str], substeps: int) -> None:
         self.names, self._substeps = tuple(names), substeps
@@ -62,11 +56,10 @@ class Simulator:
     def parameters(self, values: Tensor) -> Parameters:
         """Return the parameters, of batch size [B], of B boats with coefficients [B, K]."""
         count = len(values)
-
-        def repeat(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-            return {name: tensor.expand(count, *tensor.shape[1:]) for name, tensor in tensors.items()}
-
-        vessel, extras = repeat(self._vessel), repeat(self._extras)
+        vessel, extras = (
+            {name: tensor.expand(count, *tensor.shape[1:]) for name, tensor in tensors.items()}
+            for tensors in (self._vessel, self._extras)
+        )
         for name, column in zip(self.names, values.unbind(1), strict=True):
             # Central differences at a lag of 0 would use a negative lag, whose exponential is infinite.
             value = column.clamp_min(_MIN_LAG) if name == "lag" else column
@@ -123,17 +116,13 @@ class Simulator:
         return state
 
     def simulate_poses(self, values: Tensor, initial: Tensor, actuator: Tensor, shares: Tensor) -> Tensor:
-        """Return the poses [B, N + 1, 3] of boats at the points of the grid, yaw not wrapped.
+        """Return the poses [B, N + 1, 3] of boats with coefficients [B, K] at the points of the grid, yaw not wrapped.
 
-        Args:
-            values: [B, K] coefficients.
-            initial: [B, 6] x, y (m), yaw (rad), surge, sway (m/s) and yaw rate (rad/s) at the start.
-            actuator: [B, 2] state of the actuators at the start.
-            shares: [B, N, 2] mean commands of the steps of the grid, as shares of the limits.
+        At the start they have the states [B, 6], x, y (m), yaw (rad), surge, sway (m/s) and yaw rate (rad/s), and the
+        actuator states [B, 2]; ``shares`` [B, N, 2] are the mean commands of the steps, as shares of the limits.
         """
-        count = len(values)
         parameters = self.parameters(values)
-        scenario = blank_scenarios(count, 1, 0, 0, torch.device("cpu"), torch.float64)
+        scenario = blank_scenarios(len(values), 1, 0, 0, torch.device("cpu"), torch.float64)
         setpoints = self.setpoints(shares, parameters.vessel)
         cos, sin, (x, y, yaw, u, v, r) = initial[:, 2].cos(), initial[:, 2].sin(), initial.unbind(1)
         velocity = torch.stack((cos * u - sin * v, sin * u + cos * v, r), -1)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.train_RL_agents.identification.logs import log_of
-from train_RL_agents.identification.segments import cut_segments, divide_log
+from train_RL_agents.identification.shooting import cut_segments, divide_log
 
 
 def test_a_whole_log_is_divided_evenly_after_five_seconds():
