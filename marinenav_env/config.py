@@ -213,6 +213,9 @@ class SensorConfig:
     """Longest distance that the range scan measures (m)."""
     scan_std: NonNegativeFloat = 0.05
     """Standard deviation of a distance measured by the range scan (m)."""
+    duties: bool = False
+    """Whether robots observe their encounters with the objects in their slots, the entry ``duties`` (see
+    sensing.duties)."""
     entries: tuple[str, ...] = ()
     """Sensors of further observation entries, each as package.module:Class (see sensing.entries)."""
 
@@ -467,3 +470,8 @@ class WorldConfig:
     def control_step(self) -> float:
         """Length of a control step (s)."""
         return self.dt * self.substeps
+
+    @property
+    def follows_encounters(self) -> bool:
+        """Whether the state contains the encounters of vessels (see rules.encounters)."""
+        return self.sensor.duties or self.reward.broken_duty_penalty != 0.0

@@ -43,7 +43,7 @@ class State(TensorClass):
     the only propeller (1) and the angle of the azimuth thruster or rudder (rad); None for ideal thrusters."""
     encounters: Tensor | None = None
     """[E, R, R, F] encounters of vessels (third axis) with others (second axis), in the last dimension the F fields of
-    encounters.EncounterState; None unless the reward has a penalty for broken duties."""
+    encounters.EncounterState; None unless the world ``follows_encounters``."""
 
 
 class Scenario(TensorClass):

@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 11_892,
-    "train_RL_agents": 28_630,
+    "marinenav_env": 12_003,
+    "train_RL_agents": 28_644,
     "pages": 3_733,
     "tools": 1_447,
-    "tests": 40_130,
-    "docs (bytes)": 282_052,
+    "tests": 40_348,
+    "docs (bytes)": 283_534,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -69,7 +69,7 @@ _EpisodeStarts = _named("_EpisodeStarts", ("following", "latest", "pool", "rows"
 """Tensors and sizes for the start of new episodes, see triton_kernel._start_episodes."""
 _PUBLISHED = (
     "World unless it is the published world in float32 on a GPU, with one kind of vessel and sensor, without weather, "
-    "scripted vessels, actuators, hull terms, penalties by role, episode statistics, and rewards or sensors of your own"
+    "scripted vessels, actuators, hull terms, duties, penalties by role, episode statistics, own rewards and sensors"
 )
 
 
@@ -83,7 +83,8 @@ class TritonWorld(World):
     def __init__(self, config: WorldConfig, quantiles: Tensor, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, quantiles, *args, **kwargs)
         runs = quantiles.dtype == torch.float32 and (quantiles.is_cuda or triton.knobs.runtime.interpret)
-        others = self.sensors or self.custom_reward or role_term_names(config) or self.statistics
+        entries = self.sensors or config.sensor.duties
+        others = entries or self.custom_reward or role_term_names(config) or self.statistics
         _require_published(runs and not others and len(quantiles) == 1)
         self._zones = _zones(config.colregs)
 

@@ -39,7 +39,7 @@ MAX_MAGNITUDE = 1e6
 """Largest magnitude of a number of a robot, obstacle or core in a file."""
 # Settings of a world that episodes in files do not have; of the reward settings, they have only WEIGHTS.
 _SCAN_FIELDS = ("scan_beams", "scan_angle", "scan_range", "scan_std")
-_FIELDS_NOT_IN_FILES = ("name", "actuators", "entries", *_SCAN_FIELDS, "scale", "speed_scale")
+_FIELDS_NOT_IN_FILES = ("name", "actuators", "duties", "entries", *_SCAN_FIELDS, "scale", "speed_scale")
 
 
 def _field_by_key(config_type: type, **other: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from marinenav_env.config import STEERING_TYPES, PerRobot, WorldConfig
 from marinenav_env.runtime.layout import env_first, env_last, stack_last
 from marinenav_env.runtime.philox import RandomSource, normal, uniform
+from marinenav_env.sensing.duties import duties_entry
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.state import ActuatorParameters, Observation, Scenario, Sensor, State, Vessel
 from marinenav_env.vessels import observation_scale
@@ -23,9 +24,10 @@ _MAX_RANKED_OBJECTS = 64
 
 
 def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
-    """Return the descriptions of the entries self_state, objects_state and objects_mask, which ``observe`` measures.
+    """Return the descriptions of self_state, objects_state and objects_mask, which ``observe`` measures, and of duties.
 
-    Their scales are those of the default vessel times the ratios of vessels.observation_scale.
+    The last one is there only with ``sensor.duties``.
+    The scales are those of the default vessel times the ratios of vessels.observation_scale.
     """
     vessel, slots = config.vessel, config.sensor.slots
     place, speed, turn = (-MAX_POSITION, MAX_POSITION), (-MAX_SPEED, MAX_SPEED), (-MAX_YAW_RATE, MAX_YAW_RATE)
@@ -51,6 +53,7 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
             "objects_mask",
         ),
         Entry("objects_mask", "mask", (slots,), "the slot holds an object", (), ((0, 1),)),
+        *((duties_entry(config),) if config.sensor.duties else ()),
     )
 
 
@@ -149,11 +152,12 @@ def observe(
     noise: PerceptionNoise,
     max_objects: int,
     missed: Tensor | None = None,
+    columns: Sequence[Tensor] = (),
 ) -> Observation:
     """Return the measurements of perception of all robots (docs/world.md, "Perception").
 
     Active robots observe and are observed; ``max_objects`` is the number of slots K, and detections of ``missed``
-    [E, R, M] fail.
+    [E, R, M] fail. Further ``columns`` of the objects, each [M, R, E], follow those of objects_state.
     """
     # Tensors of the own robot are [R, E], true ones of objects [M, 1, E], measured ones [M, R, E].
     robots, device = state.active.shape[1], state.pose.device
@@ -168,7 +172,7 @@ def observe(
     gap = gap + actual.absent + actual.absent[:robots, 0]
     if missed is not None:
         gap = torch.where(env_last(missed), torch.inf, gap)
-    objects, count = _nearest_objects(seen, gap, max_objects)
+    objects, count = _nearest_objects((*seen, *columns), gap, max_objects)
     slot = torch.arange(max_objects, device=device)[:, None, None]
     mask = slot < torch.minimum(count, env_last(sensor.max_objects))
     return Observation(

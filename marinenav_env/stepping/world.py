@@ -27,6 +27,7 @@ from marinenav_env.runtime.compiling import compile_function
 from marinenav_env.runtime.layout import environments_innermost, to_fast_storage
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments
+from marinenav_env.sensing.duties import DUTIES, DutyScales, duty_columns
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.observation import describe_entries, make_entry_sensors
 from marinenav_env.sensing.perception import PerceptionNoise, draw_perception_noise, observe
@@ -144,6 +145,7 @@ class World:
         self.sensors = make_entry_sensors(config)
         self.entries = describe_entries(config, self.sensors)
         self.custom_reward = custom_reward_function(config)
+        self._duty_scales = DutyScales.from_config(config)
         self._advance: Any = self.advance
         if compile_step:
             self._advance = compile_function(self._advance, quantiles.device, keep_all_guards=False)
@@ -210,6 +212,8 @@ class World:
             # Elsewhere rates of robots that do not act have no effect, and compiled code is faster without this.
             rates = torch.where(controlled_robots(now)[..., None], rates, 0.0)
         moved = _move_robots(state, scenario, parameters, rates, self.config)
+        if state.encounters is not None:
+            moved.encounters = self._follow_encounters(state.encounters, moved, parameters)
         entries, seen = self.observe(moved, scenario, parameters, noise)
         outcome = self._find_outcome(now, parameters, moved, entries, seen)
         batch = state.batch_size
@@ -235,7 +239,7 @@ class World:
     def _find_outcome(
         self, before: ResetState, parameters: Parameters, moved: State, entries: dict[str, Tensor], seen: Observation
     ) -> Outcome:
-        """Return collisions, arrivals, rewards and endings of a step, and set the flags and encounters of ``moved``."""
+        """Return collisions, arrivals, rewards and endings of a step, and set the flags of ``moved``."""
         config, vessel = self.config, parameters.vessel
         state, scenario = before.state, before.scenario
         present, active = scenario.robot_mask, state.active
@@ -244,8 +248,6 @@ class World:
         controlled = active if scenario.scripted is None else active & present
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         distance = goal_distance(moved, scenario)
-        if state.encounters is not None:
-            moved.encounters = self._follow_encounters(state.encounters, moved, active, parameters)
         collided = in_contact(moved, scenario, vessel) & controlled
         arrived = (distance <= vessel.goal_distance) & active & ~collided
         step = RewardInputs(
@@ -286,10 +288,10 @@ class World:
         )
         return outcome.apply(to_fast_storage)
 
-    def _follow_encounters(self, before: Tensor, state: State, active: Tensor, parameters: Parameters) -> Tensor:
+    def _follow_encounters(self, before: Tensor, state: State, parameters: Parameters) -> Tensor:
         """Return the encounters after a step, from those before it and the state after its motion."""
         rules, step, sight = self.config.colregs, self.config.control_step, Sight.from_parameters(parameters)
-        return update_encounters(before, state.pose, state.velocity_ground, active, sight, rules, step)
+        return update_encounters(before, state.pose, state.velocity_ground, state.active, sight, rules, step)
 
     def _zero_statistics(self, scenario: Scenario) -> Tensor:
         """Return the statistics at the start of episodes, zeros [E, S]."""
@@ -332,6 +334,9 @@ class World:
         missed = None
         if parameters.weather is not None and noise.missed is not None:
             missed = noise.missed < parameters.weather.missed[:, None, None]
+        columns: tuple[Tensor, ...] = ()
+        if self.config.sensor.duties:
+            columns = duty_columns(state, scenario, self.config, self._duty_scales)
         seen = observe(
             state,
             scenario,
@@ -341,8 +346,12 @@ class World:
             noise.perception,
             self.config.sensor.slots,
             missed,
+            columns,
         )
-        entries = {name: seen.get(name) for name in Observation.__annotations__}
+        further: dict[str, Tensor] = {}
+        if columns:
+            seen.objects_state, further[DUTIES] = seen.objects_state.tensor_split((-len(columns),), -1)
+        entries = {name: seen.get(name) for name in Observation.__annotations__} | further
         scene = Scene(state, scenario, parameters, self.config)
         for sensor, drawn in zip(self.sensors, noise.entries, strict=True):
             value = sensor.observe(scene, drawn)
@@ -372,9 +381,9 @@ class World:
             state.pending = scenario.goal.new_zeros(*robots, MAX_DELAY, 2)
         if parameters.extras is not None:
             state.actuator = steady_actuator_state(scenario.thrust, scenario, parameters.vessel, parameters.extras)
-        if self.config.reward.broken_duty_penalty:
+        if self.config.follows_encounters:
             none = initial_encounters(scenario)
-            state.encounters = self._follow_encounters(none, state, state.active, parameters)
+            state.encounters = self._follow_encounters(none, state, parameters)
         noise = self.draw_noise(source, scenario, parameters)
         entries, _ = self.observe(state, scenario, parameters, noise)
         observation = TensorDict(entries, scenario.batch_size)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP, ConfigError, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, ScenarioConfig, VesselConfig
 from marinenav_env.rules.reward import ROLE_TERMS
 from marinenav_env.runtime.philox import RandomSource
@@ -160,13 +160,17 @@ def test_the_compiled_step_equals_the_eager_one(kind, free, monkeypatch):
 def test_every_option_of_training_compiles_for_vector_instructions():
     """With enough environments in float32; kernels of fewer, or of float64, are other code."""
     reward = RewardConfig(**{f"{name}_penalty": -1.0 for name in ROLE_TERMS})  # type: ignore[arg-type]
+    sensor = replace(SHORT.sensor, duties=True)
     torch.compiler.reset()
     eager, compiled = (
-        make("sea", 64, config=replace(SHORT, reward=reward), compile_step=flag) for flag in (False, True)
+        make("sea", 64, config=replace(SHORT, reward=reward, sensor=sensor), compile_step=flag)
+        for flag in (False, True)
     )
     for a, b in zip(play(eager, 2), play(compiled, 2), strict=True):
-        near = torch.isclose(a["next"][REWARD], b["next"][REWARD], rtol=1e-3, atol=1e-3)
-        assert near.float().mean() > 0.99  # rounding decides a few flags
+        for key in (REWARD, (GROUP, "observation", "duties")):
+            near = torch.isclose(a["next"][key], b["next"][key], rtol=1e-3, atol=1e-3)
+            assert near.float().mean() > 0.99  # rounding decides a few flags
+    assert b["next"][key].any()
 
 
 class Broken(ScenarioSampler):

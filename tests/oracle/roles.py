@@ -23,11 +23,13 @@ def meet(own: Sequence[float], other: Sequence[float]) -> Meeting:
     """How two vessels meet, each (x, y, heading, v_x, v_y)."""
     away = complex(other[0] - own[0], other[1] - own[1])
     drift = complex(other[3] - own[3], other[4] - own[4])
-    along = away * drift.conjugate() / abs(drift)
+    pace = max(abs(drift), 1e-6)
+    # Vessels at rest towards each other neither approach nor move apart.
+    along = away * drift.conjugate() / pace if pace > 1e-6 else 0j
     line = math.atan2(away.imag, away.real)
     return Meeting(
         distance=abs(away),
-        tcpa=-along.real / abs(drift),
+        tcpa=-along.real / pace,
         dcpa=along.imag,
         bearing=wrap_pi(line - own[2]),
         aspect=wrap_pi(line + math.pi - other[2]),

@@ -52,7 +52,7 @@ def test_nothing_leaves_the_device(words):
     [
         (CAPTURED,),
         pytest.param((PLAIN,), marks=pytest.mark.slow),
-        pytest.param((CAPTURED, "world.sensor.scan_beams=4"), marks=pytest.mark.slow),
+        pytest.param((CAPTURED, "world.sensor.scan_beams=4", "world.sensor.duties=true"), marks=pytest.mark.slow),
         (PLAIN, 'training_schedule.levels={"like": "crossing"},{"num_robots": 2, "min_start_goal_dis": 10}'),
         pytest.param((CAPTURED, "world.scenario.draws=20"), marks=pytest.mark.slow),
         pytest.param((PLAIN, "world.scenario.draws=20"), marks=pytest.mark.slow),

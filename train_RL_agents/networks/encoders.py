@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor, nn
 
+from marinenav_env.sensing.duties import DUTIES
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import (
@@ -274,11 +275,15 @@ class ObservationNetwork(nn.Module):
         if SELF_STATE in entries:
             self.self_encoder = nn.Sequential(nn.Linear(self_features, config.self_width), nn.ReLU())
             self.encoded_width = config.self_width
-        replaced = any(encoder.startswith(f"{OBJECTS_STATE}=") for encoder in config.entry_encoders)
-        self._objects = {SELF_STATE, OBJECTS_STATE} <= entries.keys() and not replaced
+        custom = {encoder.split("=", 1)[0] for encoder in config.entry_encoders}
+        self._objects = {SELF_STATE, OBJECTS_STATE} <= entries.keys() and OBJECTS_STATE not in custom
         self._mask = entries[OBJECTS_STATE].mask if self._objects else ""
+        # The duties of an object are encoded together with its state.
+        joins = DUTIES in entries and DUTIES not in custom and entries[DUTIES].mask == self._mask
+        self._duties = self._objects and joins
         if self._objects:
-            self.object_encoder = nn.Sequential(nn.Linear(object_features, config.object_width), nn.ReLU())
+            width = object_features + (entries[DUTIES].shape[-1] if self._duties else 0)
+            self.object_encoder = nn.Sequential(nn.Linear(width, config.object_width), nn.ReLU())
         self._register_scales(config, spec)
         self.object_join: ObjectAttention | ObjectMaximum | None = None
         if self._objects and config.encoder != "concat":
@@ -316,6 +321,7 @@ class ObservationNetwork(nn.Module):
             for name, entry in entries.items()
             if entry.kind != "mask"
             and (name in custom or SELF_STATE not in entries or name not in (SELF_STATE, OBJECTS_STATE))
+            and not (name == DUTIES and self._duties)
         }
         # Created only if there are such entries, so that weights of networks without them keep their names.
         self.encoders = nn.ModuleDict() if others else None
@@ -389,6 +395,8 @@ class ObservationNetwork(nn.Module):
             return []
         objects, mask = self._object_features(observation), observation[self._mask]
         objects = objects if self.object_norm is None else self.object_norm(objects)
+        if self._duties:
+            objects = torch.cat((objects, observation[DUTIES]), -1)
         objects = self.object_encoder(objects) * mask[..., None]
         if self.object_join is None:
             return [objects.flatten(-2)]

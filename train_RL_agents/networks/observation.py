@@ -72,9 +72,10 @@ class ObservationSpec:
 
     def exclude(self, excluded: tuple[str, ...]) -> "ObservationSpec":
         """Return the specification without the named entries and the masks that belong to them."""
+        kept = {name: entry for name, entry in self.entries.items() if name not in excluded}
         masks = {self.entries[name].mask for name in excluded if name in self.entries}
-        kept = {name: entry for name, entry in self.entries.items() if name not in excluded and name not in masks}
-        return replace(self, entries=kept)
+        masks -= {entry.mask for entry in kept.values()}
+        return replace(self, entries={name: entry for name, entry in kept.items() if name not in masks})
 
     def batch_ones(self, observation: Observation) -> Tensor:
         """Return a tensor of ones [B] with the batch shape, dtype and device of observations [B]."""

@@ -39,6 +39,7 @@ def curriculum(*levels: Level) -> Curriculum:
 REFUSED: dict[str, dict[str, Any]] = {
     "weather": {"config": WorldConfig(weather=WeatherConfig(wind_speed=3.0))},
     "scan": {"config": WorldConfig(sensor=SensorConfig(scan_beams=4))},
+    "duties": {"config": WorldConfig(sensor=SensorConfig(duties=True))},
     "penalties by role": {"config": WorldConfig(reward=RewardConfig(give_way_penalty=-1.0))},
     "broken duties": {"config": WorldConfig(reward=RewardConfig(broken_duty_penalty=-1.0))},
     "hull terms": {"config": WorldConfig(vessel=VesselConfig(xUUU=-1.0))},

@@ -23,11 +23,11 @@ LEVELS = (
 )
 WORLDS = {
     "published": (WorldConfig(), (Level(3, 1, 1, 30.0),)),
-    "every reward, behaviours, weather, a scan, actuators": (
+    "every reward, behaviours, weather, a scan, duties, actuators": (
         scaled_world(
             "otter",
             reward=RewardConfig(**PENALTIES, passing_distance=11.0, passing_margin=3.0),
-            sensor=SensorConfig(max_objects=4, scan_beams=8),
+            sensor=SensorConfig(max_objects=4, scan_beams=8, duties=True),
             weather=MODERATE_WEATHER,
         ),
         tuple(scaled_level(level, 0.4, 0.9) for level in LEVELS),

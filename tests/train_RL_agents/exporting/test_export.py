@@ -19,7 +19,13 @@ from train_RL_agents.exporting.export import FORMATS, ONNX_OPSET, export
 from train_RL_agents.exporting.torchscript import file_name
 
 ROOT = Path(__file__).parents[3]
-WIDER = {"world.sensor.scan_beams": 12, "agent.hidden_sizes": [24], "agent.self_width": 16, "agent.object_width": 8}
+WIDER = {
+    "world.sensor.scan_beams": 12,
+    "world.sensor.duties": True,
+    "agent.hidden_sizes": [24],
+    "agent.self_width": 16,
+    "agent.object_width": 8,
+}
 """A further entry, and other sizes."""
 STYLES = {
     "max": {"agent.encoder": "max"},

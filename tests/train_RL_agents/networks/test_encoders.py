@@ -22,6 +22,7 @@ JOINED = ("max", "attention")
 OBJECT_SCALE = torch.tensor(SPEC.entries["objects_state"].scale)
 SELF_SCALE = torch.tensor(SPEC.entries["self_state"].scale)
 SCANNING = make_observation_spec(WorldConfig(sensor=SensorConfig(scan_beams=16)))
+WITH_DUTIES = make_observation_spec(WorldConfig(sensor=SensorConfig(duties=True)))
 
 
 def network(spec=SPEC, normalize=False, **settings):
@@ -41,6 +42,10 @@ def slots(observation, change):
     """An observation with the object slots [..., K, 5] and their mask [..., K] changed alike."""
     changed = {name: change(observation[name]) for name in ("objects_state", "objects_mask")}
     return {**observation, **changed}
+
+
+def without(observation, name):
+    return {key: value for key, value in observation.items() if key != name}
 
 
 # As published ------------------------------------------------------------------------------------
@@ -183,6 +188,31 @@ def test_a_vector_of_any_shape_is_encoded(shape):
     flat = given["wind"].reshape(5, 2, -1) / 4.0
     expected = (flat @ layer.weight.T + layer.bias).clamp_min(0.0)
     torch.testing.assert_close(net.encode(given)[..., -12:], expected)
+
+
+@pytest.mark.parametrize("encoder", ["concat", *JOINED])
+def test_duties_are_encoded_with_the_object_of_their_slot(encoder):
+    net, given = network(WITH_DUTIES, encoder=encoder), inputs(16, spec=WITH_DUTIES)
+    assert net.encoders is None and net.encoded_width == network(encoder=encoder).encoded_width
+    order = torch.tensor([3, 0, 4, 2, 1])
+    moved = {**given, "duties": given["duties"][:, order]}
+    assert not torch.allclose(net.encode(moved), net.encode(given))
+    if encoder in JOINED:
+        torch.testing.assert_close(net.encode(slots(moved, lambda each: each[:, order])), net.encode(given))
+    junk = torch.where(given["objects_mask"][..., None], given["duties"], 1e4)
+    torch.testing.assert_close(net.encode({**given, "duties": junk}), net.encode(given))
+
+
+def test_duties_and_the_objects_can_be_excluded_one_by_one():
+    plain, given = network(WITH_DUTIES, excluded=("duties",)), inputs(4, spec=WITH_DUTIES)
+    assert plain.object_encoder[0].in_features == network().object_encoder[0].in_features
+    assert set(WITH_DUTIES.exclude(("duties",)).entries) == {"self_state", "objects_state", "objects_mask"}
+    assert plain.encode(without(given, "duties")).shape == (4, plain.encoded_width)
+    alone = network(WITH_DUTIES, excluded=("objects_state",))
+    assert set(WITH_DUTIES.exclude(("objects_state",)).entries) == {"self_state", "objects_mask", "duties"}
+    assert alone.encode(without(given, "objects_state")).shape == (4, alone.encoded_width)
+    assert [*alone.encoders] == ["duties"]
+    assert set(WITH_DUTIES.exclude(("duties", "objects_state")).entries) == {"self_state"}
 
 
 def test_entries_that_are_excluded_do_not_matter():

@@ -24,6 +24,7 @@ from train_RL_agents.evaluation.running import episodes as evaluation
 from train_RL_agents.evaluation.running.episodes import step_bytes
 from train_RL_agents.evaluation.running.estimates import returns_scale, with_estimates, with_risk
 from train_RL_agents.evaluation.running.others import (
+    OBJECT_ENTRIES,
     control_robot_0,
     with_continuous_actions,
     with_object_slots,
@@ -33,6 +34,7 @@ from train_RL_agents.evaluation.running.others import (
 from train_RL_agents.evaluation.running.recording import Recording, concatenate, record
 from train_RL_agents.evaluation.running.steps import Policy, ProgressCallback, StepCallback, StepShare
 from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
+from train_RL_agents.networks.encoders import SELF_STATE
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import Episodes
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
@@ -120,7 +122,7 @@ class EvaluatedPolicy:
         if self.is_blind:
             allowed = "one that observes objects only as such, with neither a scan nor custom entries"
             observed = {*self.trained.agent.spec.entries} if self.trained else set[str]()
-            require(observed <= {*observation_entries()}, "policy", f"{BLIND_PREFIX}{self.name}", allowed)
+            require(observed <= {SELF_STATE, *OBJECT_ENTRIES}, "policy", f"{BLIND_PREFIX}{self.name}", allowed)
             return without_objects(replace(self, is_blind=False).make_policy(world, acting))
         if self.trained is None:
             return BASELINES[self.name](world)

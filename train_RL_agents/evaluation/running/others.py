@@ -17,7 +17,8 @@ ACTION_KEY = (GROUP, "action")
 """Key of the actions of all robots."""
 MASK_KEY = (GROUP, "mask")
 """Key of the mask of the robots that act, [E, R] bool."""
-_OBJECT_TENSORS = ("objects_state", "objects_mask")
+OBJECT_ENTRIES = ("objects_state", "objects_mask", "duties")
+"""Entries of the observation with a row for each object slot."""
 
 
 def control_robot_0(policy: Policy, discrete: VesselConfig | None) -> Policy:
@@ -105,7 +106,7 @@ def _with_objects(policy: Policy, change: Callable[[Tensor], Tensor]) -> Policy:
     def act(step: Any) -> Any:
         changed = step.clone(recurse=False)
         observation = step.get(OBSERVATION_KEY).clone(recurse=False)
-        for name in _OBJECT_TENSORS:
+        for name in observation.keys() & {*OBJECT_ENTRIES}:
             observation.set(name, change(observation.get(name)))
         return step.set(ACTION_KEY, policy(changed.set(OBSERVATION_KEY, observation)).get(ACTION_KEY))
 

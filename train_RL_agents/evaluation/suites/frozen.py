@@ -54,6 +54,8 @@ FROZEN_SUITES: dict[str, FrozenSuite] = {
     "imazu_own": FrozenSuite(20, "f696bb4fef4500db8560b4012ee4cda0"),
 }
 """Frozen suites in the order of reports: first external situations and misbehaving vessels."""
+OWN_ENTRIES = ("max_objects", "scan_beams", "scan_angle", "duties", "entries")
+"""Settings of the sensor that say what a policy observes, which its own world has."""
 _UNHASHED_PARAMETERS = {*COMMAND_FIELDS, "max_objects", "table_row"}
 """Names of parameters that hashes leave out, because policies may choose them or they follow from others."""
 
@@ -71,7 +73,7 @@ def frozen_world(own: WorldConfig) -> WorldConfig:
     for name, values in commands.items():
         is_allowed = max(map(abs, values)) <= most
         require(is_allowed, f"world.vessel.{name}", values, f"at most {most:g} N/s in frozen suites")
-    sensor = {name: getattr(own.sensor, name) for name in ("max_objects", "scan_beams", "scan_angle", "entries")}
+    sensor = {name: getattr(own.sensor, name) for name in OWN_ENTRIES}
     return replace(world, vessel=replace(world.vessel, **commands), sensor=replace(world.sensor, **sensor))
 
 

@@ -88,10 +88,12 @@ def test_a_policy_has_the_slots_that_it_was_trained_with(slots):
 
 
 def test_a_blind_policy_observes_no_objects():
-    seen = []
-    without_objects(constant(0.0, seen))(step())
+    seen, given = [], step()
+    given.get((GROUP, "observation")).set("duties", torch.ones(2, 3, 5, 12))
+    without_objects(constant(0.0, seen))(given)
     observed = seen[0].get((GROUP, "observation"))
     assert not observed["objects_mask"].any() and not observed["objects_state"].any() and observed["self_state"].all()
+    assert not observed["duties"].any() and given[GROUP, "observation", "duties"].all()
     assert find_evaluated("blind:orca", "best", CPU) == EvaluatedPolicy("orca", is_blind=True)
     assert find_evaluated("blind:orca", "best", CPU).label == "blind:orca"
     with pytest.raises(ConfigError, match=r"^orka: neither a checkpoint nor a baseline"):
@@ -103,6 +105,8 @@ def test_a_policy_that_observes_more_than_objects_cannot_be_blind():
     trained = SimpleNamespace(agent=SimpleNamespace(spec=SimpleNamespace(entries=observation_entries(scanning))))
     with pytest.raises(ConfigError, match=r"^policy='blind:DQN': must be one that observes objects only as such"):
         EvaluatedPolicy("DQN", trained, is_blind=True).make_policy(scanning, ActingOptions())
+    with_duties = replace(evaluated("DQN", "world.sensor.duties=true"), is_blind=True)
+    assert callable(with_duties.make_policy(WORLD, ActingOptions()))
     # What the world offers to others does not matter.
     assert callable(EvaluatedPolicy("orca", is_blind=True).make_policy(scanning, ActingOptions()))
 
