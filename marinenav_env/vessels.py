@@ -6,17 +6,18 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from marinenav_env.config import ActuatorConfig, PerRobot, VesselConfig, WorldConfig
 from marinenav_env.levels import Level
 from marinenav_env.support.files import read_json
 from marinenav_env.support.validation import ConfigError, is_number, is_printable_text, require
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 AnyLevel = TypeVar("AnyLevel", bound=Level)
-Speed = TypeVar("Speed", float, Tensor)
+Speed = TypeVar("Speed", float, "Tensor")
 """Type of a speed or thrust, a number or a tensor of any shape."""
 
 VESSEL_FILE_FORMAT, VESSEL_FILE_VERSION = "marinenav vessel", 1

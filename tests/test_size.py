@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 12_003,
-    "train_RL_agents": 28_644,
+    "marinenav_env": 12_010,
+    "train_RL_agents": 28_714,
     "pages": 3_733,
     "tools": 1_447,
-    "tests": 40_348,
-    "docs (bytes)": 283_534,
+    "tests": 40_370,
+    "docs (bytes)": 283_713,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -247,13 +247,18 @@ def _run_command_line(argv: Sequence[str]) -> int:
 
 def _is_refused(arguments: argparse.Namespace) -> bool:
     """Return whether the command refuses its arguments; the reason is printed before anything slow is imported."""
-    check = getattr(arguments.command, "check", None)
-    if check is None:
+    check, settings = (getattr(arguments.command, name, None) for name in ("check", "settings"))
+    if not (check or settings):
         return False
     from marinenav_env.support.validation import ConfigError
+    from train_RL_agents.config.reading import load_config
 
     try:
-        check(arguments)
+        if check:
+            check(arguments)
+        # Parts of others may import torch.
+        if settings and (found := settings(arguments)) and not _named_parts(arguments):
+            load_config(*found)
     except ConfigError as error:
         print(f"marinenav: error: {error}", file=sys.stderr)
         return True
@@ -270,9 +275,8 @@ def _import_modules(command: ModuleType) -> None:
         import_module(name)
 
 
-def _allow_plugins(arguments: argparse.Namespace) -> None:
-    """Allow imports of the plugins that the command line names, even from the current folder."""
-    from marinenav_env.support import plugins
+def _named_parts(arguments: argparse.Namespace) -> list[str]:
+    """Return the plugins that the command line names."""
     from train_RL_agents.config.environment import LIBRARY_NAMES
     from train_RL_agents.config.reading import PLUGIN_GROUPS
 
@@ -280,8 +284,14 @@ def _allow_plugins(arguments: argparse.Namespace) -> None:
     values = [word.partition("=")[2] for word in arguments.overrides if word.startswith(settings)]
     values += [str(getattr(arguments, name, "")) for name in ("agent", "env")]
     values = [value for value in values if value.partition(":")[0] not in LIBRARY_NAMES]
-    named = [*arguments.plugin, *(part for value in values for part in _CLASS_REFERENCE.findall(value))]
-    if named:
+    return [*arguments.plugin, *(part for value in values for part in _CLASS_REFERENCE.findall(value))]
+
+
+def _allow_plugins(arguments: argparse.Namespace) -> None:
+    """Allow imports of the plugins that the command line names, even from the current folder."""
+    from marinenav_env.support import plugins
+
+    if named := _named_parts(arguments):
         plugins.allow(*named)
         sys.path.append(str(Path.cwd()))
 

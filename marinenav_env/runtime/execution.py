@@ -1,13 +1,17 @@
-"""Settings of the execution of tensor functions: device, threads, compilation, CUDA graphs."""
+"""Settings of the execution of tensor functions: device, threads, compilation, CUDA graphs; torch is not imported."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
-
-from marinenav_env.runtime.loop import Loop
 from marinenav_env.support.validation import at_least, at_most, check_fields
+
+if TYPE_CHECKING:
+    import torch
+
+    from marinenav_env.runtime.loop import Loop
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class Execution:
 
     def make_loop(self, step: Callable[..., tuple[Any, Any]], state: Any, device: torch.device, **options: Any) -> Loop:
         """Return a Loop; ``compile`` and ``capture`` among its options override these settings."""
+        from marinenav_env.runtime.loop import Loop
+
         settings = {"compile": self.compile, "capture": self.capture} | options
         return Loop(step, state, device, **settings)
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 from marinenav_env.support import plugins
 from marinenav_env.support.lazy import LazyRegistry, lazy_exports
 from marinenav_env.support.validation import require
+from train_RL_agents.agents.agent_configs import AGENT_TRAITS, AgentTraits
 from train_RL_agents.utils.closest import did_you_mean, normalized_name
 
 if TYPE_CHECKING:
     from train_RL_agents.agents.actor_critic import ActorCriticAgent
-    from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
-    from train_RL_agents.agents.base import Agent, AgentConfig
+    from train_RL_agents.agents.agent_configs import ActorCriticConfig, AgentConfig
+    from train_RL_agents.agents.base import Agent
     from train_RL_agents.agents.batches import Batch, Losses, RolloutBatch
 
 AGENTS: Mapping[str, type["Agent[Any]"]] = LazyRegistry(
@@ -64,6 +65,14 @@ def agent_class(name: str) -> type["Agent[Any]"]:
     return kind
 
 
+def agent_traits(name: str) -> AgentTraits:
+    """Return what a configuration needs to know of an agent; the class of a built-in one is not imported."""
+    if name in AGENT_TRAITS:
+        return AGENT_TRAITS[name]
+    kind = agent_class(name)
+    return AgentTraits(kind.config_type, kind.algorithm, kind.trainer_defaults, kind.uses_priorities)
+
+
 __all__ = [
     "AGENTS",
     "ActorCriticAgent",
@@ -74,6 +83,7 @@ __all__ = [
     "Losses",
     "RolloutBatch",
     "agent_class",
+    "agent_traits",
     "registered_agent_name",
     "require_agent_name",
 ]
@@ -82,9 +92,9 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "ActorCriticAgent": "actor_critic",
-        "ActorCriticConfig": "actor_critic_network",
+        "ActorCriticConfig": "agent_configs",
         "Agent": "base",
-        "AgentConfig": "base",
+        "AgentConfig": "agent_configs",
         "Batch": "batches",
         "Losses": "batches",
         "RolloutBatch": "batches",

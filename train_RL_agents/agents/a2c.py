@@ -1,29 +1,15 @@
 """A2C, the synchronous variant of A3C (Mnih et al. 2016): policy gradients from short rollouts, each used once."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
-from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
+from train_RL_agents.agents.agent_configs import AGENT_TRAITS, A2CConfig
 from train_RL_agents.agents.batches import Losses, RolloutBatch
-
-
-@dataclass(frozen=True)
-class A2CConfig(ActorCriticConfig):
-    """Settings of A2C."""
 
 
 class A2C(ActorCriticAgent[A2CConfig]):
     """Advantage actor-critic agent."""
 
     config_type = A2CConfig
-    trainer_defaults: ClassVar[dict[str, Any]] = {
-        "num_envs": 256,
-        "rollout_steps": 5,
-        "batch_size": 3072,
-        "optimizer": "rmsprop",
-        "max_grad_norm": 0.5,
-    }
+    trainer_defaults = AGENT_TRAITS["A2C"].trainer_defaults
 
     def loss(self, batch: RolloutBatch, noise: None) -> Losses:
         """Return the policy gradient loss with entropy bonus, the value loss, and scalars to log; noise is not used."""

@@ -6,47 +6,20 @@ al. 2018), the actor follows the gradient of the mean of the critic's quantiles.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import Fraction, NonNegativeFloat, above, at_most, require
+from train_RL_agents.agents.agent_configs import ACIQNConfig
 from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.implicit_critic import ImplicitQuantileCritic, best_action, neighbour_offsets
 from train_RL_agents.agents.losses import quantile_huber_loss, td_target, truncated_targets
-from train_RL_agents.agents.quantile import QuantileConfig, fraction_midpoints, risk_level, sample_fractions
+from train_RL_agents.agents.quantile import fraction_midpoints, risk_level, sample_fractions
 from train_RL_agents.networks.actors import Actor
 from train_RL_agents.networks.layers import ensemble_outputs, squash
 from train_RL_agents.networks.observation import Observation
-
-
-@dataclass(frozen=True)
-class ACIQNConfig(QuantileConfig):
-    """Settings of AC-IQN."""
-
-    dropped: int = 1
-    """Number of the highest quantiles of each critic that are left out of the targets."""
-    target_noise: Fraction = 0.1
-    """Standard deviation of the noise on target actions, which are in [-1, 1]."""
-    actor_noise: NonNegativeFloat = 0.1
-    """Standard deviation of the noise on the actor's output before squashing, in the actor's loss. It smooths the
-    value, which then has fewer local maxima (Nachum et al. 2018)."""
-    saturation_penalty: NonNegativeFloat = 1e-4
-    """Weight of the penalty on the squared output of the actor before squashing, as in DDPG."""
-    actor_share: Annotated[float, above(0.0), at_most(1.0)] = 0.5
-    """Share of each batch that the actor learns from; the critics learn from all of it. A small share saves time, like
-    the delayed updates of TD3 (Fujimoto et al. 2018)."""
-    refine: bool = True
-    """Evaluations take the best of the actor's action and its neighbours at a distance of 0.5, rated by the critics
-    at the risk level; false: only where a risk level below 1 is requested."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        is_valid = 0 <= self.dropped < self.quantiles
-        require(is_valid, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
 
 
 class ACIQN(Agent[ACIQNConfig]):

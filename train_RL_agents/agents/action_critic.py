@@ -4,45 +4,17 @@ Twin critics with truncated targets are TD3's (Fujimoto et al. 2018); dropping t
 TQC's (Kuznetsov et al. 2020).
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import PositiveFloat, at_least, at_most, require
-from train_RL_agents.agents.base import Agent, AgentConfig
+from train_RL_agents.agents.agent_configs import ActionCriticConfig
+from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.losses import critic_loss, truncated_targets
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import ensemble_outputs, to_float32
 from train_RL_agents.networks.observation import Observation, ObservationSpec
-
-
-@dataclass(frozen=True)
-class ActionCriticConfig(AgentConfig):
-    """Settings of the critics of DDPG and SAC."""
-
-    critic: Literal["scalar", "quantile"] = "quantile"
-    """Output of a critic: one value per action, or quantiles of its return at fixed fractions."""
-    quantiles: Annotated[int, at_least(1), at_most(1024)] = 25
-    """Number of quantiles of a quantile critic."""
-    kappa: PositiveFloat = 10.0
-    """Threshold of the Huber loss of a quantile critic (scaled reward); see QuantileConfig."""
-    dropped: int = 2
-    """Number of the highest quantiles of each critic that are left out of the targets."""
-    critics: Annotated[int, at_least(1), at_most(10)] = 2
-    """Number of independent critics; targets are low estimates over them."""
-    action_input: Literal["early", "published"] = "early"
-    """How the action enters the critic: early, concatenated with the encoded observation; or published, encoded and
-    multiplied with the output of the first hidden layer."""
-    layer_norm: bool = True
-    """LayerNorm in the hidden layers of the critics."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        is_valid = 0 <= self.dropped < self.quantiles
-        require(is_valid, "agent.dropped", self.dropped, f"from 0 to {self.quantiles - 1}")
-
 
 ConfigType = TypeVar("ConfigType", bound=ActionCriticConfig)
 

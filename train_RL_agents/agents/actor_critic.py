@@ -6,7 +6,8 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from train_RL_agents.agents.actor_critic_network import ActorCriticConfig, ActorCriticNetwork
+from train_RL_agents.agents.actor_critic_network import ActorCriticNetwork
+from train_RL_agents.agents.agent_configs import ActorCriticConfig
 from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.batches import RolloutBatch
 from train_RL_agents.networks.actors import normal_log_density, squash_log_derivative

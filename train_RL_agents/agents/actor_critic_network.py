@@ -1,63 +1,20 @@
-"""Networks of stochastic policies with a value function, and their settings.
+"""Networks of stochastic policies with a value function.
 
 The value is a function of a robot's own observation, or of the observations of all active robots of its environment
 (MAPPO, Yu et al. 2022).
 """
 
 import math
-from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Annotated, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import NonNegativeFloat, at_least, at_most, require
-from train_RL_agents.agents.base import AgentConfig
-from train_RL_agents.networks.encoders import EncoderConfig, LayerWidth, LayerWidths, ObservationNetwork
+from train_RL_agents.agents.agent_configs import ActorCriticConfig
+from train_RL_agents.networks.encoder_config import EncoderConfig
+from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import init_orthogonal, to_float32
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, ObservationSpec
-
-
-@dataclass(frozen=True)
-class ActorCriticConfig(AgentConfig):
-    """Settings of agents with a stochastic policy and a value function (PPO, A2C)."""
-
-    encoder: Literal["concat", "max", "attention"] = "max"
-    """Pooling of the encoded objects: concatenation slot by slot, maximum, or attention; the latter two take any number
-    of objects in any order."""
-    self_width: LayerWidth = 32
-    """Units of the encoder of the vessel's own state, and of additional vectors."""
-    object_width: LayerWidth = 32
-    """Units of the encoder of each object."""
-    hidden_sizes: LayerWidths = (64, 64)
-    """Units of each hidden layer."""
-    actions: Literal["auto", "categorical", "gaussian", "clipped_gaussian"] = "auto"
-    """Distribution of the actions: categorical over the thrust pairs; normal, squashed into (-1, 1); or normal, clipped
-    to [-1, 1]; "auto" is gaussian in an environment with continuous actions, else categorical."""
-    log_std: Annotated[float, at_least(-10.0), at_most(2.0)] = -0.5
-    """Initial log standard deviation of normal actions."""
-    critic: Literal["own", "fleet"] = "own"
-    """Input of the value function: a robot's own observation, or those of all active robots of its environment."""
-    normalize_observations: bool = False
-    """Normalise the inputs of encoders by their running mean and standard deviation."""
-    value_coef: NonNegativeFloat = 0.5
-    """Weight of the value loss."""
-    entropy: NonNegativeFloat = 0.001
-    """Weight of the entropy at the start of the run."""
-    entropy_final: NonNegativeFloat = 0.0
-    """Weight of the entropy at the end of the run; it falls linearly."""
-
-    def with_actions(self, num_actions: int) -> Self:
-        """Return the settings for an environment; with at most one discrete action, its actions are continuous."""
-        if self.actions != "auto":
-            return self
-        return replace(self, actions="gaussian" if num_actions <= 1 else "categorical")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        has_effect = self.actions != "categorical" or self.log_std == type(self).log_std
-        require(has_effect, "agent.log_std", self.log_std, "left out: it has no effect on categorical actions")
 
 
 class ActorCriticNetwork(ObservationNetwork):

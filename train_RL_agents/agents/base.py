@@ -7,21 +7,16 @@ An agent is an off-policy agent (``Agent``) or an on-policy one (``agents.actor_
 import copy
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from train_RL_agents.agents.agent_configs import AgentConfig
 from train_RL_agents.agents.batches import Batch, Losses
-from train_RL_agents.networks.encoders import EncoderConfig, add_geometry, is_scale_buffer
+from train_RL_agents.networks.encoders import add_geometry, is_scale_buffer
 from train_RL_agents.networks.observation import DEFAULT_SPEC, Observation, ObservationSpec
-
-
-@dataclass(frozen=True)
-class AgentConfig(EncoderConfig):
-    """Base class of the settings of agents, which are those of its encoders and those that a subclass adds."""
-
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
 
@@ -33,13 +28,14 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
     """
 
     config_type: ClassVar[type[AgentConfig]]
+    """Dataclass of the settings; those of built-in agents are in ``agent_configs``."""
     algorithm: ClassVar[Literal["off-policy", "on-policy"]] = "off-policy"
     """Algorithm that trains the agent: on transitions of replay, or on rollouts of the current policy."""
     adds_exploration: ClassVar[bool] = True
     """True if exploration noise is added to the actions of ``explore``."""
     continuous: bool
     """True for continuous actions [B, D], false for indices [B]."""
-    trainer_defaults: ClassVar[dict[str, Any]] = {}
+    trainer_defaults: ClassVar[Mapping[str, Any]] = {}
     """Values of the settings of ``trainer`` whose default for this agent is not that of its algorithm, by name."""
     uses_priorities: ClassVar[bool] = False
     """True if ``loss`` uses importance weights and returns priorities."""

@@ -4,30 +4,18 @@ Options: twin critics and noise on target actions (TD3, Fujimoto et al. 2018); c
 the highest are dropped from the targets (TQC, Kuznetsov et al. 2020).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from marinenav_env.support.validation import Fraction, NonNegativeFloat
-from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
+from train_RL_agents.agents.action_critic import ActionCriticAgent
+from train_RL_agents.agents.agent_configs import DDPGConfig
 from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.losses import td_target
 from train_RL_agents.networks.actors import Actor
 from train_RL_agents.networks.layers import call_with_frozen_parameters, ensemble_outputs, squash
 from train_RL_agents.networks.observation import Observation
-
-
-@dataclass(frozen=True)
-class DDPGConfig(ActionCriticConfig):
-    """Settings of DDPG."""
-
-    target_noise: Fraction = 0.1
-    """Standard deviation of the noise on target actions, which are in [-1, 1]."""
-    saturation_penalty: NonNegativeFloat = 1e-4
-    """Weight of the penalty on the squared output of the actor before squashing. It keeps actions from saturating,
-    where their gradient nearly vanishes."""
 
 
 class DDPG(ActionCriticAgent[DDPGConfig]):

@@ -4,34 +4,18 @@ Options: double targets (van Hasselt et al. 2016), dueling heads (Wang et al. 20
 of twin target values (Fujimoto et al. 2018).
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import at_least, at_most
-from train_RL_agents.agents.base import Agent, AgentConfig
+from train_RL_agents.agents.agent_configs import DQNConfig
+from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.losses import half_mse_loss, td_target
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import dueling_values, ensemble_outputs
 from train_RL_agents.networks.observation import Observation, ObservationSpec
-
-
-@dataclass(frozen=True)
-class DQNConfig(AgentConfig):
-    """Settings of DQN."""
-
-    double: bool = True
-    """Choose the next action with the learned network and value it with the target network; false: both with the target
-    network."""
-    dueling: bool = True
-    """Separate heads for the value of the state and the advantages of the actions."""
-    critics: Annotated[int, at_least(1), at_most(10)] = 2
-    """Number of independent networks; targets take the smallest of their values."""
-    layer_norm: bool = True
-    """LayerNorm in the hidden layers."""
 
 
 class ValueNetwork(ObservationNetwork):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from train_RL_agents.agents.action_critic import action_encoder
-from train_RL_agents.agents.quantile import QuantileConfig
+from train_RL_agents.agents.agent_configs import QuantileConfig
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import CosineEmbedding, add_action, features_product, to_float32
 from train_RL_agents.networks.observation import Observation, ObservationSpec, repeat_observation

@@ -4,39 +4,22 @@ Quantile fractions are drawn once per update, one from each of N strata, and may
 that the trunk is evaluated once and not once per fraction.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import at_least, at_most
+from train_RL_agents.agents.agent_configs import IQNConfig
 from train_RL_agents.agents.base import Agent, average_critics
 from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.losses import quantile_huber_loss, td_target
 from train_RL_agents.agents.quantile import (
-    QuantileConfig,
     QuantileNetwork,
     fraction_midpoints,
     risk_level,
     sample_fractions,
 )
 from train_RL_agents.networks.observation import Observation
-
-
-@dataclass(frozen=True)
-class IQNConfig(QuantileConfig):
-    """Settings of IQN."""
-
-    acting_quantiles: Annotated[int, at_least(1), at_most(1024)] = 32
-    """Number of quantile fractions when acting, evenly spaced below the risk level."""
-    random_fractions: bool = False
-    """While training, act on random fractions, sampled for every robot, as published."""
-    double: bool = True
-    """Choose the next action with the learned network and value it with the target network; false: both with the target
-    network."""
-    dueling: bool = True
-    """Separate heads for the value of the state and the advantages of the actions."""
 
 
 class IQN(Agent[IQNConfig]):

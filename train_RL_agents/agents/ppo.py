@@ -3,34 +3,19 @@
 With ``critic=fleet`` it is MAPPO (Yu et al. 2022).
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
 import torch
 from torch import Tensor
 
-from marinenav_env.support.validation import NonNegativeFloat, PositiveFraction
 from train_RL_agents.agents.actor_critic import ActorCriticAgent
-from train_RL_agents.agents.actor_critic_network import ActorCriticConfig
+from train_RL_agents.agents.agent_configs import AGENT_TRAITS, PPOConfig
 from train_RL_agents.agents.batches import Losses, RolloutBatch
-
-
-@dataclass(frozen=True)
-class PPOConfig(ActorCriticConfig):
-    """Settings of PPO."""
-
-    clip: PositiveFraction = 0.2
-    """Clipping range of the probability ratio around 1; changes beyond it do not improve the objective."""
-    target_kl: NonNegativeFloat = 0.0
-    """KL divergence from the policy of the rollout (nat) beyond which a batch has no policy loss; its value loss still
-    trains the shared encoder. 0: no limit."""
 
 
 class PPO(ActorCriticAgent[PPOConfig]):
     """Proximal policy optimisation agent."""
 
     config_type = PPOConfig
-    trainer_defaults: ClassVar[dict[str, Any]] = {"num_envs": 512, "rollout_steps": 32, "epochs": 3}
+    trainer_defaults = AGENT_TRAITS["PPO"].trainer_defaults
 
     def loss(self, batch: RolloutBatch, noise: None) -> Losses:
         """Return the clipped surrogate loss with entropy bonus, the value loss and scalars; noise is not used."""

@@ -1,36 +1,12 @@
-"""Implicit quantile networks (Dabney et al. 2018): settings, fractions, risk levels, network of discrete actions."""
-
-from dataclasses import dataclass
-from typing import Annotated, Literal
+"""Implicit quantile networks (Dabney et al. 2018): fractions, risk levels, network of discrete actions."""
 
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import PositiveFloat, at_least, at_most
-from train_RL_agents.agents.base import AgentConfig
+from train_RL_agents.agents.agent_configs import QuantileConfig
 from train_RL_agents.networks.encoders import OBJECTS_STATE, ObservationNetwork
 from train_RL_agents.networks.layers import CosineEmbedding, dueling_values, to_float32
 from train_RL_agents.networks.observation import Observation, ObservationSpec
-
-
-@dataclass(frozen=True)
-class QuantileConfig(AgentConfig):
-    """Settings of implicit quantile networks."""
-
-    quantiles: Annotated[int, at_least(1), at_most(1024)] = 16
-    """Number N of quantile fractions per network and update."""
-    critics: Annotated[int, at_least(1), at_most(10)] = 2
-    """Number of independent networks that estimate values; targets are low estimates over them."""
-    embedding: Literal["late", "published"] = "late"
-    """Layer at which the fractions enter: after the last hidden layer or, as published, before the first."""
-    layer_norm: bool = True
-    """LayerNorm in the hidden layers of the networks that give values."""
-    kappa: PositiveFloat = 10.0
-    """Threshold of the Huber loss (scaled reward). Below it the loss is squared, and quantiles become expectiles, whose
-    mean accounts for rare collisions; the mean of true quantiles does not."""
-    risk: Literal["neutral", "adaptive"] = "adaptive"
-    """Rating of actions in evaluations without a requested risk level: neutral, by the mean of their outcomes;
-    adaptive, near other objects by their worst outcomes (see ``nearness_risk``)."""
 
 
 def fraction_midpoints(count: int) -> Tensor:

@@ -5,39 +5,20 @@ replay (``trainer.prioritized``).
 """
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from marinenav_env.support.validation import NonNegativeFloat, at_least, at_most, require
-from train_RL_agents.agents.base import Agent, AgentConfig
+from train_RL_agents.agents.agent_configs import AGENT_TRAITS, RainbowConfig
+from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.losses import cross_entropy, project_categorical_targets
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import to_float32
 from train_RL_agents.networks.noisy import NoisyLinear
 from train_RL_agents.networks.observation import Observation, ObservationSpec
-
-
-@dataclass(frozen=True)
-class RainbowConfig(AgentConfig):
-    """Settings of Rainbow."""
-
-    atoms: Annotated[int, at_least(2), at_most(1024)] = 51
-    """Number of atoms of the return distribution."""
-    v_min: float = -5.0
-    """Return of the lowest atom (scaled reward)."""
-    v_max: float = 6.0
-    """Return of the highest atom (scaled reward)."""
-    sigma_0: NonNegativeFloat = 0.05
-    """Initial scale of the noise in the weights."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.v_min < self.v_max, "agent.v_max", self.v_max, f"above v_min, {self.v_min}")
 
 
 class DistributionNetwork(ObservationNetwork):
@@ -78,7 +59,7 @@ class Rainbow(Agent[RainbowConfig]):
         "probabilities": "probability of each atom of the return for each action"
     }
     selection_rule = "the index of the highest mean over the atoms, which are evenly spaced"
-    uses_priorities = True
+    uses_priorities = AGENT_TRAITS["Rainbow"].uses_priorities
     support: Tensor
 
     def build(self) -> None:

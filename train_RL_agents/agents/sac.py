@@ -5,31 +5,18 @@ with fixed quantiles, of which the highest are dropped from the targets (TQC, Ku
 """
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from marinenav_env.support.validation import PositiveFloat
-from train_RL_agents.agents.action_critic import ActionCriticAgent, ActionCriticConfig
+from train_RL_agents.agents.action_critic import ActionCriticAgent
+from train_RL_agents.agents.agent_configs import SACConfig
 from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.losses import td_target
 from train_RL_agents.networks.actors import GaussianActor, sample_squashed
 from train_RL_agents.networks.layers import ensemble_outputs, squash
 from train_RL_agents.networks.observation import Observation
-
-
-@dataclass(frozen=True)
-class SACConfig(ActionCriticConfig):
-    """Settings of SAC."""
-
-    temperature: PositiveFloat = 0.02
-    """Weight of the entropy (scaled reward); if learned, its initial value."""
-    learn_temperature: bool = True
-    """Learn the temperature, so that the entropy approaches the target entropy."""
-    target_entropy: float | None = None
-    """Target entropy of an action for a learned temperature (nat); null: minus the number of its components."""
 
 
 class Temperature(nn.Module):

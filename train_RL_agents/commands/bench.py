@@ -40,6 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", metavar="FILE", type=Path, help="write all results to this file after every size")
 
 
+def settings(arguments: argparse.Namespace) -> tuple[Path | None, list[str]]:
+    """Return the configuration file and the settings that replace its own."""
+    given = vars(arguments)
+    overrides = [f"{key}={given[name]}" for name, key in _SETTING_KEYS.items() if name in given]
+    return given.get("config"), [*overrides, *arguments.overrides]
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav bench``, and return its exit status."""
     from marinenav_env.support.files import require_writable_outputs
@@ -48,8 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     given = vars(arguments)
     require_writable_outputs(*(given[name] for name in ("json",) if name in given))
-    overrides = [f"{key}={given[name]}" for name, key in _SETTING_KEYS.items() if name in given]
-    config = load_config(given.get("config"), [*overrides, *arguments.overrides])
+    config = load_config(*settings(arguments))
     config.env.require_built_in("benchmarks")
     options = {name: given[name] for name in _BENCHMARK_OPTIONS if name in given}
     if "parts" in options:

@@ -11,10 +11,9 @@ from dataclasses import fields, is_dataclass
 from itertools import groupby, pairwise
 from typing import Any, Literal, NamedTuple, get_origin
 
-from marinenav_env import Level
-from marinenav_env.levels import NAMED_LEVELS
+from marinenav_env.levels import NAMED_LEVELS, Level
 from marinenav_env.support.validation import describe_rules, describe_type
-from train_RL_agents.agents import AGENTS
+from train_RL_agents.agents.agent_configs import AGENT_TRAITS
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS
 from train_RL_agents.config.levels import level_to_dict
 from train_RL_agents.config.reading import iterate_settings
@@ -71,7 +70,7 @@ def settings_page() -> str:
     """Return all settings of all agents as Markdown, for the documentation."""
     parts = [part for part in settings_sections(TrainConfig()) if not part.title.startswith(("agent", "trainer"))]
     others: list[tuple[str, Any, str]] = [(name, kind(), "trainer.") for name, kind in TRAINER_CONFIGS.items()]
-    others += [(f"`--agent {name}`", kind.config_type(), "agent.") for name, kind in AGENTS.items()]
+    others += [(f"`--agent {name}`", traits.config_type(), "agent.") for name, traits in AGENT_TRAITS.items()]
     for owner, config, prefix in others:
         parts += [
             part._replace(title=f"{part.title.rstrip('.')} ({owner})") for part in settings_sections(config, prefix)

@@ -128,11 +128,16 @@ def check(arguments: argparse.Namespace) -> None:
         single_run(options["resume"])
 
 
+def settings(arguments: argparse.Namespace) -> tuple[Path | None, list[str]] | None:
+    """Return the configuration file of a new run and the settings that replace its own; None when runs are resumed."""
+    options = vars(arguments)
+    return None if "resume" in options else (options.get("config"), _overrides(options))
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav train``, and return its exit status."""
     options = vars(arguments)
-    quick = list(_QUICK_SETTINGS) if "quick" in options else []
-    overrides = quick + _setting_overrides(options) + arguments.overrides
+    overrides = _overrides(options)
     if "help" in options:
         return _print_help(arguments, overrides)
     trace = options.get("profile_trace", 0)
@@ -185,10 +190,12 @@ def _train_here(runs: Sequence[Run], trace: int) -> int:
     return 0
 
 
-def _setting_overrides(options: dict[str, Any]) -> list[str]:
-    """Return the options that set settings, as ``key=value`` arguments."""
+def _overrides(options: dict[str, Any]) -> list[str]:
+    """Return the settings that options and words of the command line set, as ``key=value`` arguments."""
+    quick = _QUICK_SETTINGS if "quick" in options else ()
     values = {key: options[option] for option, key in _SETTING_KEYS.items() if option in options}
-    return [f"{key}={','.join(value) if isinstance(value, list) else value}" for key, value in values.items()]
+    words = [f"{key}={','.join(value) if isinstance(value, list) else value}" for key, value in values.items()]
+    return [*quick, *words, *options["overrides"]]
 
 
 def _print_help(arguments: argparse.Namespace, overrides: list[str]) -> int:

@@ -46,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--quiet", action="store_true", help="one line per trial")
 
 
+def settings(arguments: argparse.Namespace) -> tuple[Path | None, list[str]]:
+    """Return the configuration file and the settings that replace its own."""
+    return arguments.config, arguments.overrides
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav tune``, and return its exit status."""
     from marinenav_env.support import plugins

@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from marinenav_env import LEVELS, Level
-from marinenav_env.levels import NAMED_LEVELS
+from marinenav_env.levels import LEVELS, NAMED_LEVELS, Level
 from marinenav_env.support.validation import ConfigError, NonNegativeFloat, NonNegativeInt, require
 from marinenav_env.vessels import VesselScale, scaled_level
 from train_RL_agents.config.overrides import flatten, unknown_setting_message

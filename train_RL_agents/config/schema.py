@@ -4,18 +4,22 @@ The defaults train AC-IQN on the six published levels, on a CPU with two cores.
 """
 
 from dataclasses import dataclass, field, make_dataclass, replace
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
-from marinenav_env import LEVELS, Curriculum, Level, WorldConfig
-from marinenav_env.config import RewardConfig
+from marinenav_env.config import RewardConfig, WorldConfig
+from marinenav_env.levels import LEVELS, Level
 from marinenav_env.runtime.execution import Execution
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import PositiveInt, at_least, at_most, check_fields, field_types, require
-from train_RL_agents.agents import AgentConfig, agent_class
+from train_RL_agents.agents import agent_traits
+from train_RL_agents.agents.agent_configs import AgentConfig
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS, OffPolicyConfig, TrainerConfig
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.config.levels import EvalLevel, TrainingLevel, convert_levels
 from train_RL_agents.utils.shipped import DEFAULT_SAVE_DIR
+
+if TYPE_CHECKING:
+    from marinenav_env.stepping.reset_pool import Curriculum
 
 AgentConfigType = TypeVar("AgentConfigType", bound=AgentConfig)
 LOGGER_NAMES = ("tensorboard", "csv", "wandb", "mlflow")
@@ -101,8 +105,10 @@ class TrainingSchedule:
         """Return the largest number of robots in any level."""
         return max(level.num_robots for level in self.levels)
 
-    def curriculum(self) -> Curriculum:
+    def curriculum(self) -> "Curriculum":
         """Return the schedule as the Curriculum from which the world draws training scenarios."""
+        from marinenav_env.stepping.reset_pool import Curriculum
+
         weights, starts = self._weights_and_starts()
         return Curriculum(
             convert_levels(Level, self.levels),
@@ -188,7 +194,7 @@ class TrainConfig(Generic[AgentConfigType]):
     resumed."""
 
     def __post_init__(self) -> None:
-        agent = agent_class(self.agent_type)
+        agent = agent_traits(self.agent_type)
         kind = TRAINER_CONFIGS[agent.algorithm]
         if self.agent is None:
             object.__setattr__(self, "agent", agent.config_type())

@@ -5,7 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from train_RL_agents.networks.encoders import EncoderConfig, ObservationNetwork
+from train_RL_agents.networks.encoder_config import EncoderConfig
+from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import squash, to_float32
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,17 +18,12 @@ from marinenav_env.sensing.duties import DUTIES
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import (
-    IS_NOT_EMPTY,
-    NonNegativeFloat,
-    at_least,
-    at_most,
-    check_fields,
     require,
 )
+from train_RL_agents.networks.encoder_config import SELF_STATE, EncoderConfig
 from train_RL_agents.networks.features import (
     NUM_OBJECT_FEATURES,
     NUM_SELF_FEATURES,
-    FeatureSet,
     encounter_geometry,
     goal_geometry,
     limit_goal_distance,
@@ -39,50 +33,12 @@ from train_RL_agents.networks.layers import make_hidden_layer, rectified_maximum
 from train_RL_agents.networks.normalization import RunningNorm
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 
-SELF_STATE = "self_state"
-"""Name of the entry of the observation with the own state of a vessel."""
 OBJECTS_STATE = "objects_state"
 """Name of the entry of the observation with the states of the objects that a vessel detects."""
 ENCOUNTER_GEOMETRY = "encounter_geometry"
 """Name of the result of ``encounter_geometry`` in an observation that several networks encode."""
-LayerWidth = Annotated[int, at_least(1), at_most(4096)]
-"""Type of the number of units of a layer."""
 _SCALE_BUFFERS = ("self_scale", "object_scale")
 """Names of the buffers of an ObservationNetwork with the factors that observations are multiplied by."""
-LayerWidths = Annotated[tuple[int, ...], IS_NOT_EMPTY, at_least(1), at_most(4096)]
-"""Type of the numbers of units of consecutive layers."""
-
-
-@dataclass(frozen=True)
-class EncoderConfig:
-    """Settings of the networks' encoders and hidden layers."""
-
-    features: FeatureSet = "geometric"
-    """Inputs of encoders: raw observations, scaled ones, or scaled ones and the geometry of the encounters."""
-    encoder: Literal["concat", "max", "attention"] = "concat"
-    """Pooling of the encoded objects: concatenation slot by slot, as published, maximum, or attention; the latter two
-    take any number of objects in any order."""
-    goal_reach: NonNegativeFloat = 0.0
-    """Distance (m) that the position of the goal is limited to, in its direction; 0: no limit."""
-    self_width: LayerWidth = 56
-    """Units of the encoder of the vessel's own state, and of additional vectors."""
-    object_width: LayerWidth = 40
-    """Units of the encoder of each object."""
-    scan_width: LayerWidth = 64
-    """Units of the encoder of a range scan."""
-    hidden_sizes: LayerWidths = (128, 128)
-    """Units of each hidden layer."""
-    excluded: tuple[str, ...] = ()
-    """Entries of the observation that the networks do not use, such as objects_state."""
-    entry_encoders: tuple[str, ...] = ()
-    """User-defined encoders of entries as ``entry=package.module:Class``; one for self_state is used in addition to the
-    built-in one."""
-
-    def __post_init__(self) -> None:
-        check_fields(self, "agent")
-        require(SELF_STATE not in self.excluded, "agent.excluded", self.excluded, f"without {SELF_STATE}")
-        for encoder in self.entry_encoders:
-            require("=" in encoder, "agent.entry_encoders", encoder, "entry=package.module:Class")
 
 
 class EntryEncoder(nn.Module):

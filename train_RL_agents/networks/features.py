@@ -4,13 +4,13 @@ The geometry is a fixed function of the observation, inside the network, so ever
 takes raw observations. It spares small networks from learning divisions and square roots.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-FeatureSet = Literal["raw", "scaled", "geometric"]
-"""Inputs of encoders: raw observations, scaled ones, or scaled ones and the geometry of the encounters."""
+from train_RL_agents.networks.encoder_config import FeatureSet
+
 NUM_SELF_FEATURES = 7
 """Size of the own state in an observation."""
 NUM_OBJECT_FEATURES = 5

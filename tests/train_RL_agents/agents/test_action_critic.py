@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
-from train_RL_agents.agents.action_critic import ActionCritic, ActionCriticConfig
+from train_RL_agents.agents.action_critic import ActionCritic
+from train_RL_agents.agents.agent_configs import ActionCriticConfig, QuantileConfig
 from train_RL_agents.agents.implicit_critic import ImplicitQuantileCritic
-from train_RL_agents.agents.quantile import QuantileConfig
 
 pytestmark = pytest.mark.usefixtures("seeded_weights")
 

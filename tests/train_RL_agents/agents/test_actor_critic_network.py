@@ -6,7 +6,8 @@ import torch
 from tests.train_RL_agents.helpers import each_entry, make_inputs, seeded
 from tests.train_RL_agents.learners import agent_of
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.agents.actor_critic_network import ActorCriticConfig, FleetTrunk
+from train_RL_agents.agents.actor_critic_network import FleetTrunk
+from train_RL_agents.agents.agent_configs import ActorCriticConfig
 from train_RL_agents.networks.observation import ACTIVE_KEY
 
 NAMES = [name for name, kind in AGENTS.items() if kind.algorithm == "on-policy"]

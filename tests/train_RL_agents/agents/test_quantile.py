@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
+from train_RL_agents.agents.agent_configs import QuantileConfig
 from train_RL_agents.agents.quantile import (
-    QuantileConfig,
     QuantileNetwork,
     nearness_risk,
 )

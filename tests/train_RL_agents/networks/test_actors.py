@@ -14,7 +14,7 @@ from train_RL_agents.networks.actors import (
     sample_squashed,
     squash_log_derivative,
 )
-from train_RL_agents.networks.encoders import EncoderConfig
+from train_RL_agents.networks.encoder_config import EncoderConfig
 from train_RL_agents.networks.layers import squash
 
 pytestmark = pytest.mark.usefixtures("seeded_weights")

@@ -12,7 +12,8 @@ from marinenav_env.sensing.entries import Entry
 from marinenav_env.vessels import read_vessel, scale_of_vessel, scaled_world
 from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
 from train_RL_agents.config.building import make_observation_spec
-from train_RL_agents.networks.encoders import EncoderConfig, ObservationNetwork
+from train_RL_agents.networks.encoder_config import EncoderConfig
+from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.features import GeometryScales, encounter_geometry, goal_geometry
 from train_RL_agents.networks.observation import ObservationSpec
 

@@ -1,0 +1,47 @@
+"""Settings of the networks' encoders; torch is not imported."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from marinenav_env.support.validation import IS_NOT_EMPTY, NonNegativeFloat, at_least, at_most, check_fields, require
+
+FeatureSet = Literal["raw", "scaled", "geometric"]
+"""Inputs of encoders: raw observations, scaled ones, or scaled ones and the geometry of the encounters."""
+SELF_STATE = "self_state"
+"""Name of the entry of the observation with the own state of a vessel."""
+LayerWidth = Annotated[int, at_least(1), at_most(4096)]
+"""Type of the number of units of a layer."""
+LayerWidths = Annotated[tuple[int, ...], IS_NOT_EMPTY, at_least(1), at_most(4096)]
+"""Type of the numbers of units of consecutive layers."""
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """Settings of the networks' encoders and hidden layers."""
+
+    features: FeatureSet = "geometric"
+    """Inputs of encoders: raw observations, scaled ones, or scaled ones and the geometry of the encounters."""
+    encoder: Literal["concat", "max", "attention"] = "concat"
+    """Pooling of the encoded objects: concatenation slot by slot, as published, maximum, or attention; the latter two
+    take any number of objects in any order."""
+    goal_reach: NonNegativeFloat = 0.0
+    """Distance (m) that the position of the goal is limited to, in its direction; 0: no limit."""
+    self_width: LayerWidth = 56
+    """Units of the encoder of the vessel's own state, and of additional vectors."""
+    object_width: LayerWidth = 40
+    """Units of the encoder of each object."""
+    scan_width: LayerWidth = 64
+    """Units of the encoder of a range scan."""
+    hidden_sizes: LayerWidths = (128, 128)
+    """Units of each hidden layer."""
+    excluded: tuple[str, ...] = ()
+    """Entries of the observation that the networks do not use, such as objects_state."""
+    entry_encoders: tuple[str, ...] = ()
+    """User-defined encoders of entries as ``entry=package.module:Class``; one for self_state is used in addition to the
+    built-in one."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "agent")
+        require(SELF_STATE not in self.excluded, "agent.excluded", self.excluded, f"without {SELF_STATE}")
+        for encoder in self.entry_encoders:
+            require("=" in encoder, "agent.entry_encoders", encoder, "entry=package.module:Class")
