@@ -46,7 +46,6 @@ from train_RL_agents.utils.compiling import CompilationStoppedError, compile_pro
 from train_RL_agents.utils.device import random_stream, release_memory, set_up_process
 from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 from train_RL_agents.utils.signals import call_on_first_signal
-from train_RL_agents.utils.slowdown import SlowdownDetector
 from train_RL_agents.utils.threads import follow_load, set_threads
 
 _MAX_REWINDS = 3
@@ -88,7 +87,6 @@ class TorchRLTrainer:
         set_up_process(self.device, config.trainer.precision, config.trainer.tf32)
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
         self._checked_at, self._rewinds = 0, 0
-        self._slowdown, self._learned_before = SlowdownDetector(), False
         self._saved_at: int | None = None
         self._unsaved = self.asked_to_save = False
         self.clock = PhaseTimer(self._on_first_pass)
@@ -270,7 +268,6 @@ class TorchRLTrainer:
         del self.collector, self.algorithm, self.history
         release_memory()
         self.clock.restart_phases()
-        self._learned_before = False
         self._set_up()
         factor = self.algorithm.learner.learning_rate_factor
         self.display.log(
@@ -331,10 +328,6 @@ class TorchRLTrainer:
         with self.ranks.barrier():
             if self.ranks.is_main:
                 self.run.writer.log(scalars | training_scalars(scalars), self.env_steps)
-        # Before the first updates a run is much faster.
-        if self._learned_before and (slower := self._slowdown.add_rate(rate)):
-            self.display.log(slower)
-        self._learned_before = self.algorithm.learner.updates > 0
         latest = self.rows[-1] if self.rows else {}
         success = latest.get("success_rate", latest.get("avg_return"))
         self.display.show_log_entry(
