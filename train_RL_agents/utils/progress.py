@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
-from rich.text import Text
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import is_number
@@ -153,17 +160,6 @@ class _Terminal(Console):
         stop_on_broken_pipe()
 
 
-class _TimeColumn(TimeRemainingColumn):
-    """Column with the time that is left, or the time gone by as long as nothing is known of the speed."""
-
-    def render(self, task: Task) -> Text:
-        """Return the text of the column."""
-        if task.speed or task.elapsed is None:
-            return super().render(task)
-        minutes, seconds = divmod(int(task.elapsed), 60)
-        return Text(f"{minutes:02d}:{seconds:02d} gone", style="progress.elapsed")
-
-
 class ProgressBars:
     """Progress bars below the printed lines; every bar is one line of the terminal."""
 
@@ -175,7 +171,8 @@ class ProgressBars:
             BarColumn(bar_width=None),
             *counts,
             TextColumn("{task.percentage:.0f}%  {task.fields[text]}", markup=False),
-            _TimeColumn(compact=True),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(compact=True),
             console=self.console,
             speed_estimate_period=_SPEED_PERIOD,
             get_time=time.perf_counter,
@@ -183,21 +180,20 @@ class ProgressBars:
             disable=quiet or not bar or not self.console.is_terminal,
         )
         self.is_shown = not self._progress.disable
-        """True if bars are shown."""
         self._tasks: dict[str, Task] = {}
-        self._metrics: dict[str, dict[str, float]] = {}
         self.start, self.stop = self._progress.start, self._progress.stop
 
-    def show(self, name: str, total: int, env_steps: int, **metrics: float | None) -> None:
-        """Update a bar; the first call creates it."""
+    def show(self, name: str, total: int, env_steps: int, **metrics: float | None) -> str:
+        """Update a bar, which the first call creates, and return its text with the latest metrics."""
         if name not in self._tasks:
-            self._progress.add_task(name, total=total, completed=env_steps, text="")
+            self._progress.add_task(name, total=total, completed=env_steps, text="", metrics={})
             self._tasks[name] = self._progress.tasks[-1]
-            self._metrics[name] = {}
-        current = self._metrics[name]
-        current |= {key: value for key, value in metrics.items() if value is not None}
-        text = "  ".join(form(current[key]) for key, form in BAR_FORMATS.items() if key in current)
-        self._progress.update(self._tasks[name].id, completed=env_steps, text=text)
+        task = self._tasks[name]
+        latest = task.fields["metrics"]
+        latest |= {key: value for key, value in metrics.items() if value is not None}
+        text = "  ".join(form(latest[key]) for key, form in BAR_FORMATS.items() if key in latest)
+        self._progress.update(task.id, completed=env_steps, text=text)
+        return text
 
     def remaining_seconds(self, name: str) -> float | None:
         """Return the seconds until a bar is complete, at its average speed so far; None while that is not known."""
@@ -212,19 +208,14 @@ class ProgressBars:
         """Remove a bar, if it exists."""
         if name in self._tasks:
             self._progress.remove_task(self._tasks.pop(name).id)
-            del self._metrics[name]
 
 
 class ProgressDisplay:
     """Display of a run's progress: a bar, or a line from time to time; a line per evaluation; and closing lines.
 
-    Args:
-        total: env-steps of the run.
-        quiet: whether nothing is printed.
-        bar: whether the bar is shown, if there is a terminal.
-        record: callback with every line, even if nothing is printed.
-        json_lines: whether JSON is printed for other programs, an object per line: ``{"line": TEXT}`` for a line, and
-            ``total``, ``env_steps`` and the keys of BAR_FORMATS for an update of the bar, null for unchanged numbers.
+    ``record`` receives every line, even if nothing is printed. With ``json_lines``, JSON is printed for other programs,
+    an object per line: ``{"line": TEXT}`` for a line, and ``total``, ``env_steps`` and the keys of BAR_FORMATS for an
+    update of the bar, null for unchanged numbers.
     """
 
     def __init__(
@@ -238,7 +229,6 @@ class ProgressDisplay:
         self._bars, self._total = ProgressBars(quiet or json_lines, bar), total
         self._record, self._json_lines = record, json_lines
         self._printed_at = -math.inf
-        self._latest: dict[str, float] = {}
 
     def start(self, env_steps: int, compiles: bool) -> None:
         """Show the bar, after lines on resuming and compiling."""
@@ -279,28 +269,22 @@ class ProgressDisplay:
         that ended since the last log entry; None if there are none.
         """
         metrics = {"episode_return": episode_return, "train_success": train_success, "success": success, "rate": rate}
-        self._update_bar(env_steps, **metrics)
-        # If no episode has ended since the last entry, the line shows the latest numbers.
-        self._latest |= {name: value for name, value in metrics.items() if value is not None}
-        now = time.perf_counter()
-        silent = self._bars.is_shown or self._json_lines
-        if not silent and now - self._printed_at >= _MIN_PRINT_INTERVAL:
+        text, now = self._update_bar(env_steps, **metrics), time.perf_counter()
+        is_silent = self._bars.is_shown or self._json_lines
+        if not is_silent and now - self._printed_at >= _MIN_PRINT_INTERVAL:
             self._printed_at = now
-            forms = {name: form for name, form in BAR_FORMATS.items() if name in self._latest and name != "success"}
-            texts = [form(self._latest[name]) for name, form in forms.items()]
             left = self._bars.remaining_seconds("training")
-            texts += [f"{timedelta(seconds=left)} left"] if left is not None else []
-            self.log(f"{env_steps:>11,} env-steps  train: {'  '.join(texts)}")
+            ending = "" if left is None else f"  {timedelta(seconds=left)} left"
+            self.log(f"{env_steps:>11,} env-steps  train: {text}{ending}")
 
     def show_evaluation_progress(self, done: int, total: int) -> None:
         """Show how many of all episodes of an evaluation have ended."""
         self._bars.show_text("training", f"evaluating {done} of {total}")
 
-    def _update_bar(self, env_steps: int, **metrics: float | None) -> None:
-        """Update the bar with metrics by their names in BAR_FORMATS, and print the update as JSON if configured."""
-        self._bars.show("training", self._total, env_steps, **metrics)
-        move = {"total": self._total, "env_steps": env_steps, **dict.fromkeys(BAR_FORMATS)}
-        self._print(move | metrics)
+    def _update_bar(self, env_steps: int, **metrics: float | None) -> str:
+        """Update the bar with metrics by their names in BAR_FORMATS, print the update as JSON, and return its text."""
+        self._print({"total": self._total, "env_steps": env_steps, **dict.fromkeys(BAR_FORMATS)} | metrics)
+        return self._bars.show("training", self._total, env_steps, **metrics)
 
     def show_evaluation(self, env_steps: int, seconds: float, metrics: dict[str, Any], is_best: bool) -> None:
         """Print the line of an evaluation, and show its success rate in the bar."""
@@ -324,29 +308,24 @@ class ProgressDisplay:
         program: Sequence[str] = ("marinenav",),
         kept: int | None = None,
     ) -> None:
-        """Print where the results are, how to resume, and commands that show the results.
+        """Print how the run ended, where its policy is, commands that show the results, and how to resume it.
 
         ``kept`` are the env-steps of the last saved state if the run was stopped without saving.
         """
-        run, lines, allowed = str(relative_to_cwd(path)), [], plugins.option_words()
-        if best is not None:
-            folder = str(relative_to_cwd(path.parent.parent))
-            shown = (["marinenav", name, run, *allowed] for name in ("evaluate", "play"))
-            commands = (*shown, ["tensorboard", "--logdir", folder])
-            first, *others = map(shlex.join, commands)
-            lines = [f"policy: {relative_to_cwd(best)}", f"next: {first}"]
-            lines += [f"      {command}" for command in others]
+        run, plugin_options = str(relative_to_cwd(path)), plugins.option_words()
         if finished:
-            lines.insert(0, f"finished: {run}")
-        elif resumable:
-            command = shlex.join([*program, "train", "--resume", run, *allowed])
+            self.log(f"finished: {run}")
+        if best is not None:
+            self.log(f"policy: {relative_to_cwd(best)}")
+            self.log(f"next: {shlex.join(['marinenav', 'evaluate', run, *plugin_options])}")
+            self.log(f"      {shlex.join(['marinenav', 'play', run, *plugin_options])}")
+            self.log(f"      {shlex.join(['tensorboard', '--logdir', str(relative_to_cwd(path.parent.parent))])}")
+        if not finished and resumable:
             lost = f"while compiling: the state of {kept or 0:,} env-steps is kept, nothing since"
-            how = "and saved" if kept is None else lost
-            lines.append(f"stopped {how}; go on with: {command}")
-        else:
-            lines.append(f"stopped: {run}; with save_replay=false it cannot be resumed")
-        for line in lines:
-            self.log(line)
+            command = shlex.join([*program, "train", "--resume", run, *plugin_options])
+            self.log(f"stopped {'and saved' if kept is None else lost}; go on with: {command}")
+        elif not finished:
+            self.log(f"stopped: {run}; with save_replay=false it cannot be resumed")
 
 
 def relative_to_cwd(path: Path) -> Path:

@@ -111,15 +111,15 @@ def last_bar(capsys):
 def test_the_bar_shows_the_latest_metrics(monkeypatch, capsys, time):
     terminal_of(monkeypatch, 120)
     moves = (
-        (lambda display: display.show_log_entry(4, 1.0, 0.125), "eval 0.12  1/s 00:00 gone"),
+        (lambda display: display.show_log_entry(4, 1.0, 0.125), "eval 0.12  1/s 0:00:00 --:--"),
         (
             lambda display: display.show_log_entry(5, 2.0, None, 1.5, 0.75),
-            "return 1.5  success 0.75  eval 0.12  2/s 00:02",
+            "return 1.5  success 0.75  eval 0.12  2/s 0:00:00 00:02",
         ),
-        (lambda display: display.show_evaluation_progress(3, 60), "evaluating 3 of 60 00:02"),
+        (lambda display: display.show_evaluation_progress(3, 60), "evaluating 3 of 60 0:00:01 00:02"),
         (
             lambda display: display.show_evaluation(5, 1.0, METRICS, is_best=True),
-            "return 1.5  success 0.75  eval 0.25  2/s 00:02",
+            "return 1.5  success 0.75  eval 0.25  2/s 0:00:01 00:02",
         ),
     )
     for count, (_, expected) in enumerate(moves, 1):
@@ -138,7 +138,7 @@ def test_the_time_of_compiling_is_shown(monkeypatch, capsys, time):
     display.start(0, compiles=True)
     time.passes(75.0)
     display.stop()
-    assert last_bar(capsys).partition("%  ")[2] == "compiling 01:15 gone"
+    assert last_bar(capsys).partition("%  ")[2] == "compiling 0:01:15 --:--"
 
 
 def test_commands_that_follow_allow_the_same_plugins(capsys, monkeypatch):
