@@ -18,7 +18,6 @@ from train_RL_agents.evaluation.running.recording import Recorder, Recording
 from train_RL_agents.evaluation.running.steps import Transition
 from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import view_episode
-from train_RL_agents.figures.plotting import group_styles
 from train_RL_agents.networks.observation import OBSERVATION_KEY, to_observation
 
 _PANEL_SIZE = 2.9
@@ -66,10 +65,6 @@ class EvaluationProbe:
         sizes = torch.tensor([map_size] * len(self._groups))
         return draw_tracks(self._recorder.finish(title, self._groups, sizes))
 
-    def success_by_level(self, env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8] | None:
-        """Return a picture of the success rates by level of the evaluations so far; None if none are to be drawn."""
-        return draw_success_rates(env_steps, rates) if self._recorder is not None else None
-
 
 def draw_tracks(recording: Recording) -> NDArray[np.uint8] | None:
     """Return a picture of the tracks of all episodes as pixels [height, width, 3]; None if a position is not finite."""
@@ -94,19 +89,3 @@ def draw_tracks(recording: Recording) -> NDArray[np.uint8] | None:
     del figure
     gc.collect()
     return image
-
-
-def draw_success_rates(env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8]:
-    """Return a picture of success rates over env-steps, with a line for every level, as pixels [height, width, 3]."""
-    figure = new_figure(7.0, 4.0, "constrained")
-    axes = figure.subplots()
-    line_styles = group_styles([name for name in rates if name != "overall"])
-    for name, values in rates.items():
-        style = line_styles.get(name, {"color": "black", "linestyle": "-", "marker": ""})
-        line = {key: style[key] for key in ("color", "linestyle", "marker")}
-        axes.plot(env_steps, values, label=name, markersize=4, **line)
-    axes.set(xlabel="env-steps", ylabel="success rate", ylim=(-0.02, 1.02))
-    axes.grid(alpha=0.3)
-    figure.legend(loc="outside right center")
-    figure.canvas.draw()
-    return pixels(figure)

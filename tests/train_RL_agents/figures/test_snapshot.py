@@ -56,7 +56,7 @@ def test_a_run_writes_tracks_and_quantiles_which_change_no_metric(tmp_path, tiny
     drawn, plain = (new_run(tmp_path / name, *words) for name in ("drawn", "plain"))
     trainer = train(drawn)
     images, histograms, events = tags(drawn)
-    assert images == {PICTURE, "eval/success_by_level"}
+    assert images == {PICTURE}
     assert histograms == {FORESEEN, RETURNS}
     assert [event.step for event in events.Images(PICTURE)] == [80]
     (returns,) = events.Histograms(RETURNS)

@@ -136,9 +136,6 @@ class Probe(Protocol):
     def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
         """Return a picture of the tracks, with a title, as pixels [height, width, 3]; None if none is drawn."""
 
-    def success_by_level(self, env_steps: list[int], rates: dict[str, list[float]]) -> NDArray[np.uint8] | None:
-        """Return a picture of success rates over env-steps as pixels [height, width, 3]; None if none is drawn."""
-
 
 class WorldEvaluations(Evaluations[Episodes]):
     """Evaluations on a fixed set of scenarios of the built-in world.
@@ -209,7 +206,7 @@ class WorldEvaluations(Evaluations[Episodes]):
         return stored_arrays(self.episodes)
 
     def _log_plots(self, episodes: Episodes, probe: Probe, env_steps: int) -> None:
-        """Log returns, return quantiles of the first actions, tracks, and success by level."""
+        """Log returns, return quantiles of the first actions, and tracks."""
         self._run.writer.log_histogram("eval/returns", episodes.returns, env_steps)
         if probe.first_quantiles is not None:
             quantiles = probe.first_quantiles / self._config.trainer.reward_scale
@@ -219,11 +216,6 @@ class WorldEvaluations(Evaluations[Episodes]):
         picture = probe.picture(title, (area.width, area.height))
         if picture is not None:
             self._run.writer.log_image("eval/trajectories", picture, env_steps)
-        tables = [evaluation.table() for evaluation in self.episodes]
-        rates = {name: [table[name]["success_rate"] for table in tables] for name in tables[0]}
-        curves = probe.success_by_level([*(row["env_steps"] for row in self.rows), env_steps], rates)
-        if curves is not None:
-            self._run.writer.log_image("eval/success_by_level", curves, env_steps)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the rows and the episodes of all evaluations so far, for a checkpoint."""

@@ -57,10 +57,6 @@ class Probe:
         self.asked.append(given)
         return PIXELS
 
-    def success_by_level(self, *given):
-        self.asked.append(given)
-        return PIXELS
-
 
 @pytest.fixture
 def probes():
@@ -90,15 +86,12 @@ def test_an_evaluation_is_shown_to_probe_and_loggers(history, run, probes, agent
     history.evaluate(agent, 1200)
     probe, _ = probes
     assert probe.levels.tolist() == [0, 0, 1] and 1 <= probe.moments <= 8
-    rates = {name: [row["success_rate"]] for name, row in history.episodes[0].table().items()}
-    assert probe.asked == [("DQN after 80 env-steps", (25.0, 25.0)), ([40, 80], rates)]
+    assert probe.asked == [("DQN after 80 env-steps", (25.0, 25.0))]
     assert probes[1].asked[0][0] == "DQN after 1,200 env-steps"
-    assert [len(each) for each in probes[1].asked[1][1].values()] == [2, 2, 2]
     returns, quantiles, *_ = run.all("log_histogram")
     assert returns == ["eval/returns", history.episodes[0].returns, 80]
     assert quantiles[0] == "eval/return_quantiles" and quantiles[1].tolist() == [2.0, 6.0]
-    tags = [given[0] for given in run.all("log_image")]
-    assert tags == ["eval/trajectories", "eval/success_by_level"] * 2
+    assert [given[0] for given in run.all("log_image")] == ["eval/trajectories"] * 2
 
 
 def test_pictures_take_a_share_of_the_time_but_for_the_last(tmp_path, probes, agent, monkeypatch):
@@ -158,8 +151,7 @@ def test_other_rewards_than_those_of_the_training_have_compiled_code_too(history
 
 def test_what_a_probe_does_not_know_or_draw_is_not_shown(history, run, monkeypatch, agent):
     monkeypatch.setattr(Probe, "first_quantiles", None)
-    for name in ("picture", "success_by_level"):
-        monkeypatch.setattr(Probe, name, lambda *given: None)
+    monkeypatch.setattr(Probe, "picture", lambda *given: None)
     history.evaluate(agent, 80)
     assert [given[0] for given in run.all("log_histogram")] == ["eval/returns"]
     assert not run.all("log_image")
