@@ -42,8 +42,7 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict, iterate_settings, restore_config, to_dict
 from train_RL_agents.evaluation.running import recording
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
-from train_RL_agents.experiments.search import STORAGE_NAME, Search
-from train_RL_agents.experiments.space import read_space
+from train_RL_agents.experiments.search import STORAGE_NAME, Search, read_space
 from train_RL_agents.experiments.study import read_study
 from train_RL_agents.exporting.contract import make_contract
 from train_RL_agents.figures.curves import curve_table, read_runs

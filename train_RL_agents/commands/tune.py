@@ -57,8 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.extras import import_optional
     from train_RL_agents.config.reading import load_config
     from train_RL_agents.experiments.runner import Runner
-    from train_RL_agents.experiments.search import BEST_CONFIG_NAME, Search
-    from train_RL_agents.experiments.space import read_space
+    from train_RL_agents.experiments.search import BEST_CONFIG_NAME, Search, read_space
 
     for name in ("trials", "jobs"):
         value = getattr(arguments, name)

@@ -40,9 +40,7 @@ class Run:
     """A run to train; its folder has the configuration and the seed."""
 
     name: str
-    """Name of the run in the display of several runs."""
     folder: RunFolder
-    """Run folder, new or to be resumed."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of TorchRLTrainer, used if this process trains the run."""
     overrides: Sequence[str] = ()

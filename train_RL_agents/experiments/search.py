@@ -16,16 +16,18 @@ from typing import Any
 
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.files import require_overwritable
-from marinenav_env.support.validation import ConfigError, require
-from train_RL_agents.config.reading import apply_overrides, to_dict
+from marinenav_env.support.validation import ConfigError, is_number, require, strip_annotated
+from train_RL_agents.config.overrides import unknown_setting_message
+from train_RL_agents.config.reading import apply_overrides, known_settings, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.experiments.run import Run, check_memory
-from train_RL_agents.experiments.space import SearchSpace, params_to_settings, suggest_settings
 from train_RL_agents.run.lock import acquire_lock
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import make_folder, sqlite_url, write_atomically
+from train_RL_agents.utils.files import make_folder, read_json, sqlite_url, write_atomically
 
+SearchSpace = dict[str, Any]
+"""Optuna's distribution of each setting, by key; choices are JSON texts, because Optuna does not store lists."""
 STORAGE_NAME = "study.db"
 BEST_CONFIG_NAME = "best.json"
 _LOCK_NAME = "study.lock"
@@ -34,6 +36,8 @@ _NUM_STARTUP_TRIALS = 4
 """Number of trials before the search learns from results and prunes trials."""
 _MAX_CONSECUTIVE_FAILURES = 10
 """Number of trials that are refused or fail in a row after which the search ends."""
+_MAX_CHOICES = 100
+"""Largest number of choices of a setting, each of which is checked when the space is read."""
 
 
 class Search:
@@ -116,12 +120,11 @@ class Search:
     def _propose(self, argv: Sequence[str], at_once: int) -> Run | None:
         """Return the run of a new trial; None if its settings are refused. The arguments are those of ``runs``."""
         with self._convert_storage_errors():
-            trial = self.study.ask()
             # The seed depends on the trial's number, so that a continued study proposes other trials.
-            self.study.sampler = self._optuna.samplers.TPESampler(
-                n_startup_trials=_NUM_STARTUP_TRIALS, seed=self.config.seed[0] + trial.number
-            )
-            values = suggest_settings(trial, self.space)
+            seed = self.config.seed[0] + len(self.study.get_trials(deepcopy=False))
+            self.study.sampler = self._optuna.samplers.TPESampler(n_startup_trials=_NUM_STARTUP_TRIALS, seed=seed)
+            trial = self.study.ask(self.space)
+            values = params_to_settings(trial.params, self.space)
         try:
             config = apply_overrides(self.config, values)
             check_memory(config, at_once)
@@ -177,3 +180,48 @@ class Search:
         content = json.dumps(to_dict(config), indent=2) + "\n"
         write_atomically(self.folder / BEST_CONFIG_NAME, content)
         return best
+
+
+# Search spaces ----------------------------------------------------------------------------------
+
+
+def read_space(path: Path, config: TrainConfig[Any]) -> SearchSpace:
+    """Read a search space: ``{"key": {"low": 1, "high": 2, "log": true}, "other": [1, 2, 3]}``."""
+    content = read_json(path)
+    require(len(content) > 0, str(path), content, "an object with one or more settings")
+    types = {key: strip_annotated(setting.annotation) for key, setting in known_settings(config).items()}
+    for key, value in content.items():
+        if key not in types:
+            raise ConfigError(unknown_setting_message(key, value, list(types)))
+    space = {key: _distribution(key, value, types[key]) for key, value in content.items()}
+    for key, value in content.items():
+        for choice in value if isinstance(value, list) else (value["low"], value["high"]):
+            apply_overrides(config, {key: choice})
+    return space
+
+
+def _distribution(key: str, value: Any, annotation: Any) -> Any:
+    """Return Optuna's distribution of a setting."""
+    distributions = import_optional("optuna.distributions", "tune")
+    allowed = 'left out: a study is of one agent; a space has lists or ranges, as in {"trainer.gamma": [0.98, 0.99]}'
+    require(key != "agent_type", key, value, allowed)
+    if isinstance(value, list):
+        require(0 < len(value) <= _MAX_CHOICES, key, value, f"a list with 1 to {_MAX_CHOICES} values")
+        return distributions.CategoricalDistribution([json.dumps(choice) for choice in value])
+    is_range = isinstance(value, dict) and {"low", "high"} <= value.keys() <= {"low", "high", "log"}
+    require(is_range, key, value, "a list of values, or an object with low, high and perhaps log")
+    low, high, log = value["low"], value["high"], value.get("log", False)
+    is_ordered = is_number(low) and is_number(high) and low < high and (low > 0 or not log)
+    require(is_ordered, key, value, "numbers low < high, above 0 where log is true")
+    require(isinstance(log, bool), f"{key}.log", log, "true or false")
+    require(annotation in (int, float), key, value, "a list: the setting is not a single number")
+    whole = annotation is int and low % 1 == high % 1 == 0
+    kind = distributions.IntDistribution if whole else distributions.FloatDistribution
+    return kind(low, high, log)
+
+
+def params_to_settings(params: dict[str, Any], space: SearchSpace) -> dict[str, Any]:
+    """Convert the parameters of an Optuna trial to settings by key; raise a ConfigError if one is missing."""
+    missing = space.keys() - params.keys()
+    require(not missing, "trial", params, f"one with {', '.join(sorted(missing))}")
+    return {key: json.loads(params[key]) if hasattr(item, "choices") else params[key] for key, item in space.items()}

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import describe_vessel
 from train_RL_agents.agents import registered_agent_name
@@ -67,7 +65,6 @@ def new_runs(
     with ranks.barrier():
         sized = sized_config(path, overrides, profile, at_once)
     quiet = options.get("quiet") or options.get("json_lines") or not ranks.is_main
-    console = Console(quiet=quiet, highlight=False)
     config = sized.config
 
     def create() -> list[RunFolder]:
@@ -80,10 +77,10 @@ def new_runs(
     parent = folders[0].path.parent
     banner = _banner(parent, config.agent_type, str(sized.memory_plan.device), sized.description, parent.parent)
     boat = describe_vessel(config.world, config.training_schedule.levels)
-    for line in (*banner, *boat, summary_line(sized.memory_plan)):
-        console.print(line, markup=False, soft_wrap=True)
-    if verbose or is_memory_short(sized.memory_plan):
-        console.print(memory_table(sized.memory_plan))
+    if not quiet:
+        print(*banner, *boat, summary_line(sized.memory_plan), sep="\n", flush=True)
+        if verbose or is_memory_short(sized.memory_plan):
+            memory_table(sized.memory_plan).print(f"memory planned on {sized.memory_plan.device}")
     for folder in folders:
         folder.writer.heading = banner
     first, *others = [Run(folder.path.name, folder, options) for folder in folders]

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from rich.table import Table
 from torch import Tensor
 
 from marinenav_env.support.validation import ConfigError, require
@@ -26,6 +25,7 @@ from train_RL_agents.learning.algorithm import MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.learning.learner import MOMENTS
 from train_RL_agents.memory.prioritized import SPARE_SLOTS
+from train_RL_agents.results.table import Table
 from train_RL_agents.utils.memory import USABLE_SHARE, free_host_memory, require_memory, size_text
 
 CPU = torch.device("cpu")
@@ -165,16 +165,12 @@ def summary_line(memory: MemoryPlan) -> str:
 
 
 def memory_table(memory: MemoryPlan) -> Table:
-    """Return a plan as a table for the terminal, with a row per item and the totals."""
-    result = Table(title=f"memory planned on {memory.device}", title_justify="left")
-    result.add_column("what")
-    result.add_column("where")
-    result.add_column("size", justify="right")
-    places = {True: "host", False: str(memory.device)}
+    """Return a plan as a table, with a row per item and the totals."""
+    places, rows = {True: "host", False: str(memory.device)}, []
     for item in memory.entries:
         size = size_text(item.size) if item.is_exact else f"about {size_text(item.size)}"
-        result.add_row(item.name, places[item.on_host], size)
+        rows.append({"what": item.name, "where": places[item.on_host], "size": size})
     for on_host, free in sorted(memory.free_bytes.items()):
         needed = f"{size_text(memory.needed_bytes(on_host))} of {size_text(free)} free"
-        result.add_row("total", places[on_host], needed, style="bold")
-    return result
+        rows.append({"what": "total", "where": places[on_host], "size": needed})
+    return Table.from_rows(rows)

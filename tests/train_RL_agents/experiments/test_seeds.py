@@ -36,8 +36,8 @@ def test_memory_is_planned_for_all_processes_of_a_host(monkeypatch):
 
 
 @pytest.mark.usefixtures("surroundings")
-@pytest.mark.parametrize(("words", "kept"), [([], 2), (["execution.threads=1"], 1)])
-def test_a_run_keeps_the_threads_that_it_began_with(tmp_path, monkeypatch, words, kept):
+@pytest.mark.parametrize(("words", "threads"), [([], 2), (["execution.threads=1"], 1)])
+def test_a_run_keeps_the_threads_that_it_began_with(tmp_path, monkeypatch, words, threads):
     monkeypatch.setattr("train_RL_agents.utils.threads.cpu_cores", lambda: [*range(4)])
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     file = tmp_path / "tiny.json"
@@ -47,4 +47,4 @@ def test_a_run_keeps_the_threads_that_it_began_with(tmp_path, monkeypatch, words
     run_to_the_end(run)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     resume(RunFolder.open(run.folder.path), total_timesteps=16, quiet=True).train()
-    assert torch.get_num_threads() == kept
+    assert torch.get_num_threads() == threads
