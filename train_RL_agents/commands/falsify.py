@@ -80,9 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.config.schema import MAX_SEED
     from train_RL_agents.evaluation.comparing.selection import default_schedule_and_world
     from train_RL_agents.evaluation.judging.policies import find_evaluated, require_which
-    from train_RL_agents.falsification import trials
     from train_RL_agents.falsification.encounters import Encounters, SearchSpace
-    from train_RL_agents.falsification.failures import SearchResult, run_search
+    from train_RL_agents.falsification.failures import SearchResult, run_encounters, run_search
     from train_RL_agents.falsification.report import print_table, require_no_search_files, write_files
     from train_RL_agents.falsification.searches import Trials
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
@@ -106,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{method}: {episodes:,} of {arguments.episodes:,} episodes, {failures:,} failures", flush=True)
 
     def run_once(encounters: Encounters, noise: int) -> Trials:
-        return trials.run_encounters(evaluated, encounters, world, noise, device, arguments.target)
+        return run_encounters(evaluated, encounters, world, noise, device, arguments.target)
 
     with call_on_first_signal(lambda: stops.append(True)):
         for method in methods:

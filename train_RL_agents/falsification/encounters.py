@@ -35,9 +35,7 @@ COURSE, PASSING_SIDE, PACE, DISTANCE, LEAD = range(5)
 """Indices of the continuous parameters of a vessel: course, passing distance, speed, initial distance, and time from
 the onset of its behaviour to the closest approach."""
 NUM_PARAMETERS = 5
-"""Number of continuous parameters of a vessel."""
 MAX_VESSELS = 6
-"""Largest number of vessels of an encounter."""
 MAX_PASSING_DISTANCE = 20.0
 """Largest distance at which a vessel would pass the own one (m), on either side. Like the numbers below, it is for the
 default vessel; for boats with a name, lengths and speeds are scaled."""

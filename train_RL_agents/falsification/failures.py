@@ -15,8 +15,14 @@ from marinenav_env import Episode, WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from train_RL_agents.config.schema import MAX_SEED
+from train_RL_agents.evaluation.judging.avoidance import (
+    find_unavoidable_in_set,
+    first_detection_step,
+    first_misbehaviour_step,
+)
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
-from train_RL_agents.evaluation.running.recording import Recording
+from train_RL_agents.evaluation.judging.seamanship import judge
+from train_RL_agents.evaluation.running.recording import Recording, present_robots
 from train_RL_agents.evaluation.suites.encounter_suites import COURSES_BY_KIND
 from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
 from train_RL_agents.falsification.encounters import (
@@ -27,12 +33,14 @@ from train_RL_agents.falsification.encounters import (
     encounter_batches,
     signatures,
 )
-from train_RL_agents.falsification.searches import SEARCH_METHODS, Trials
-from train_RL_agents.falsification.trials import SET_NAME
+from train_RL_agents.falsification.searches import SEARCH_METHODS, TARGETS, Trials
 from train_RL_agents.results.statistics import Estimate, wilson_interval
 
 POPULATION_SIZE = 200
 """Number of encounters in a population, which are run together."""
+SET_NAME = "falsify"
+MIN_OVERLAP = 1e-6
+"""Smallest overlap of the hulls in a collision (m)."""
 
 Progress = Callable[[str, int, int], None]
 """Callback that receives the method and the numbers of episodes and of failures so far."""
@@ -40,16 +48,57 @@ Run = Callable[[Encounters, int], Trials]
 """Function that runs encounters with a seed of the measurement noise."""
 
 
+# Searches ---------------------------------------------------------------------------------------
+
+
+def run_encounters(
+    evaluated: EvaluatedPolicy,
+    encounters: Encounters,
+    world: WorldConfig,
+    seed: int,
+    device: torch.device,
+    target: str = TARGETS[0],
+) -> Trials:
+    """Run encounters once, and return their outcomes in the same order; failures are those of a target."""
+    placed, acting = [*encounter_batches(encounters, world)], ActingOptions()
+    chosen = ScenarioSet(SET_NAME, (), tuple(Part(batch.world, batch.scenarios) for batch in placed), seed)
+    _, recording = run_set(evaluated, chosen, world, acting, device, evaluated.label)
+    assert recording is not None
+    collision = recording.collided[:, :, 0].any(0)
+    gap, hit = smallest_clearance(recording)
+    unavoidable = find_unavoidable_in_set(
+        chosen, recording, collision, first_misbehaviour_step(recording), world, acting, device
+    )
+    at_sight = find_unavoidable_in_set(
+        chosen, recording, unavoidable, first_detection_step(recording), world, acting, device
+    )
+    gap = torch.where(collision, gap.clamp_max(-MIN_OVERLAP), gap)
+    order = torch.cat([batch.rows for batch in placed]).argsort()
+    judged, unconfirmed = judge(recording), torch.zeros_like(collision)
+    unconfirmed[judged.episode[judged.is_unseen_contact & (judged.own == 0)]] = True
+    failed = dict(zip(TARGETS, (collision & ~unavoidable, unconfirmed), strict=True))[target]
+    return Trials(gap, collision, unavoidable, at_sight, hit, unconfirmed, failed).rows(order)
+
+
+def smallest_clearance(recording: Recording) -> tuple[Tensor, Tensor]:
+    """Return the smallest gap between the hulls of the own vessel and another, and that vessel's index.
+
+    A vessel counts up to the frame in which it collides or arrives.
+    """
+    position, radius = recording.poses[..., :2], recording.vessel_radius
+    gap = (position[:, :, 1:] - position[:, :, :1]).norm(dim=-1) - radius[:, 1:] - radius[:, :1]
+    there = present_robots(recording)
+    gap = torch.where(there[:, :, 1:] & there[:, :, :1], gap, torch.inf).amin(0)
+    return gap.min(-1)
+
+
 @dataclass(frozen=True)
 class SearchResult:
     """All encounters of a search with their outcomes."""
 
     method: str
-    """Name of the search, see SEARCH_METHODS."""
     encounters: Encounters
-    """P encounters."""
     trials: Trials
-    """Outcomes of the encounters."""
     seconds: float
     """Wall time of the search (s)."""
 
@@ -138,7 +187,6 @@ class Collisions:
 
     episodes: list[Episode]
     labels: list[str]
-    """Description of each episode."""
 
     def __len__(self) -> int:
         return len(self.episodes)

@@ -30,15 +30,10 @@ from train_RL_agents.utils.files import make_folder, write_atomically
 from train_RL_agents.utils.provenance import software_versions
 
 SCENARIO_FILE = "failures.json"
-"""Name of the file with the failures as scenarios."""
 METRICS_FILE = "falsify.json"
-"""Name of the file with the metrics of the searches."""
 PAGE_FILE = "failures.html"
-"""Name of the page that replays failures."""
 MAX_SHOWN_FAILURES = 200
-"""Largest number of failures on a page."""
 MAX_SHOWN_UNAVOIDABLE = 50
-"""Largest number of unavoidable collisions on a page."""
 OTHER_SEED_OFFSET = 1
 """Number that is added to the seed of the noise when the failures of a file are run once more."""
 SEARCH_COLUMNS = (
@@ -53,7 +48,6 @@ SEARCH_COLUMNS = (
     Column("distinct", format=",", meaning="failures that differ in kind, behaviour or a quarter of a range"),
     Column("seconds", format=".0f", unit="s"),
 )
-"""Columns of the table of searches."""
 
 
 def require_no_search_files(folder: Path) -> None:

@@ -124,4 +124,3 @@ SEARCH_METHODS: dict[str, type[RandomSearch]] = {
     "cross-entropy": CrossEntropy,
     "random": RandomSearch,
 }
-"""Searches by name of the method."""

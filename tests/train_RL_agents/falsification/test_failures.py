@@ -17,11 +17,11 @@ from train_RL_agents.falsification.failures import (
     SearchResult,
     distinct_collisions,
     run_collisions,
+    run_encounters,
     run_search,
     select_reproducible,
 )
 from train_RL_agents.falsification.searches import Trials
-from train_RL_agents.falsification.trials import run_encounters
 
 CPU, STRAIGHT, WORLD = torch.device("cpu"), EvaluatedPolicy("straight"), WorldConfig(max_steps=120)
 MEETING, PASSING = ("head-on", "keep", 0.5, 0.5), ("crossing from port", "keep", 0.5, 0.95)
