@@ -18,7 +18,6 @@ from .checks import common_number, require
 from .manoeuvres import EscapeManoeuvres, escape_manoeuvres
 
 HORIZON_STEPS = 28
-"""Number of control steps that are predicted."""
 SUBSTEPS = 2
 """Number of integration steps in a control step."""
 MARGIN_RADII = 0.4

@@ -24,7 +24,6 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
 
 MAX_EVAL_ENVS = 64
-"""Largest number of environments that an evaluation runs at once."""
 MAX_STEPS_WITHOUT_END = 20_000
 """Number of successive steps of all environments without the end of an episode at which an evaluation fails."""
 ARRAY_NAMES = {"returns": "rewards", "length": "lengths", "success": "successes"}

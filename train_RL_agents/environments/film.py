@@ -21,7 +21,6 @@ from train_RL_agents.run.checkpoint import LoadedPolicy
 _MAX_FRAMES = 10_000
 """Number of frames after which a video ends even if the episode is not over."""
 _FRAME_RATE = 20.0
-"""Frames per second of a video."""
 
 
 def write_video(loaded: LoadedPolicy, seed: int, folder: Path) -> list[Path]:

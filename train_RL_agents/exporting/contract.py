@@ -30,13 +30,11 @@ SELF_COLUMNS = [
     *("velocity over ground x (m/s, body)", "velocity over ground y (m/s, body)"),
     *("yaw rate (rad/s)", "left thrust (N)", "right thrust (N)"),
 ]
-"""Columns of the own state."""
 OBJECT_COLUMNS = [
     *("position x (m, body)", "position y (m, body)"),
     *("velocity over ground x (m/s, body, not relative)", "velocity over ground y (m/s, body, not relative)"),
     "radius (m)",
 ]
-"""Columns of an object."""
 
 
 def make_contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:

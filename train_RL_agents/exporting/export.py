@@ -30,7 +30,6 @@ from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.files import make_folder, sha256_of, write_atomically
 
 ONNX_OPSET = 18
-"""Version of the operator set of ONNX files."""
 NUM_CHECKS = 64
 """Number of random observations that a written file is checked on."""
 FLOAT64_TOLERANCE = 1e-6

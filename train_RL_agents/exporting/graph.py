@@ -20,7 +20,6 @@ from train_RL_agents.exporting.deployed import DeployedAgent
 from train_RL_agents.networks.observation import Observation
 
 Outputs = dict[str, Tensor]
-"""Outputs by name."""
 
 
 class _AgentFunction(nn.Module):

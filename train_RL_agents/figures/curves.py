@@ -37,7 +37,6 @@ from train_RL_agents.utils.files import read_json
 METRIC_LABELS = {"success": "success rate", "return": "return", "time": "travel time (s)", "energy": "energy (N s)"}
 """Labels of the metrics of learning curves, by name. Time and energy are means over successful episodes."""
 AXIS_LABELS = {"steps": "environment steps", "minutes": "wall time (min)"}
-"""Labels of the horizontal axes of learning curves, by name."""
 _STORED_NAMES = {
     "success": (STORED_NAMES["success"],),
     "return": (STORED_NAMES["returns"], "results"),
@@ -58,7 +57,6 @@ class Run:
     """Evaluations of one training run: N evaluations of K episodes each."""
 
     agent: str
-    """Name of the agent."""
     folder: str
     """Name of the folder in which the run was made."""
     axes: dict[str, Array]
@@ -275,7 +273,6 @@ class Curve(NamedTuple):
     high: Array
     """[T] upper end of that interval."""
     runs: int
-    """Number of runs."""
 
 
 def learning_curve(runs: Sequence[Run], axis: str, metric: str, points: int = 200) -> Curve | None:

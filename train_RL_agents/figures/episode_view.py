@@ -22,7 +22,6 @@ Integers = NDArray[np.int64]
 NO_RULE, CROSSING, HEAD_ON = range(3)
 """Numbers of the rules that require a vessel to give way."""
 RULE_NAMES = ("none", "crossing", "head-on")
-"""Names of the rules, by number."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,6 @@ class EpisodeView(VesselTracks):
     dt: float
     """Time between two frames (s)."""
     policy: str
-    """Name of the policy."""
     group: str
     """Name of the group of scenarios, such as "level 1"."""
     number: int
@@ -77,7 +75,6 @@ class EpisodeView(VesselTracks):
     outcome: str
     """success, collision or timeout."""
     rules: ColregsConfig
-    """Settings of the rules of the sea."""
     seed: int | None
     """Seed of scenarios and noise; None if unknown."""
     has_scaled_quantiles: bool
@@ -167,11 +164,9 @@ class _Selection(NamedTuple):
     """Selection of one episode from the tensors of a recording."""
 
     row: int
-    """Index of the episode."""
     steps: int
     """Number of its control steps."""
     mask: Tensor
-    """[R] bool mask of its vessels."""
 
     @classmethod
     def of(cls, recording: Recording, number: int) -> _Selection:

@@ -57,7 +57,7 @@ def make_page(result: Identification, name: str) -> str:
         TRACKS="".join(_track_figures(result)),
         GROWTH=_error_growth_svg(result),
         COEFFICIENTS=coefficient_table(fitted).html("Coefficients"),
-        UNTOLD=sentences,
+        UNDETERMINED=sentences,
         FACTS=Table.from_rows([{"about": key, "value": value} for key, value in facts]).html("The log"),
     )
 
@@ -70,8 +70,8 @@ def _tile_elements(result: Identification) -> Iterator[str]:
         ends = f"{error.yaw:.1f} degrees; preset {before:.2f} m; {error.count} predictions"
         title = f"error after {error.seconds:g} s of {error.path:.0f} m"
         yield f"<div><dt>{title}</dt><dd>{error.position:.2f} m<small>{ends}</small></dd></div>"
-    told = sum(item.verdict == DETERMINED for item in result.fit.estimates)
-    yield f"<div><dt>coefficients told</dt><dd>{told} of {len(result.fit.estimates)}<small></small></dd></div>"
+    count = sum(item.verdict == DETERMINED for item in result.fit.estimates)
+    yield f"<div><dt>coefficients determined</dt><dd>{count} of {len(result.fit.estimates)}<small></small></dd></div>"
     if not result.prediction.errors:
         yield f"<div><dt>predictions</dt><dd>none<small>{escape(summary_lines(result)[-1])}</small></dd></div>"
 

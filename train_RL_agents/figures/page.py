@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 PAGES = Path(__file__).with_name("pages")
-"""Folder of the pages' files."""
 _IMPORT = re.compile(r'^import (?:\* as (\w+)|(\{[^}]*\})) from "(\S+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|const) (\w+)", re.MULTILINE)
 

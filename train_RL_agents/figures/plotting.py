@@ -26,7 +26,6 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 HATCHES = ("", "//", "..", "xx", "\\\\", "--", "oo")
 """Matplotlib's hatches of the bars of groups of training runs, in the order of the groups."""
 FILE_FORMATS = ("png", "pdf")
-"""Formats in which every figure is written."""
 _LETTER_WIDTH = 0.095
 """Approximate width of a letter of a label (inches)."""
 _HANDLE_WIDTH = 0.6
@@ -131,11 +130,8 @@ class FigureKind(NamedTuple):
 
     title: str
     meaning: str
-    """Explanation of what the figure shows."""
     table: Callable[[Groups], Rows]
-    """Function from groups of runs to the rows of the table."""
     draw: Callable[[Rows], Any]
-    """Function from the rows to a Matplotlib figure."""
 
 
 FIGURES = {
@@ -164,7 +160,6 @@ FIGURES = {
         partial(draw_estimates, key="difference", xlabel="difference, 95% paired bootstrap"),
     ),
 }
-"""Kinds of figures by name."""
 UNPAIRED_FIGURES = ("curves", "levels", "iqm")
 """Names of the figures that do not require runs to have the same scenarios."""
 

@@ -16,7 +16,6 @@ from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULE_NAMES, 
 from train_RL_agents.figures.page import assemble_page
 
 MAX_POLICIES = 2
-"""Largest number of policies that are shown side by side."""
 MAX_EPISODES = 1000
 """Largest number of episodes in a page; that many episodes of full length are more than a browser can load."""
 NEAR_MISS_CLEARANCE = 1.0

@@ -24,7 +24,6 @@ INERTIA_TERMS = ("xDotU", "yDotV", "yDotR", "nDotV", "nDotR")
 ACTUATOR_TERMS = ("lag", "right_strength", "rudder_lift", "position")
 THRUST_LIMITS = ("max_thrust", "min_thrust")
 FITTABLE_COEFFICIENTS = (*INERTIA_TERMS, *DAMPING_TERMS, *COUPLING_TERMS, "cross_flow", *ACTUATOR_TERMS, *THRUST_LIMITS)
-"""Names of all coefficients that can be fitted to a log."""
 _ALWAYS_FITTED = ("xU", "xUU", "yDotV", "yV", "nDotR", "nR", "nRR", "lag")
 """Coefficients that are fitted for every boat, even if they are 0 in the preset."""
 _ACTUATOR_FIELDS = {item.name for item in fields(ActuatorConfig)}
@@ -35,15 +34,12 @@ class Coefficient:
     """Coefficient of a boat that is fitted to a log, with its scale and bounds."""
 
     name: str
-    """Name of the setting."""
     preset: float
     """Value in the preset: the boat that a fit starts from."""
     scale: float
     """Unit in which a search counts the coefficient; also the standard deviation of its prior around the preset."""
     low: float
-    """Lower bound of the value in a fit."""
     high: float
-    """Upper bound of the value in a fit."""
     reference_size: float
     """Size that an interval's width is compared with, in addition to the value: for an added mass, the whole mass."""
 

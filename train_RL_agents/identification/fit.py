@@ -27,15 +27,15 @@ from train_RL_agents.identification.shooting import (
 from train_RL_agents.identification.simulation import Simulator, num_substeps
 
 Array = NDArray[np.float64]
-DETERMINED = "told"
+DETERMINED = "determined"
 """Verdict on a coefficient that the log determines."""
-JOINTLY_DETERMINED = "told together with others only"
+JOINTLY_DETERMINED = "determined together with others only"
 """Verdict on a coefficient that the log determines only together with others."""
 AT_BOUND = "at the end of its range"
 """Verdict on a coefficient whose value is one of its bounds, which the log does not determine."""
 UNCERTAIN = "fitted, but the boat moves otherwise than the model"
 """Verdict on a coefficient of a model whose residuals are not those of noise, so that its interval may miss."""
-PRESET_KEPT = "kept"
+PRESET_KEPT = "preset"
 """Verdict on a coefficient that the log does not determine, so that it has the preset's value."""
 MAX_AUTOCORRELATION = 0.1
 """Correlation of consecutive residuals above which they are not those of noise alone."""
@@ -91,7 +91,6 @@ class Fit:
     noise: tuple[float, float]
     """Standard deviations of measured positions (m) and yaw (rad), which include errors of the model."""
     num_segments: int
-    """Number of segments of the log in the last search."""
 
 
 def fit(

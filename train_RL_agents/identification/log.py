@@ -30,7 +30,6 @@ _POSITION = (("x", "y"), ("north", "east"), ("latitude", "longitude"))
 _THRUSTS = (("left", "right"), ("left_command", "right_command"))
 _STEERED_THRUST = (("thrust", "angle"), ("thrust_command", "angle_command"))
 _MAX_SHOWN_LENGTH = 60
-"""Largest number of characters of a file's text in a message."""
 _MAX_CLOCK_JITTER = 2.0
 """Largest jump of the clock backwards that counts as jitter (s)."""
 _EQUATOR_RADIUS, _SQUARED_ECCENTRICITY = 6_378_137.0, 6.694_379_990_14e-3

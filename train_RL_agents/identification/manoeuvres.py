@@ -23,7 +23,6 @@ class Manoeuvre(NamedTuple):
     """Manoeuvre of a boat: commands, one after the other."""
 
     name: str
-    """Description of what the boat does."""
     identified_coefficients: tuple[str, ...]
     """Names of the coefficients that a log of the manoeuvre determines."""
     commands: Array

@@ -43,7 +43,6 @@ class HorizonError:
     seconds: float
     """Horizon: time since the start of a prediction (s)."""
     count: int
-    """Number of predictions."""
     position: float
     """Root of the mean squared distance from measured positions (m)."""
     median: float

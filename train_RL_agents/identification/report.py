@@ -121,8 +121,8 @@ def _setting_entry(name: str, value: Any, estimate: Estimate | None) -> Any:
         return {"value": list(value) if isinstance(value, tuple) else value} | unit
     low, high, fitted = (float(f"{number:.5g}") for number in (estimate.low, estimate.high, estimate.value))
     source = f"95% interval {low:g} to {high:g}" + ("" if estimate.verdict == DETERMINED else f"; {estimate.verdict}")
-    kept = "the preset's: the log cannot tell it"
-    return {"value": fitted} | unit | {"source": source if estimate.is_fitted else kept}
+    preset = "the preset's: the log does not determine it"
+    return {"value": fitted} | unit | {"source": source if estimate.is_fitted else preset}
 
 
 def result_text(result: Identification) -> str:
@@ -203,7 +203,7 @@ def coefficient_table(fitted: Fit) -> Table:
             "preset": f"{item.coefficient.preset:.4g}",
             "value": f"{item.value:.4g}",
             "interval": f"{item.low:.4g} to {item.high:.4g}",
-            "the log": item.verdict if item.is_fitted else "cannot tell it: kept",
+            "the log": item.verdict if item.is_fitted else "not determined: as in the preset",
         }
         for item in fitted.estimates
     ]
@@ -219,7 +219,7 @@ def undetermined_lines(result: Identification) -> list[str]:
             name = item.coefficient.name
             groups.setdefault(manoeuvres_identifying(name, manoeuvres), []).append(name)
     return [
-        f"The log cannot tell {', '.join(names)}{' alone' if len(names) == 1 else ''}; "
-        f"{'what would: ' + '; '.join(told) if told else 'measure it'}."
-        for told, names in groups.items()
+        f"The log does not determine {', '.join(names)}{' alone' if len(names) == 1 else ''}; "
+        f"{'what would: ' + '; '.join(would) if would else 'measure it'}."
+        for would, names in groups.items()
     ]

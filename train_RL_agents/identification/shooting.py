@@ -55,11 +55,9 @@ class Segments:
     """E segments of a log, each with N simulation steps and at most M measured poses."""
 
     log: BoatLog
-    """Log of the boat."""
     start_times: Array
     """[E] times at which segments begin (s)."""
     num_steps: int
-    """Number N of simulation steps."""
     pose_times: Array
     """[E, M] times of the measured poses since the start (s), 0 where there is none."""
     pose: Array
@@ -176,11 +174,8 @@ class ShootingProblem:
     """Least-squares problem of fitting a boat to segments of a log."""
 
     simulator: Simulator
-    """Simulator of boats that differ in the coefficients."""
     coefficients: Sequence[Coefficient]
-    """K coefficients."""
     segments: Segments
-    """Segments of the log."""
     noise: Array
     """[3] standard deviations of measured x, y (m) and yaw (rad)."""
 

@@ -39,7 +39,6 @@ class _Column(NamedTuple):
     begin: int
     end: int
     shape: torch.Size
-    """Shape of the leaf without batch dimensions."""
 
 
 class ColumnLayout:

@@ -40,7 +40,6 @@ _REAL_DTYPES = (np.float16, np.float32, np.float64, np.int32, np.int64)
 """Types of NumPy that are converted to tensors."""
 
 PUBLISHED_AGENTS = ("AC-IQN", "IQN", "DDPG", "DQN", "SAC")
-"""Agents whose acting networks are published."""
 
 
 @cache

@@ -59,7 +59,6 @@ class Ranks:
         self.rank = dist.get_rank() if several else 0
         """Number of this process, from 0."""
         self.size = dist.get_world_size() if several else 1
-        """Number of ranks."""
         self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.size)) if several else 1
         """Number of ranks on this host."""
         self._local = int(os.environ.get("LOCAL_RANK", self.rank)) if several else 0

@@ -79,15 +79,15 @@ def describe_tag(tag: str) -> str:
 
 
 def result_scalars(metrics: dict[str, float | None]) -> dict[str, float | None]:
-    """Return the most important metrics of an evaluation by tag; tags have numbers, as TensorBoard sorts by name."""
-    named = enumerate(RESULT_METRICS, 1)
-    return {f"Result/{number}_{name}": metrics[name] for number, name in named if name in metrics}
+    """Return the most important metrics of an evaluation by tag."""
+    return _numbered("Result", RESULT_METRICS, metrics)
 
 
 def training_scalars(scalars: dict[str, float | None]) -> dict[str, float | None]:
-    """Return the most important training metrics by tag; tags have numbers, as TensorBoard sorts by name."""
-    return {
-        f"Training/{number}_{name}": scalars[f"train/{name}"]
-        for number, name in enumerate(TRAINING_METRICS, 1)
-        if f"train/{name}" in scalars
-    }
+    """Return the most important training metrics, which have the prefix ``train/``, by tag."""
+    return _numbered("Training", TRAINING_METRICS, {name.removeprefix("train/"): scalars[name] for name in scalars})
+
+
+def _numbered(group: str, names: tuple[str, ...], values: dict[str, float | None]) -> dict[str, float | None]:
+    """Return the named values that exist by tag; tags have numbers, as TensorBoard sorts by name."""
+    return {f"{group}/{number}_{name}": values[name] for number, name in enumerate(names, 1) if name in values}

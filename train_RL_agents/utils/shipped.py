@@ -9,7 +9,6 @@ from train_RL_agents.utils.closest import did_you_mean
 ShippedKind = Literal["configs", "pretrained"]
 
 DEFAULT_SAVE_DIR = "runs"
-"""Default of the setting ``save_dir``."""
 PACKAGE_FOLDER = Path(__file__).parents[1]
 
 

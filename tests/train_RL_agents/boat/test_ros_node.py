@@ -17,13 +17,13 @@ class Pilot:
     """In place of the runtime; keeps what it was given."""
 
     control_step, steering = 0.5, "thrusters"
-    made: ClassVar = []
+    instances: ClassVar = []
     """All of a test."""
 
     def __init__(self, folder, settings):
         self.folder, self.settings, self.calls = folder, settings, []
         self.answer = Command(100.0, -50.0)
-        self.made.append(self)
+        self.instances.append(self)
 
     def command(self, *given):
         self.calls.append(given)
@@ -34,7 +34,7 @@ class Pilot:
 def module(monkeypatch):
     with stood_in() as node:
         monkeypatch.setattr(node.Pilot, "load", Pilot)
-        monkeypatch.setattr(Pilot, "made", [])
+        monkeypatch.setattr(Pilot, "instances", [])
         yield node
 
 
@@ -54,7 +54,7 @@ def tick(ros, node):
     assert period == 0.5
     callback()
     ros.deliver()
-    return Pilot.made[-1].calls[-1]
+    return Pilot.instances[-1].calls[-1]
 
 
 def test_messages_reach_the_pilot_in_its_own_types(module):
@@ -93,7 +93,7 @@ def test_older_messages_and_other_frames_are_unused(module):
 def test_a_stop_is_published_and_said_once(module):
     ros, node, sent = boat(module)
     tick(ros, node)
-    Pilot.made[0].answer = Command(0.0, 0.0, "the clock is not finite")
+    Pilot.instances[0].answer = Command(0.0, 0.0, "the clock is not finite")
     tick(ros, node)
     tick(ros, node)
     assert sent["left_thrust"] == [100.0, 0.0, 0.0]
@@ -105,7 +105,7 @@ def test_a_stop_is_published_and_said_once(module):
 def test_one_thruster_has_a_thrust_and_an_angle(module, monkeypatch, steering):
     monkeypatch.setattr(Pilot, "steering", steering)
     ros, node, sent = boat(module)
-    Pilot.made[0].answer = Command(100.0, 0.0, angle=-0.3)
+    Pilot.instances[0].answer = Command(100.0, 0.0, angle=-0.3)
     tick(ros, node)
     node.stop()
     ros.deliver()
@@ -115,7 +115,7 @@ def test_one_thruster_has_a_thrust_and_an_angle(module, monkeypatch, steering):
 
 def test_what_the_shield_does_is_published_and_logged(module):
     ros, node, sent = boat(module, shield=True)
-    (pilot,) = Pilot.made
+    (pilot,) = Pilot.instances
     pilot.answer = Command(100.0, -50.0, is_shielded=True)
     pilot.command_count, pilot.shielded_count = 7, 3
     tick(ros, node)
@@ -127,12 +127,12 @@ def test_what_the_shield_does_is_published_and_logged(module):
 def test_parameters_are_the_settings(module):
     given = {"policy": "here", "risk": 0.5, "max_age": 2.0, "extrapolate": False}
     _, node, _ = boat(module, **given)
-    (pilot,) = Pilot.made
+    (pilot,) = Pilot.instances
     assert pilot.folder == "here"
     assert pilot.settings == Settings(risk=0.5, max_age=2.0, extrapolate=False)
     assert math.isnan(node.declared["max_thrust"])
     boat(module)
-    assert Pilot.made[1].settings == Settings()
+    assert Pilot.instances[1].settings == Settings()
 
 
 def test_yaw_and_radius_of_messages(module):

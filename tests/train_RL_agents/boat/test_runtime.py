@@ -108,9 +108,9 @@ def decisions(policy, pilots, steps=12):
                 continue  # who ended is still seen in that step
             for r, pilot in enumerate(boats):
                 inputs = odometry_of(env.state, e, r, now), tracks_of(env, e, r, now)
-                made = pilot.inputs(*inputs, goal_of(env, e, r))
+                found = pilot.inputs(*inputs, goal_of(env, e, r))
                 expected = {name: observed[name][e, r].double().numpy() for name in ENTRIES}
-                yield made, expected
+                yield found, expected
                 commands[e, r] = pilot.command(now, *inputs, goal_of(env, e, r))
         tensordict = env.step(tensordict)["next"]
         for (e, r), command in commands.items():
@@ -129,9 +129,9 @@ def test_observations_and_actions_are_the_environments(name, boat, tmp_path):
     contract, network = contract_of(policy, tmp_path), network_of(policy)
     pilots = [[Pilot(contract, network, PATIENT) for _ in range(5)]]
     seen = thrusts = 0
-    for made, expected in decisions(policy, pilots):
+    for found, expected in decisions(policy, pilots):
         for key, each in expected.items():
-            np.testing.assert_allclose(made[key][0], each, rtol=0.0, atol=1e-9)
+            np.testing.assert_allclose(found[key][0], each, rtol=0.0, atol=1e-9)
             seen += int(each.sum()) if key == "objects_mask" else 0
             thrusts += key == "thrust"
     assert seen > 20
@@ -333,12 +333,12 @@ def boats(tmp_path_factory):
     require_onnx()
 
     @cache
-    def made(name, dtype=torch.float64):
+    def make(name, dtype=torch.float64):
         folder = tmp_path_factory.mktemp(name)
         export(make_policy(name, **EXACT), folder, ["onnx"], dtype)
         return folder
 
-    return made
+    return make
 
 
 @pytest.mark.slow
@@ -346,10 +346,10 @@ def boats(tmp_path_factory):
 @pytest.mark.parametrize("name", ["DQN", "IQN", "SAC"])
 def test_onnx_policies_steer_as_the_environments(name, dtype, boats):
     pilots = [[Pilot.load(boats(name, dtype), PATIENT) for _ in range(5)]]
-    for made, expected in decisions(make_policy(name, **EXACT), pilots):
+    for found, expected in decisions(make_policy(name, **EXACT), pilots):
         for key, each in expected.items():
             # The arc tangent is of float32, and thrusts are of hundreds of newtons.
-            np.testing.assert_allclose(made[key][0], each, rtol=0.0, atol=1e-3)
+            np.testing.assert_allclose(found[key][0], each, rtol=0.0, atol=1e-3)
 
 
 @pytest.mark.slow

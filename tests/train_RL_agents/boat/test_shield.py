@@ -78,8 +78,8 @@ def ahead(distance, speed=0.0, aside=0.0):
 )
 def test_a_command_is_kept_while_an_escape_is_left(distance, speed, seen):
     rates, (own, objects, mask) = np.array([250.0, 250.0]), ahead(distance, speed)
-    kept, is_other = BoatShield(VESSEL, SECONDS)(rates, own, objects, seen * mask)
-    assert kept is rates and not is_other
+    after, is_other = BoatShield(VESSEL, SECONDS)(rates, own, objects, seen * mask)
+    assert after is rates and not is_other
 
 
 def test_it_turns_to_starboard_where_both_sides_are_equal():
@@ -93,8 +93,8 @@ AHEAD = Tracks(0.0, np.array([[10.0 + 12.0 * np.cos(0.3), 20.0 + 12.0 * np.sin(0
 def test_a_pilot_uses_it_if_it_is_asked_for(make_pilot):
     """The network asks for full thrust of both sides, towards a vessel that comes from ahead."""
     usual, shielded = make_pilot(), make_pilot(settings=replace(PATIENT, shield=True))
-    kept = usual.command(0.0, OWN, AHEAD, GOAL)
-    assert (kept.left_thrust, kept.right_thrust, kept.is_shielded) == (500.0, 500.0, False)
+    command = usual.command(0.0, OWN, AHEAD, GOAL)
+    assert (command.left_thrust, command.right_thrust, command.is_shielded) == (500.0, 500.0, False)
     other = shielded.command(0.0, OWN, AHEAD, GOAL)
     assert other.is_shielded and not other.stop_reason and other.left_thrust > other.right_thrust
     far = shielded.command(0.5, replace(OWN, stamp=0.5), Tracks(0.5, np.zeros((0, 5))), GOAL)

@@ -88,9 +88,9 @@ def sail(name, seconds=600.0, seed=0, late=0.0, rate=math.inf, offset=0.0):
     for row in np.flatnonzero(generator.random(len(rows)) < late) if late else ():
         rows[row, 1:3] = rows[max(row - generator.integers(1, 4), 0), 1:3]
     # Some rows are lost, and once all of several seconds.
-    kept = generator.random(len(rows)) > 0.01
-    kept[round(0.2 * len(rows)) : round(0.2 * len(rows)) + 35] = False
-    return rows[kept], truth[kept]
+    is_there = generator.random(len(rows)) > 0.01
+    is_there[round(0.2 * len(rows)) : round(0.2 * len(rows)) + 35] = False
+    return rows[is_there], truth[is_there]
 
 
 def log_of(has_row=lambda time: True, has_pose=lambda time: True, seconds=60.0, commands=((0.0, 0.0, 0.0),)):

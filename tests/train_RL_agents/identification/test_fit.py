@@ -118,7 +118,7 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys, monkeypatc
     assert [error["seconds"] for error in content["prediction"]] == [5.0, 20.0]
     assert content["prediction"][1]["position"] < 1.0
     for entry in content["coefficients"].values():
-        assert entry["verdict"].startswith(("told", "fitted")) or entry["manoeuvres"]
+        assert entry["verdict"].startswith(("determined", "fitted")) or entry["manoeuvres"]
     html = page.read_text()
     assert html.count("<figure>") == 8 and "http" not in html.replace("http://www.w3.org", "")
 
@@ -141,7 +141,7 @@ def test_what_a_log_of_straight_runs_cannot_tell_is_kept_at_the_presets_value(tm
     coefficients = choose_coefficients(TRUTH, True)
     result = fit(read_log(file, TRUTH), TRUTH, coefficients, 120.0)
     verdicts = {item.coefficient.name: item.verdict for item in result.estimates}
-    assert verdicts["xU"] == verdicts["lag"] == "told"
+    assert verdicts["xU"] == verdicts["lag"] == "determined"
     assert {verdicts[name] for name in ("yV", "cross_flow", "nR", "nRR", "nUV")} == {PRESET_KEPT}
     for item in result.estimates:
         if item.verdict == PRESET_KEPT:

@@ -33,7 +33,7 @@ from train_RL_agents.identification.shooting import Nuisance
 
 
 def identification(name, is_in_newtons=True, predicted=True):
-    """An identification whose numbers are half as large again, but for one that is kept and one that is tied."""
+    """An identification whose numbers are half as large again, but for one that stays and one that is tied."""
     preset = read_vessel_file(name)
     coefficients = choose_coefficients(preset.vessel, is_in_newtons)
     verdicts = [PRESET_KEPT, JOINTLY_DETERMINED, *[DETERMINED] * (len(coefficients) - 2)]
@@ -65,8 +65,8 @@ def test_a_written_boat_is_read_with_the_fitted_numbers(name, is_in_newtons, tmp
         coefficient = item.coefficient.name
         holder = vessel.actuators if hasattr(vessel.actuators, coefficient) else vessel
         assert getattr(holder, coefficient) == pytest.approx(item.value, rel=1e-4), coefficient
-    for kept in ("m", "length", "Izz", "single_rotation", "radius", "goal_distance"):
-        assert getattr(vessel, kept) == getattr(preset, kept), kept
+    for setting in ("m", "length", "Izz", "single_rotation", "radius", "goal_distance"):
+        assert getattr(vessel, setting) == getattr(preset, setting), setting
     assert (
         vessel.actuators.steering == preset.actuators.steering and vessel.actuators.spacing == preset.actuators.spacing
     )
@@ -100,7 +100,7 @@ def test_the_metrics_name_what_would_tell_the_rest():
     assert "manoeuvres" not in content["coefficients"]["lag"]
     assert [error["seconds"] for error in content["prediction"]] == [5.0, 20.0]
     lines = undetermined_lines(result)
-    assert lines[0].startswith("The log cannot tell xDotU alone; what would: accelerate and coast")
+    assert lines[0].startswith("The log does not determine xDotU alone; what would: accelerate and coast")
     assert summary_lines(result)[-1] == (
         "The part that was not fitted is too short, or has too many gaps, for predictions over 60 s."
     )

@@ -65,9 +65,9 @@ def turn(replay, number):
 def test_rows_are_those_of_replay_on_the_device_drawn_as_early(alpha):
     host, device = both(alpha)
     for number in range(25):
-        for ours, theirs in zip(turn(host, number), turn(device, number), strict=True):
-            assert differences(ours.to_dict(), theirs.to_dict()) == []
-            assert (WEIGHTS_KEY in ours) == (alpha is not None)
+        for row, expected in zip(turn(host, number), turn(device, number), strict=True):
+            assert differences(row.to_dict(), expected.to_dict()) == []
+            assert (WEIGHTS_KEY in row) == (alpha is not None)
         assert torch.equal(host.num_stored, device.num_stored)
     assert held(host) == held(device)
 
@@ -116,9 +116,9 @@ def test_batches_reach_the_gpu_and_are_those_of_the_cpu(alpha):
     here = HostReplay(example(), 40, 16, seeded(3), CPU, alpha)
     for number in range(25):
         there = turn(OnDevice(host, device), number)
-        for ours, theirs in zip(there, turn(here, number), strict=True):
-            assert ours.device == device
-            assert differences(ours.cpu().to_dict(), theirs.to_dict()) == []
+        for row, expected in zip(there, turn(here, number), strict=True):
+            assert row.device == device
+            assert differences(row.cpu().to_dict(), expected.to_dict()) == []
 
 
 class OnDevice:

@@ -253,5 +253,5 @@ def test_no_host_reads(n, never_ask):
     batches = [collected([world.step() for _ in range(2)]) for _ in range(4)]
     streams = Streams(n)
     with no_host_reads():
-        kept = [streams.rows(batch).mask for batch in batches]
-    assert torch.cat(kept).any() and {len(each) for each in kept} == {2 * n * 2 * 2}
+        masks = [streams.rows(batch).mask for batch in batches]
+    assert torch.cat(masks).any() and {len(each) for each in masks} == {2 * n * 2 * 2}

@@ -217,7 +217,7 @@ def test_weights_that_do_not_fit_are_refused_and_change_nothing(tmp_path, change
     path = tmp_path / "policy.pt"
     write_policy(path, **{"agent_type": "DQN", **changes})
     weights = read_checkpoint(path, POLICY_FORMAT, CPU)["weights"]
-    agent, _ = write_policy(tmp_path / "ours.pt")
+    agent, _ = write_policy(tmp_path / "own.pt")
     before = {name: tensor.clone() for name, tensor in agent.state_dict().items()}
     message = refusal(load_weights, agent, weights, path)
     assert message.startswith(f"{path}: does not fit this agent (")

@@ -1,4 +1,4 @@
-"""Published weights: our networks answer as theirs, and become policies like any other."""
+"""Published weights: imported networks answer as published, and become policies like any other."""
 
 import json
 from dataclasses import replace

@@ -91,13 +91,13 @@ def test_arrays_are_recognised_too(capsys, tmp_path, probe, suffix):
         np.savez(path, **{name: each.numpy() for name, each in weights.items()})
     else:
         torch.save(weights, path, _use_new_zipfile_serialization=False)
-    assert main(["import", str(path), "--out", str(tmp_path / "made")]) == 0
-    assert f"{tmp_path / 'made' / 'policy.pt'}: SAC, imported from" in capsys.readouterr().out
+    assert main(["import", str(path), "--out", str(tmp_path / "imported")]) == 0
+    assert f"{tmp_path / 'imported' / 'policy.pt'}: SAC, imported from" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_a_published_file_is_taken_wherever_a_policy_is(capsys, tmp_path):
-    out_folder = tmp_path / "made"
+    out_folder = tmp_path / "imported"
     assert main(["import", str(REAL), "--out", str(out_folder)]) == 0
     options = ["--episodes", "1", "--levels", "1", "-D", "cpu"]
     for policy in (REAL, out_folder):

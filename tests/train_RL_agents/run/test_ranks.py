@@ -90,17 +90,17 @@ def rank_of(size, rank=0):
 
 
 @pytest.mark.parametrize(
-    ("agent", "divided", "kept"),
+    ("agent", "divided", "unchanged"),
     [
         ("AC-IQN", ("num_envs", "batch_size", "buffer_size"), ("train_freq",)),
         ("PPO", ("num_envs", "batch_size"), ("rollout_steps", "epochs")),
     ],
 )
-def test_totals_are_divided_among_ranks(agent, divided, kept):
+def test_totals_are_divided_among_ranks(agent, divided, unchanged):
     config = from_dict({"agent_type": agent, "training_schedule.timesteps": [0, 5, 9, 16, 17, 21]})
     own = rank_of(4).rank_config(config)
     assert all(getattr(own.trainer, name) * 4 == getattr(config.trainer, name) for name in divided)
-    assert all(getattr(own.trainer, name) == getattr(config.trainer, name) for name in kept)
+    assert all(getattr(own.trainer, name) == getattr(config.trainer, name) for name in unchanged)
     # A rank's world has made a quarter of the steps when all together have made them.
     assert own.training_schedule.curriculum().timesteps == (0, 2, 3, 4, 5, 6)
     for name in ("total_timesteps", "eval_freq", "log_freq"):

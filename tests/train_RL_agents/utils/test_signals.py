@@ -86,16 +86,16 @@ def test_further_hang_ups_are_no_second_request():
 
 @needs_hang_ups
 def test_a_terminal_that_is_gone_is_left(tmp_path):
-    (ours, lost), (kept, there) = os.openpty(), os.openpty()
+    (gone, lost), (terminal, there) = os.openpty(), os.openpty()
     file = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
-    os.close(ours)
+    os.close(gone)
     with pytest.raises(OSError, match="Input/output error"):
         os.write(lost, b"said")
     detach_from_terminal((lost, there, file))
     for each in (lost, there, file):
         os.write(each, b"said")
-    assert os.read(kept, 4) == b"said" and (tmp_path / "log").read_text() == "said"
-    for each in (lost, kept, there, file):
+    assert os.read(terminal, 4) == b"said" and (tmp_path / "log").read_text() == "said"
+    for each in (lost, terminal, there, file):
         os.close(each)
 
 
