@@ -29,7 +29,7 @@ from train_RL_agents.config.environment import BUILT_IN
 from train_RL_agents.results import statistics
 from train_RL_agents.results.rows import OVERALL, STORED_NAMES
 from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
-from train_RL_agents.run.finding import EVALUATIONS_PATTERN, resolve_path, similar_paths_hint
+from train_RL_agents.run.finding import EVALUATIONS_PATTERN, resolve_path
 from train_RL_agents.run.run_folder import read_evaluations
 from train_RL_agents.utils.arrays import read_arrays
 from train_RL_agents.utils.files import read_json
@@ -117,8 +117,7 @@ def _read_path(path: Path) -> list[Run]:
         return [_read_arrays(path)]
     path = resolve_path(path, EVALUATIONS_PATTERN)
     files = sorted(path.rglob(EVALUATIONS_PATTERN))
-    hint = "" if path.exists() else similar_paths_hint(path)
-    require(len(files) > 0, "RUN", str(path), f"a run folder with {EVALUATIONS_PATTERN}{hint}")
+    require(len(files) > 0, "RUN", str(path), f"a run folder with {EVALUATIONS_PATTERN}")
     return [_read_arrays(file) for file in files]
 
 

@@ -15,8 +15,7 @@ from train_RL_agents.evaluation.judging.failures import Failure
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.evaluation.suites.suites import SUITES
 from train_RL_agents.figures.page import assemble_page
-from train_RL_agents.results.statistics import Estimate
-from train_RL_agents.results.table import Column, Markup, Table
+from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.provenance import software_versions
 
@@ -62,26 +61,14 @@ def _worst_html(evaluations: Sequence[Evaluation]) -> str:
         *([Column("policy")] if len(evaluations[0].results) > 1 else []),
         Column("of", "successful"),
         Column("success_rate", "success", ".3f", ("success_low", "success_high")),
-        Column("line", "0 to 1"),
         Column("collision_rate", "collision", ".3f"),
         Column("timeout_rate", "time-out", ".3f"),
     ]
     rows = []
     for row in worst_groups(evaluations, _NUM_WORST_GROUPS):
-        share, total = row["success_rate"], row["episodes"]
-        line = _interval_svg(Estimate(share, row["success_low"], row["success_high"]))
-        rows.append(row | {"of": f"{round(share * total)} of {total:,}", "line": line})
+        successes = round(row["success_rate"] * row["episodes"])
+        rows.append(row | {"of": f"{successes} of {row['episodes']:,}"})
     return Table(columns, rows).html("Groups with the least success") or "<p>Every episode succeeded.</p>\n"
-
-
-def _interval_svg(value: Estimate) -> Markup:
-    """Return an SVG of a share with its interval on a line from 0 to 1."""
-    middle, low, high = (100.0 * number for number in value)
-    return Markup(
-        '<svg class="range" viewBox="-3 0 106 12" aria-hidden="true"><line x1="0" x2="100" y1="6" y2="6"/>'
-        f'<line class="interval" x1="{low:.1f}" x2="{high:.1f}" y1="6" y2="6"/>'
-        f'<circle cx="{middle:.1f}" cy="6" r="2.6"/></svg>'
-    )
 
 
 def _suite_html(evaluation: Evaluation) -> str:

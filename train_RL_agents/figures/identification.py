@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from train_RL_agents.figures.page import assemble_page
 from train_RL_agents.identification.fit import DETERMINED
-from train_RL_agents.identification.prediction import HORIZONS, Prediction
+from train_RL_agents.identification.prediction import Prediction
 from train_RL_agents.identification.report import (
     Identification,
     coefficient_table,
@@ -19,7 +19,7 @@ from train_RL_agents.identification.report import (
     summary_lines,
     undetermined_lines,
 )
-from train_RL_agents.identification.simulation import TIME_STEP, interpolate_poses
+from train_RL_agents.identification.simulation import TIME_STEP
 from train_RL_agents.results.table import Table
 
 Array = NDArray[np.float64]
@@ -55,7 +55,6 @@ def make_page(result: Identification, name: str) -> str:
         TILES="".join(_tile_elements(result)),
         ABOUT=escape(about),
         TRACKS="".join(_track_figures(result)),
-        GROWTH=_error_growth_svg(result),
         COEFFICIENTS=coefficient_table(fitted).html("Coefficients"),
         UNDETERMINED=sentences,
         FACTS=Table.from_rows([{"about": key, "value": value} for key, value in facts]).html("The log"),
@@ -118,42 +117,3 @@ def _svg_points(path: Array) -> str:
     """Return the points of a path as text for SVG, a second apart, clipped to the surroundings of the picture."""
     path = path[:: round(1.0 / TIME_STEP)].clip(-200.0, 300.0)
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in path)
-
-
-def _error_growth_svg(result: Identification) -> str:
-    """Return HTML with a picture of the errors of predictions over time, of boat and preset; empty without any."""
-    if not len(result.prediction.start_times):
-        return ""
-    times = np.arange(1.0, min(_prediction_length(result.prediction), HORIZONS[-1]) + 0.5)
-    curves = [_rms_errors(prediction, times) for prediction in (result.preset_prediction, result.prediction)]
-    top = max(1.5 * float(np.nanmax(curves[1])), 0.2)
-    parts = []
-    for name, curve in zip(("other", "own"), curves, strict=True):
-        points = " ".join(
-            f"{20 + 270 * time / times[-1]:.1f},{90 - 80 * min(error / top, 1.2):.1f}"
-            for time, error in zip(times, curve, strict=True)
-            if np.isfinite(error)
-        )
-        parts.append(f'<g class="{name}"><polyline fill="none" points="{points}"/></g>')
-    labels = "".join(
-        f'<text x="{x:.0f}" y="{y:.0f}" font-size="7" fill="currentColor">{text}</text>'
-        for x, y, text in ((22, 12, f"{top:.2f} m"), (20, 99, "0 s"), (272, 99, f"{times[-1]:.0f} s"))
-    )
-    frame = '<path d="M20 10V90H290" fill="none" stroke="currentColor" stroke-width="0.5"/>'
-    label = "Root mean square of the distance between predicted and measured positions over time"
-    return (
-        f"<p>{label}: thick the boat, thin the preset.</p>\n"
-        f'<svg class="growth tracks" viewBox="0 0 300 104" role="img" aria-label="{label}">'
-        f"{frame}{''.join(parts)}{labels}</svg>\n"
-    )
-
-
-def _rms_errors(prediction: Prediction, times: Array) -> Array:
-    """Return the root mean squared distance from measured positions around times (s); NaN where there are none."""
-    difference = interpolate_poses(prediction.poses, prediction.measured_times) - prediction.measured_poses
-    distance = np.hypot(difference[..., 0], difference[..., 1])
-    errors = []
-    for time in times:
-        near = np.isfinite(distance) & (np.abs(prediction.measured_times - time) <= 0.5)
-        errors.append(math.sqrt(float((distance[near] ** 2).mean())) if near.any() else math.nan)
-    return np.array(errors)

@@ -28,10 +28,6 @@ def line_width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED_WIDTH
 
 
-class Markup(str):
-    """Text of a table that is HTML already."""
-
-
 @dataclass(frozen=True)
 class Column:
     """A metric of every row, with its format."""
@@ -130,11 +126,8 @@ class Table:
         if not self.rows:
             return ""
 
-        def cell(text: str) -> str:
-            return f"<td>{text if isinstance(text, Markup) else escape(text)}</td>"
-
         head = "".join(f'<th scope="col">{escape(title)}</th>' if title else "<td></td>" for title in self.titles)
-        lines = "".join(f"<tr>{''.join(map(cell, row))}</tr>\n" for row in self.cells)
+        lines = "".join(f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>\n" for row in self.cells)
         return (
             f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
             f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table></div>\n"

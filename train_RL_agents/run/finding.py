@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,9 +34,7 @@ def resolve_path(path: Path, needed: str = "") -> Path:
     folder = path.parent if path.parent != Path() else Path(DEFAULT_SAVE_DIR)
     runs = find_runs_below(folder)
     if not runs:
-        hint = "" if folder.is_dir() else similar_paths_hint(folder / LATEST)
-        advice = hint or "; FOLDER/latest looks elsewhere"
-        raise ConfigError(f"{path}: there is no run in {folder}{advice}")
+        raise ConfigError(f"{path}: there is no run in {folder}; FOLDER/latest looks elsewhere")
     newest = next((run for run in runs if not needed or any(run.glob(needed))), None)
     if newest is None:
         raise ConfigError(f"{path}: no run in {folder} has {_PATTERN_NAMES[needed]} yet; the newest is {runs[0]}")
@@ -57,30 +54,11 @@ def locate_policy(name: str, baselines: Collection[str]) -> Path | None:
     if plain in baselines:
         return None
     names = shipped_paths("pretrained")
-    near = missing_path_hint(path, [*baselines, *names])
+    near = did_you_mean(path.name, [*baselines, *names])
     if len(path.parts) > 1:  # a path, not a name
         raise ConfigError(f"{plain}: there is no such run folder or policy file{near}")
     kinds = f"a checkpoint nor a baseline ({', '.join(baselines)})" if baselines else "a checkpoint"
     raise ConfigError(f"{plain}: neither {kinds} nor a policy that is shipped ({', '.join(names)}){near}")
-
-
-def missing_path_hint(path: Path, names: Iterable[str]) -> str:
-    """Return the end of a message about a missing path, which proposes an existing path or an allowed name."""
-    return similar_paths_hint(path) or did_you_mean(path.name, names)
-
-
-def similar_paths_hint(path: Path) -> str:
-    """Return the end of a message about a missing path, which proposes similar paths; empty if there are none."""
-    folder, missing = path.parent, [path.name]
-    while not folder.is_dir() and folder != folder.parent:
-        folder, missing = folder.parent, [folder.name, *missing]
-    try:
-        names = [entry.name for entry in folder.iterdir()]
-    except OSError:  # such as the parent of the users' home folders
-        return ""
-    paths = [folder.joinpath(name, *missing[1:]) for name in difflib.get_close_matches(missing[0], [*names, LATEST], 2)]
-    paths = [near for near in paths if near.exists() or near.name == LATEST]
-    return f"; did you mean {' or '.join(map(str, paths))}?" if paths else ""
 
 
 def find_runs_below(folder: Path) -> list[Path]:
@@ -99,19 +77,12 @@ def _time_of(run: Path) -> float:
 
 def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:
     """Return the run folder (seed_N) of a path: the path itself, or the only run inside."""
-    argument, path = path, resolve_path(path)
-    # A run folder may have the name of a shipped policy.
-    if not (path / CONFIG_FILE).is_file() and path in shipped_paths("pretrained").values():
-        name = path.name
-        raise ConfigError(
-            f"{key}={str(argument)!r}: is a policy that is shipped, not a run; "
-            f"load_model={name} starts a new run from its weights"
-        )
+    path = resolve_path(path)
     runs = [path] if (path / CONFIG_FILE).is_file() else find_runs_below(path)
     if path.is_dir() and not runs:
         holds = "there is no run in it" if any(path.iterdir()) else "it is empty"
         raise ConfigError(f"{key}={str(path)!r}: must be {allowed}; {holds}")
-    hint = "" if path.exists() else missing_path_hint(path, shipped_paths("pretrained"))
+    hint = "" if path.exists() else did_you_mean(path.name, shipped_paths("pretrained"))
     require(len(runs) > 0, key, str(path), f"{allowed}{hint}")
     names = sorted(str(run.relative_to(path)) for run in runs[:_MAX_LISTED] if run != path)
     more = ", ..." if len(runs) > _MAX_LISTED else ""

@@ -79,24 +79,7 @@ def test_the_newest_run_that_has_what_is_needed_is_meant(three_runs, capsys):
     assert sentence == f"latest: no run in runs has an evaluation yet; the newest is {failed}"
 
 
-@pytest.mark.parametrize(
-    "name, proposed",
-    [
-        ("runs/latst", "runs/latest"),
-        ("run/latest", "runs/latest"),
-        ("run/b/seed_0", "runs/b/seed_0"),
-        ("lates", "latest"),
-        ("runs/b/sed_0", "runs/b/seed_0"),
-        ("rns", "runs"),
-        ("runs/b/seed_0/checkpoints/policy_2.pt", "runs/b/seed_0/checkpoints/policy_1.pt"),
-    ],
-)
-def test_a_path_like_the_one_written_is_proposed(three_runs, capsys, name, proposed):
-    for argv in (["evaluate", name], ["export", name, "--out", "x"], ["info", name]):
-        assert refused(capsys, *argv).endswith(f"; did you mean {proposed}?")
-
-
-def test_a_shipped_name_like_the_one_written_is_proposed_before_the_newest_run(three_runs, capsys):
+def test_a_shipped_name_like_the_one_written_is_proposed(three_runs, capsys):
     for argv in (["evaluate", "iqnn"], ["export", "iqnn", "--out", "x"], ["evaluate", "no/iqnn"]):
         assert "; did you mean iqn or ac_iqn?" in refused(capsys, *argv)
 
