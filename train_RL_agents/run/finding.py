@@ -77,7 +77,13 @@ def _time_of(run: Path) -> float:
 
 def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:
     """Return the run folder (seed_N) of a path: the path itself, or the only run inside."""
-    path = resolve_path(path)
+    argument, path = path, resolve_path(path)
+    # A run folder may have the name of a shipped policy.
+    if not (path / CONFIG_FILE).is_file() and path in shipped_paths("pretrained").values():
+        raise ConfigError(
+            f"{key}={str(argument)!r}: is a policy that is shipped, not a run; "
+            f"load_model={path.name} starts a new run from its weights"
+        )
     runs = [path] if (path / CONFIG_FILE).is_file() else find_runs_below(path)
     if path.is_dir() and not runs:
         holds = "there is no run in it" if any(path.iterdir()) else "it is empty"

@@ -8,7 +8,6 @@ one environment.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,16 +16,15 @@ from torch import Tensor
 
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
-from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.environments import Environment, make_environment
+from train_RL_agents.environments import make_environment
 from train_RL_agents.learning import ALGORITHMS
 from train_RL_agents.learning.algorithm import MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.learning.learner import MOMENTS
 from train_RL_agents.memory.prioritized import SPARE_SLOTS
 from train_RL_agents.results.table import Table
-from train_RL_agents.utils.memory import USABLE_SHARE, free_host_memory, require_memory, size_text
+from train_RL_agents.utils.memory import USABLE_SHARE, free_host_memory, size_text
 
 CPU = torch.device("cpu")
 _SMALL_BATCH_SIZE = 32
@@ -60,7 +58,6 @@ class MemoryPlan:
 def plan_memory(config: TrainConfig[Any], device: torch.device) -> MemoryPlan:
     """Return the predicted memory of a run, without advancing random generators or using the memory of the device."""
     settings, environment = config.trainer, make_environment(config)
-    _check_network_size(environment)
     with torch.random.fork_rng(devices=[]):
         agent = environment.make_agent(CPU)
         step, sizes = environment.estimate_memory(agent)
@@ -81,15 +78,6 @@ def plan_memory(config: TrainConfig[Any], device: torch.device) -> MemoryPlan:
     ]
     free = {True: free_host_memory()} | ({} if host else {False: torch.cuda.mem_get_info(device)[0]})
     return MemoryPlan(device, tuple(items), free)
-
-
-def _check_network_size(environment: Environment) -> None:
-    """Raise a ConfigError if the networks do not fit into the host's memory, before they are created."""
-    num_actions, spec = environment.num_actions, environment.spec
-    # A user's agent may not support creation on the meta device.
-    with suppress(NotImplementedError, RuntimeError), torch.device("meta"):
-        agent = make_agent(environment.config, num_actions, torch.device("meta"), spec)
-        require_memory("the agent", sum(parameter.nbytes for parameter in agent.parameters()))
 
 
 def _update_bytes(memory_estimate: MemoryEstimate, batch_size: int) -> int:

@@ -1,12 +1,9 @@
 """Fallback from compiled code to eager mode."""
 
-import errno
 import logging
-import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TypeVar
 
 import torch
@@ -22,7 +19,6 @@ _RUNTIME_FILES = ("output_code.py", "utils.py")
 """Files of Inductor that call generated code; errors raised by that code are not errors of compilation."""
 _TRITON_COMPILER_MODULES = ("build", "compiler")
 _DAMAGED_CODE_ERRORS = (ImportError, SyntaxError, NameError, AttributeError, EOFError)
-_DISK_FULL_MESSAGE = os.strerror(errno.ENOSPC)
 _MAX_LINE_LENGTH = 200
 """Largest number of characters shown of a line of compiler output, from its end; the start only names files."""
 
@@ -50,10 +46,8 @@ def compile_problem(error: BaseException) -> str:
 
 def _compiler_error_text(error: BaseException) -> str:
     """Describe the error of a compiler that ran, with the first error line of its output, for a message."""
-    output = str(getattr(error, "output", ""))
-    if _DISK_FULL_MESSAGE in output:
-        return f"no space is left for generated code in {cache_folder()} or {gettempdir()}"
-    said = next((f": {line[-_MAX_LINE_LENGTH:].strip()}" for line in output.splitlines() if "error:" in line), "")
+    output = str(getattr(error, "output", "")).splitlines()
+    said = next((f": {line[-_MAX_LINE_LENGTH:].strip()}" for line in output if "error:" in line), "")
     return f"the compiler failed ({first_line(error)}{said})"
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     Task,
     TextColumn,
@@ -28,8 +27,6 @@ from train_RL_agents.utils.signals import stop_on_broken_pipe
 
 _MIN_PRINT_INTERVAL = 10.0
 """Shortest time between printed log entries when no progress bar is shown (s)."""
-_MIN_WIDTH_WITH_COUNTS = 110
-"""Smallest width of a terminal (columns) in which progress bars also count env-steps."""
 _SPEED_PERIOD = 600.0
 """Time over which the speed is averaged that the remaining time follows from, evaluations included (s)."""
 BAR_FORMATS: dict[str, Callable[[float], str]] = {
@@ -165,11 +162,9 @@ class ProgressBars:
 
     def __init__(self, quiet: bool, bar: bool) -> None:
         self.console = _Terminal(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
-        counts = [MofNCompleteColumn()] if self.console.width >= _MIN_WIDTH_WITH_COUNTS else []
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
-            *counts,
             TextColumn("{task.percentage:.0f}%  {task.fields[text]}", markup=False),
             TimeElapsedColumn(),
             TimeRemainingColumn(compact=True),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -23,8 +22,6 @@ USER_SIGNALS = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if
 DEBOUNCE_TIME = 0.5
 """Time (s) after a signal within which repetitions are ignored, as ``timeout`` signals a process and its group."""
 INTERRUPTED_STATUS = 130
-_interrupted = threading.Event()
-"""Event that is set when a signal raised KeyboardInterrupt in the current command."""
 
 
 def detach_from_terminal(descriptors: tuple[int, ...] = (0, 1, 2)) -> None:
@@ -117,9 +114,6 @@ def call_on_first_signal(
             on_user_signal(number)
 
     with _handle_signals(handle_user_signal, USER_SIGNALS), _handle_signals(handle, STOP_SIGNALS) as restore:
-        if _interrupted.is_set():  # before the handler was installed
-            _interrupted.clear()
-            handle(0, None)
         yield
 
 
@@ -141,24 +135,10 @@ def exit_on_signal() -> Iterator[None]:
 
 @contextmanager
 def interrupt_on_signal() -> Iterator[None]:
-    """Raise KeyboardInterrupt at all signals in the context, so that open files are closed.
-
-    Python prints and ignores exceptions in destructors and callbacks. An interrupt there is not printed, and the next
-    context of call_on_first_signal treats it as a signal.
-    """
+    """Raise KeyboardInterrupt at all signals in the context, so that open files are closed."""
 
     def handle(number: int, frame: FrameType | None) -> None:
-        _interrupted.set()
         raise KeyboardInterrupt
 
-    def print_unless_interrupt(unraisable: Any) -> None:
-        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
-            previous(unraisable)
-
-    _interrupted.clear()
-    previous, sys.unraisablehook = sys.unraisablehook, print_unless_interrupt
-    try:
-        with _handle_signals(handle):
-            yield
-    finally:
-        sys.unraisablehook = previous
+    with _handle_signals(handle):
+        yield

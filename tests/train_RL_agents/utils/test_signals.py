@@ -99,26 +99,6 @@ def test_a_terminal_that_is_gone_is_left(tmp_path):
         os.close(each)
 
 
-class Fragile:
-    """Is interrupted while it is destroyed."""
-
-    def __del__(self):
-        signal.raise_signal(signal.SIGTERM)
-
-
-def test_an_interrupt_that_is_lost_asks_as_soon_as_it_can(capsys):
-    asked = []
-    with interrupt_on_signal():
-        Fragile()
-        with call_on_first_signal(lambda: asked.append("asked")):
-            assert asked == ["asked"]
-            with pytest.raises(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGTERM)
-    assert capsys.readouterr().err == ""
-    with interrupt_on_signal(), call_on_first_signal(lambda: asked.append("again")):
-        assert asked == ["asked"]
-
-
 @needs_hang_ups
 @pytest.mark.parametrize("ignored", [False, True], ids=["SIGHUP", "nohup"])
 def test_a_reader_that_is_gone_asks_to_stop(monkeypatch, ignored):
