@@ -144,14 +144,15 @@ def odometry(stamp, x, y, yaw, forward, port, yaw_rate, frame="map"):
 
 
 def tracks(stamp, rows, frame="map"):
-    """Rows of x, y, velocity x, y and radius, as spheres."""
+    """Rows of x, y, velocity x, y and radius, as spheres, numbered from 41."""
     objects = [
         SimpleNamespace(
+            id=number,
             pose=SimpleNamespace(position=vector(x, y)),
             twist=SimpleNamespace(linear=vector(vx, vy)),
             shape=SimpleNamespace(type=2, dimensions=[radius]),
         )
-        for x, y, vx, vy, radius in rows
+        for number, (x, y, vx, vy, radius) in enumerate(rows, 41)
     ]
     return SimpleNamespace(header=header(stamp, frame), objects=objects)
 

@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 12_010,
-    "train_RL_agents": 28_393,
+    "train_RL_agents": 28_697,
     "pages": 3_728,
     "tools": 1_447,
-    "tests": 40_288,
-    "docs (bytes)": 283_748,
+    "tests": 40_366,
+    "docs (bytes)": 284_608,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -27,9 +27,9 @@ DUTY_COLUMNS = (
     *(f"1 if the own role is {role}" for role in ROLES[1:]),
     "1 if the encounter is confirmed",
     "time since the confirmation, before it since the beginning, as a share of colregs.horizon",
-    "own turn to starboard since the beginning, as a share of DutyScales.turn",
+    "own turn to starboard since the beginning, as a share of the turn that counts as 1",
     "own change of speed since the beginning, as a share of the speed then",
-    "distance left until a manoeuvre is late, before the confirmation the distance, as a share of DutyScales.gap",
+    "distance left until a manoeuvre is late, at first all of it, as a share of the gap that counts as 1",
     "1 after a substantial manoeuvre",
     "1 if a vessel that has to stand on may act",
 )

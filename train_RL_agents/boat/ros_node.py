@@ -69,11 +69,12 @@ class PilotNode(Node):
     def _on_tracks(self, message: Any) -> None:
         if not self._is_usable(message.header, self._tracks):
             return
-        rows = []
+        rows, numbers = [], []
         for track in message.objects:
             place, velocity = track.pose.position, track.twist.linear
             rows.append((place.x, place.y, velocity.x, velocity.y, enclosing_radius(track.shape)))
-        self._tracks = Tracks(_to_seconds(message.header.stamp), np.reshape(rows, (-1, 5)))
+            numbers.append(int(track.id))
+        self._tracks = Tracks(_to_seconds(message.header.stamp), np.reshape(rows, (-1, 5)), np.array(numbers, int))
 
     def _on_goal(self, message: Any) -> None:
         if self._is_in_frame(message.header):

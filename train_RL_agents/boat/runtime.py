@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .checks import BoatError, checked_setting, common_number, is_finite_number, require
+from .encounters import DutyRules, Encounters
 from .network import Array, Network, load_network
 from .shield import OBSERVED_ENTRIES, BoatShield
 
@@ -23,6 +24,8 @@ THRUSTERS = "thrusters"
 """Type of steering of a boat with two fixed thrusters."""
 STEERED_BY_ANGLE = ("azimuth", "rudder")
 """Types of steering of a boat with one thruster that turns, or with one thruster and a rudder."""
+DUTIES = "duties"
+"""Name of the input with what the vessel knows of its encounters."""
 CONTRACT_FILE = "contract.json"
 CONTRACT_VERSION = 3
 """Version of the contracts that this runtime reads."""
@@ -64,6 +67,10 @@ class Tracks:
     """Time of the measurement (s)."""
     objects: Array
     """Objects [N, 5]: position east, north (m), velocity over ground east, north (m/s), radius (m); may be lists."""
+    ids: Array | None = None
+    """Numbers of the tracks [N], which a policy that observes duties needs; an object keeps its number."""
+    headings: Array | None = None
+    """Headings [N], anticlockwise from east (rad), for duties; None: the courses over ground."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +137,7 @@ class Pilot:
         require(is_version, "the contract is of another version, export the policy again")
         self._network, self.settings = network, settings or Settings()
         inputs = {description["name"]: description for description in contract["inputs"]}
-        supported = {"self_state", "objects_state", "objects_mask", "taus"}
+        supported = {"self_state", "objects_state", "objects_mask", DUTIES, "taus"}
         unknown = ", ".join(set(inputs) - supported)
         require(not unknown, f"the policy needs inputs that a boat does not have here: {unknown}")
         self._input_names = list(inputs)
@@ -138,6 +145,11 @@ class Pilot:
         self._read_sensor(inputs)
         self._read_risk(inputs.get("taus"))
         self._read_limits(contract)
+        self._encounters: Encounters | None = None
+        if DUTIES in inputs:
+            self._encounters = Encounters.none(
+                DutyRules.from_contract(inputs[DUTIES], self._sensor_range, self.control_step)
+            )
         self._shield = self._make_shield(contract) if self.settings.shield else None
         self._setpoints, self._last_time = (0.0, 0.0), -math.inf
         # Where training delayed commands, it showed the setpoints from before the delay, here the oldest ones.
@@ -186,7 +198,7 @@ class Pilot:
 
     def _read_sensor(self, inputs: dict[str, Any]) -> None:
         """Read the sensor's limits and the numbers of objects from the contract's descriptions of inputs, by name."""
-        objects = inputs.get("objects_state")
+        objects = inputs.get("objects_state", inputs.get(DUTIES))
         self._num_slots, self._max_objects, self._sensor_range, self._sensor_angle = 0, 0, 0.0, 0.0
         if objects is not None:
             sensor = objects["seen"]
@@ -280,8 +292,11 @@ class Pilot:
         require(gap <= high or gap == math.inf, f"the last decision was {gap:.2f} s ago, more than {high:g} s")
         vessel, objects, target = self._check_inputs(now, odometry, tracks, goal)
         vessel, objects = self._extrapolate(now, vessel, objects)
+        self._encounters = self._follow(
+            vessel, objects, 1 if gap == math.inf else max(round(gap / self.control_step), 1)
+        )
         require(math.dist((vessel.x, vessel.y), target) > self._arrival_distance, "the goal is reached")
-        observed = self.inputs(vessel, objects, target)
+        observed = self._make_inputs(vessel, objects, target, self._encounters)
         rates = self._thrust_rates(np.asarray(self._network({name: observed[name] for name in self._input_names})[0]))
         is_shielded = False
         if self._shield is not None:
@@ -316,8 +331,10 @@ class Pilot:
             require(age <= settings.max_age, f"{name}: {age:.2f} s old, more than {settings.max_age:g} s")
             sentence = f"{name}: {-age:.2f} s ahead of the clock, more than {settings.max_ahead:g} s"
             require(age >= -settings.max_ahead, sentence)
+        if self._encounters is not None:
+            _check_numbers(tracks, len(rows))
         vessel = Odometry(*map(float, astuple(vessel)))
-        return vessel, Tracks(float(tracks.stamp), rows), (float(target[0]), float(target[1]))
+        return vessel, replace(tracks, stamp=float(tracks.stamp), objects=rows), (float(target[0]), float(target[1]))
 
     def _extrapolate(self, now: float, vessel: Odometry, tracks: Tracks) -> tuple[Odometry, Tracks]:
         """Return the vessel and the tracks, extrapolated to the current time unless the settings disable it."""
@@ -333,10 +350,29 @@ class Pilot:
         )
         rows = tracks.objects.copy()
         rows[:, :2] += (now - tracks.stamp) * rows[:, 2:4]
-        return moved, Tracks(now, rows)
+        return moved, replace(tracks, stamp=now, objects=rows)
+
+    def _follow(self, vessel: Odometry, tracks: Tracks, steps: int) -> Encounters | None:
+        """Return the encounters after control steps; None for a policy that does not observe duties."""
+        if self._encounters is None:
+            return None
+        east, north, v_east, v_north, radius = _object_rows(tracks).T
+        course = np.arctan2(v_east, v_north)
+        heading = course if tracks.headings is None else 0.5 * math.pi - np.asarray(tracks.headings, float)
+        motion = np.stack((north, east, heading, v_north, v_east), 1)
+        return self._encounters.follow(_own_motion(vessel), _track_ids(tracks), motion, radius, steps)
 
     def inputs(self, odometry: Odometry, tracks: Tracks, goal: Point) -> dict[str, Array]:
-        """Return all inputs [1, ...] that a network may have, by name, as the contract describes them."""
+        """Return all inputs [1, ...] that a network may have, by name, as the contract describes them.
+
+        Duties are those after a control step from the last decision.
+        """
+        return self._make_inputs(odometry, tracks, goal, self._follow(odometry, tracks, 1))
+
+    def _make_inputs(
+        self, odometry: Odometry, tracks: Tracks, goal: Point, encounters: Encounters | None
+    ) -> dict[str, Array]:
+        """Return all inputs by name, with the encounters of this control step."""
         cos, sin = math.cos(odometry.yaw), math.sin(odometry.yaw)
 
         def to_body(east: Any, north: Any) -> tuple[Any, Any]:
@@ -347,24 +383,31 @@ class Pilot:
         state = [ahead, aside, odometry.forward_velocity, -odometry.port_velocity, -odometry.yaw_rate, *setpoints]
         x, y, vx, vy, radius = _object_rows(tracks).T
         rows = np.stack((*to_body(x - odometry.x, y - odometry.y), *to_body(vx, vy), radius), 1)
-        objects, mask = self._nearest_objects(rows)
-        return {
+        first = self._nearest_objects(rows)
+        objects, mask = self._in_slots(rows[first]), self._in_slots(np.ones(len(first)))
+        found = {
             "self_state": np.array([state]),
             "objects_state": objects[None],
             "objects_mask": mask[None],
             "taus": self._risk_level(objects, mask) * self._taus[None],
         }
+        if encounters is not None:
+            found[DUTIES] = self._in_slots(encounters.rows(_own_motion(odometry), _track_ids(tracks)[first]))[None]
+        return found
 
-    def _nearest_objects(self, rows: Array) -> tuple[Array, Array]:
-        """Return the objects in sight [K, 5], in the order of distance minus radius, and a mask [K]; zeros fill up."""
+    def _nearest_objects(self, rows: Array) -> Array:
+        """Return the indices of the objects in sight for which there are slots, nearest hull first."""
         distance, radius = np.hypot(rows[:, 0], rows[:, 1]), rows[:, 4]
         seen = distance <= self._sensor_range + radius
         seen &= np.abs(np.arctan2(rows[:, 1], rows[:, 0])) <= 0.5 * self._sensor_angle
-        rows = rows[seen]
-        first = rows[np.argsort((distance - radius)[seen], kind="stable")[: self._max_objects]]
-        objects, mask = np.zeros((self._num_slots, 5)), np.zeros(self._num_slots)
-        objects[: len(first)], mask[: len(first)] = first, 1.0
-        return objects, mask
+        order = np.argsort((distance - radius)[seen], kind="stable")[: self._max_objects]
+        return np.asarray(np.flatnonzero(seen)[order])
+
+    def _in_slots(self, rows: Array) -> Array:
+        """Return rows in the first slots, zeros in the rest."""
+        filled = np.zeros((self._num_slots, *rows.shape[1:]))
+        filled[: len(rows)] = rows
+        return filled
 
     def _risk_level(self, objects: Array, mask: Array) -> float:
         """Return the risk level: that of the settings or else 1; if adaptive, smaller near one of objects [K, 5]."""
@@ -401,6 +444,28 @@ def _object_rows(tracks: Tracks) -> Array:
     """Return the objects of tracks as an array [N, 5], which is [0, 5] if there are none; its shape is not checked."""
     rows = np.asarray(tracks.objects, float)
     return rows if rows.size else rows.reshape(0, 5)
+
+
+def _track_ids(tracks: Tracks) -> Array:
+    """Return the numbers of tracks [N]."""
+    return np.asarray(tracks.ids).reshape(-1)
+
+
+def _own_motion(vessel: Odometry) -> Array:
+    """Return the motion of the own vessel, in the form that encounters have."""
+    cos, sin, forward, port = math.cos(vessel.yaw), math.sin(vessel.yaw), vessel.forward_velocity, vessel.port_velocity
+    v_east, v_north = cos * forward - sin * port, sin * forward + cos * port
+    return np.array((vessel.y, vessel.x, 0.5 * math.pi - vessel.yaw, v_north, v_east))
+
+
+def _check_numbers(tracks: Tracks, count: int) -> None:
+    """Raise a BoatError unless each of so many tracks has a number, and a heading if there are any."""
+    ids = _track_ids(tracks)
+    is_valid = tracks.ids is not None and len(ids) == count and (count == 0 or np.issubdtype(ids.dtype, np.integer))
+    require(is_valid, "the policy observes duties, but not every track has a number (ids)")
+    headings = np.asarray([] if tracks.headings is None else tracks.headings, float)
+    require(tracks.headings is None or headings.shape == (count,), "not every track has a heading")
+    _check_limits("headings of tracks", [headings], [MAX_DISTANCE])
 
 
 def _check_limits(name: str, groups: list[Any], limits: list[float]) -> None:

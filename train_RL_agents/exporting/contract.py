@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import WorldConfig
+from marinenav_env.sensing.duties import DUTIES, DUTY_COLUMNS, DutyScales
 from train_RL_agents.agents import Agent
 from train_RL_agents.boat.network import ACTION_OUTPUT
 from train_RL_agents.boat.runtime import CONTRACT_VERSION
@@ -108,6 +109,7 @@ def _describe_inputs(network: DeployedAgent, world: WorldConfig | None) -> list[
             "self_state": {"columns": SELF_COLUMNS},
             "objects_state": {"columns": OBJECT_COLUMNS, "rows": order, "seen": to_dict(world.sensor)},
             "objects_mask": {"meaning": "1 for an object, 0 for none"},
+            DUTIES: _describe_duties(world),
         }
     inputs: list[dict[str, Any]] = [
         {"name": name, "shape": [1, *entry.shape], **details.get(name, {"meaning": entry.meaning})}
@@ -125,6 +127,20 @@ def _describe_inputs(network: DeployedAgent, world: WorldConfig | None) -> list[
         description = {"name": name, "shape": [1, *extra.shape[1:]], "usual": extra[0].tolist()}
         inputs.append(description | (fractions if agent.supports_risk else {}))
     return inputs
+
+
+def _describe_duties(world: WorldConfig) -> dict[str, Any]:
+    """Return the columns of the duties, and what they depend on."""
+    turn, gap = DutyScales.from_config(world)
+    return {
+        "columns": DUTY_COLUMNS,
+        "rows": "those of objects_state; 0 without an encounter",
+        "rules": to_dict(world.colregs),
+        "seen": to_dict(world.sensor),
+        "radius": {"value": world.vessel.radius, "unit": "m", "meaning": "collision radius of the own vessel"},
+        "turn": {"value": turn, "unit": "rad"},
+        "gap": {"value": gap, "unit": "m"},
+    }
 
 
 def _describe_external(agent: Agent[Any], name: str) -> dict[str, Any]:

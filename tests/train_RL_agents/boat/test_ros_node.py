@@ -68,7 +68,7 @@ def test_messages_reach_the_pilot_in_its_own_types(module):
     expected = (6.9, 1.0, 2.0, -2.5, 0.3, -0.1, 0.05)
     assert tuple(vars(own).values()) == pytest.approx(expected)
     assert tracks.stamp == pytest.approx(6.8)
-    assert tracks.objects.tolist() == [[9.0, 8.0, 0.5, -0.5, 1.5]]
+    assert tracks.objects.tolist() == [[9.0, 8.0, 0.5, -0.5, 1.5]] and tracks.ids.tolist() == [41]
     assert (sent["left_thrust"], sent["right_thrust"]) == ([100.0] * 2, [-50.0] * 2)
     assert sent["status"] == ["steering"] * 2
     ros.publish("tracks", ros_2.tracks(7.0, []))

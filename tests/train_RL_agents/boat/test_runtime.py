@@ -30,9 +30,9 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 BOAT = Path(runtime.__file__).parent
 EXACT = {"world.sensor.pos_std": 0.0, "world.sensor.vel_std": 0.0, "world.sensor.r_mean_ratio": 1.0}
 """A sensor without noise: what it measures is known."""
-
-
-ENTRIES = ("self_state", "objects_state", "objects_mask")
+CALM = Level(5, 0, 4, 30.0)
+ENCOUNTER = replace(Level(4, 0, 0, 0.0, encounter=True, traffic=0.3), speed_spread=0.5, time_spread=1.0)
+"""Vessels that are under way from the start, since one at rest is no vessel yet for the runtime."""
 
 
 def network_of(policy):
@@ -60,15 +60,18 @@ def odometry_of(state, e, r, stamp=0.0):
 
 def tracks_of(env, e, r, stamp=0.0):
     state, scenario, radius = env.state, env.scenario, env.config.vessel.detect_radius
+    others = [n for n in range(state.pose.shape[1]) if n != r and state.active[e, n]]
     rows = [
         [y, x, vy, vx, radius]
-        for (x, y, _), (vx, vy, _), n in zip(
-            state.pose[e].tolist(), state.velocity_ground[e].tolist(), range(99), strict=False
+        for (x, y, _), (vx, vy, _) in zip(
+            state.pose[e, others].tolist(), state.velocity_ground[e, others].tolist(), strict=True
         )
-        if n != r
     ]
+    headings = (0.5 * math.pi - state.pose[e, others, 2]).tolist()
     obstacles = zip(scenario.obstacle_position[e].tolist(), scenario.obstacle_radius[e].tolist(), strict=True)
-    return Tracks(stamp, np.array(rows + [[y, x, 0.0, 0.0, size] for (x, y), size in obstacles]))
+    fixed = [[y, x, 0.0, 0.0, size] for (x, y), size in obstacles]
+    numbers = [7 + n for n in others] + [100 + n for n in range(len(fixed))]
+    return Tracks(stamp, np.array(rows + fixed), np.array(numbers, int), np.array(headings + [0.0] * len(fixed)))
 
 
 def goal_of(env, e, r):
@@ -83,11 +86,11 @@ def setpoints_of(command, vessel):
     return np.array([[command.left_thrust, -command.angle / vessel.actuators.angle_limit * vessel.max_thrust]])
 
 
-def decisions(policy, pilots, steps=12):
+def decisions(policy, pilots, steps=12, level=CALM):
     """Pairs (runtime, environment) of inputs by name and setpoints, while the policy steers."""
     world = policy.config.world
     scale = scale_of_vessel(world.vessel)
-    level = scaled_level(Level(5, 0, 4, 30.0), scale.length, scale.speed)
+    level = scaled_level(level, scale.length, scale.speed)
     schedule = Curriculum((level,), pool_size=16, refresh_size=1)
     env = MarineNavEnv(
         policy.config.world,
@@ -109,12 +112,12 @@ def decisions(policy, pilots, steps=12):
             for r, pilot in enumerate(boats):
                 inputs = odometry_of(env.state, e, r, now), tracks_of(env, e, r, now)
                 found = pilot.inputs(*inputs, goal_of(env, e, r))
-                expected = {name: observed[name][e, r].double().numpy() for name in ENTRIES}
+                expected = {name: entry[e, r].double().numpy() for name, entry in observed.items()}
                 yield found, expected
                 commands[e, r] = pilot.command(now, *inputs, goal_of(env, e, r))
         tensordict = env.step(tensordict)["next"]
         for (e, r), command in commands.items():
-            assert not command.stop_reason
+            assert not command.stop_reason, command
             yield {"thrust": setpoints_of(command, world.vessel)}, {"thrust": env.state.thrust[e, r].numpy()}
         now += world.control_step
 
@@ -136,6 +139,70 @@ def test_observations_and_actions_are_the_environments(name, boat, tmp_path):
             thrusts += key == "thrust"
     assert seen > 20
     assert thrusts > 50
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("boat", ["published", "otter"])
+def test_duties_are_the_environments(boat, tmp_path):
+    settings = {} if boat == "published" else {"world.vessel": boat}
+    policy = make_policy("DQN", **EXACT, **settings, **{"world.sensor.duties": True})
+    contract = contract_of(policy, tmp_path)
+    pilots = [[Pilot(contract, lambda inputs: np.array([12]), PATIENT) for _ in range(4)] for _ in range(12)]
+    rows = []
+    for found, expected in decisions(policy, pilots, 40, ENCOUNTER):
+        if "duties" in expected:  # thrusts differ, since vessels of encounters begin with one
+            for key in ("objects_state", "duties"):
+                np.testing.assert_allclose(found[key][0], expected[key], rtol=0.0, atol=1e-8)
+            rows += [row for row in expected["duties"] if row.any()]
+    seen = (np.abs(rows) > 0.0).sum(0)
+    assert len(rows) > 500 and (seen > 5).all(), seen
+
+
+def test_an_encounter_outlives_its_track(tmp_path):
+    """A vessel that keeps course and speed is lost for a while; and another is never seen again."""
+    policy = make_policy("DQN", **EXACT, **{"world.sensor.duties": True})
+    contract = contract_of(policy, tmp_path)
+    whole, gappy = (Pilot(contract, lambda inputs: np.array([12]), PATIENT) for _ in range(2))
+    own = Odometry(0.0, 0.0, 0.0, 0.5 * math.pi, 1.0, 0.0, 0.0)
+
+    def given(step, numbers):
+        east = {1: 12.0 - 0.5 * step, 2: -12.0 + 0.4 * step}
+        rows = [[east[n], 13.0, -1.0 if n == 1 else 0.8, 0.0, 2.795] for n in numbers]
+        now = 0.5 * step
+        return now, replace(own, stamp=now, y=now), Tracks(now, np.reshape(rows, (-1, 5)), numbers)
+
+    duties, lost = [], range(8, 14)
+    for step in range(22):
+        frames = [given(step, [1, 2]), given(step, [] if step in lost else [1])]
+        inputs = [
+            pilot.inputs(*frame[1:], GOAL)["duties"][0] for pilot, frame in zip((whole, gappy), frames, strict=True)
+        ]
+        for pilot, frame in zip((whole, gappy), frames, strict=True):
+            assert not pilot.command(*frame, GOAL).stop_reason
+        duties.append(inputs)
+    for step, (expected, found) in enumerate(duties):
+        assert found.any() == (step not in lost)
+        if step not in lost:
+            first = [row for row in expected if (row == found[0]).all()]
+            assert len(first) == 1, step
+    assert duties[-1][1][0, 5] == 1.0, "confirmed while it was lost"
+
+
+@pytest.mark.parametrize(
+    ("ids", "headings", "words"),
+    [
+        (None, None, "not every track has a number"),
+        ([1], None, "not every track has a number"),
+        ([1.5, 2.0], None, "not every track has a number"),
+        ([1, 1], None, "two tracks have the same number"),
+        ([1, 2], [0.0], "not every track has a heading"),
+        ([1, 2], [0.0, math.nan], "headings of tracks: a value is not finite"),
+    ],
+)
+def test_a_policy_with_duties_needs_numbered_tracks(ids, headings, words, tmp_path):
+    contract = contract_of(make_policy("DQN", **{"world.sensor.duties": True}), tmp_path)
+    pilot = Pilot(contract, lambda inputs: np.array([12]), PATIENT)
+    assert words in pilot.command(0.0, OWN, Tracks(0.0, ROWS, ids, headings), GOAL).stop_reason
 
 
 def test_nearest_objects_are_those_of_the_smallest_clearance_in_range(make_pilot):

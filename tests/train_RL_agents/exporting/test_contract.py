@@ -1,6 +1,7 @@
 """The contract of an exported policy."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -31,6 +32,15 @@ def test_it_says_what_goes_in_and_comes_out():
     assert action["thrust_limits"]["value"] == [-500.0, 900.0]
     assert len(action["rates"]["value"]) == 25 and action["rates"]["value"][8] == [-500.0, 500.0]
     assert not {"delay", "side_limits"} & action.keys()
+
+
+def test_it_describes_duties_with_all_that_they_depend_on():
+    policy = make_policy("DQN", **{"world.sensor.duties": True, "world.colregs.confirm": 2.0})
+    duties = {each["name"]: each for each in make_contract(policy, {})["inputs"]}["duties"]
+    assert duties["shape"] == [1, 5, 12] and len(duties["columns"]) == 12
+    assert duties["rules"]["confirm"] == 2.0 and duties["rules"]["horizon"] == 20.0
+    assert (duties["radius"]["value"], duties["gap"]["value"]) == (pytest.approx(2.795, abs=1e-3), 20.0)
+    assert duties["turn"]["value"] == pytest.approx(math.radians(45.0))
 
 
 def test_it_says_how_late_commands_are_what_limits_a_side_and_the_rate_of_continuous_actions():
