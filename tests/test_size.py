@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 12_010,
-    "train_RL_agents": 28_697,
+    "marinenav_env": 12_012,
+    "train_RL_agents": 28_965,
     "pages": 3_728,
-    "tools": 1_447,
-    "tests": 40_366,
-    "docs (bytes)": 284_608,
+    "tools": 1_449,
+    "tests": 40_482,
+    "docs (bytes)": 286_255,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

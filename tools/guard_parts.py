@@ -27,7 +27,8 @@ from tools.hashing import iterate_tensors, rounded_bytes, tensor_bytes, unordere
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
 from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED, FROZEN_SUITES, scenario_hash
-from train_RL_agents.evaluation.suites.suites import Part, make_scenario_set
+from train_RL_agents.evaluation.suites.sets import Part
+from train_RL_agents.evaluation.suites.suites import make_scenario_set
 from train_RL_agents.run.checkpoint import load_policy
 
 ROOT = Path(__file__).parents[1]

@@ -41,7 +41,8 @@ from train_RL_agents.evaluation.judging.seamanship import BREACHES, judge
 from train_RL_agents.evaluation.judging.verdicts import cohens_kappa
 from train_RL_agents.evaluation.running.recording import Recording, present_robots
 from train_RL_agents.evaluation.suites.encounter_suites import COURSES_BY_KIND
-from train_RL_agents.evaluation.suites.suites import Part, make_scenario_set
+from train_RL_agents.evaluation.suites.sets import Part
+from train_RL_agents.evaluation.suites.suites import make_scenario_set
 
 SCALE = 20.0
 """Factor by which lengths and times of encounters are multiplied for the judge."""

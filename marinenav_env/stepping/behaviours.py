@@ -30,6 +30,8 @@ from marinenav_env.support.validation import require
 
 KEEP, ACT_LATE, TURN_WRONG, STOP, SPEED_UP, LOSE_LEFT, LOSE_RIGHT, SEE_NOTHING = range(len(BEHAVIOURS))
 """Codes of the behaviours, which are their indices in levels.BEHAVIOURS."""
+INSTANT_BEHAVIOURS = torch.tensor([KEEP, SEE_NOTHING])
+"""Codes of the behaviours that begin with the episode."""
 TURN_ANGLE, TURN_DURATION = math.radians(60.0), 8.0
 """Change of course of the behaviours act_late and turn_wrong (rad), and its duration (s). This time and the speeds
 below are for the default vessel; behaviour_rates scales them for others."""

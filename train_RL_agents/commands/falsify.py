@@ -80,7 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.config.schema import MAX_SEED
     from train_RL_agents.evaluation.comparing.selection import default_schedule_and_world
     from train_RL_agents.evaluation.judging.policies import find_evaluated, require_which
-    from train_RL_agents.falsification.encounters import Encounters, SearchSpace
+    from train_RL_agents.evaluation.suites.passing_encounters import Encounters
+    from train_RL_agents.falsification.encounters import SearchSpace
     from train_RL_agents.falsification.failures import SearchResult, run_encounters, run_search
     from train_RL_agents.falsification.report import print_table, require_no_search_files, write_files
     from train_RL_agents.falsification.searches import Trials

@@ -27,7 +27,8 @@ from train_RL_agents.evaluation.judging.policies import (
     run_set,
 )
 from train_RL_agents.evaluation.suites.frozen import scenario_hash
-from train_RL_agents.evaluation.suites.suites import SUITES, ScenarioSet, make_scenario_set
+from train_RL_agents.evaluation.suites.sets import ScenarioSet
+from train_RL_agents.evaluation.suites.suites import SUITES, make_scenario_set
 from train_RL_agents.experiments.run import Run, check_memory
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import OVERALL

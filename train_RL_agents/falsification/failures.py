@@ -24,13 +24,12 @@ from train_RL_agents.evaluation.judging.policies import ActingOptions, Evaluated
 from train_RL_agents.evaluation.judging.seamanship import judge
 from train_RL_agents.evaluation.running.recording import Recording, present_robots
 from train_RL_agents.evaluation.suites.encounter_suites import COURSES_BY_KIND
-from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
+from train_RL_agents.evaluation.suites.passing_encounters import Encounters, encounter_batches
+from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
 from train_RL_agents.falsification.encounters import (
-    Encounters,
     SearchSpace,
     concatenate_batches,
     describe_encounters,
-    encounter_batches,
     signatures,
 )
 from train_RL_agents.falsification.searches import SEARCH_METHODS, TARGETS, Trials

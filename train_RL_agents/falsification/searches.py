@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env.levels import BEHAVIOURS
-from train_RL_agents.falsification.encounters import Encounters, SearchSpace, concatenate_batches, signatures
+from train_RL_agents.evaluation.suites.passing_encounters import Encounters
+from train_RL_agents.falsification.encounters import SearchSpace, concatenate_batches, signatures
 
 ELITE_SIZE = 20
 """Number of encounters, those with the smallest clearance, around which new ones are drawn while fewer failures than

@@ -129,6 +129,11 @@ class Episodes:
         return {name: self.report(level) | self.exposure(level) for name, level in self.levels(names).items()}
 
 
+def concatenate_episodes(several: Sequence[Episodes]) -> Episodes:
+    """Concatenate the rows of several evaluations."""
+    return Episodes(**{name: torch.cat([getattr(each, name) for each in several]) for name in vars(several[0])})
+
+
 def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:
     """Return the columns of N evaluations on the same K scenarios by their names in evaluations.npz, [N, K] each."""
     return {

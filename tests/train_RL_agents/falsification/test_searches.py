@@ -4,7 +4,8 @@ import torch
 
 from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.evaluation.suites.encounter_suites import COURSES_BY_KIND
-from train_RL_agents.falsification.encounters import COURSE, PACE, PASSING_SIDE, SearchSpace
+from train_RL_agents.evaluation.suites.passing_encounters import COURSE, PACE, PASSING_SIDE
+from train_RL_agents.falsification.encounters import SearchSpace
 from train_RL_agents.falsification.failures import POPULATION_SIZE, run_search
 from train_RL_agents.falsification.searches import Trials
 

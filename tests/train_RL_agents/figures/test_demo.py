@@ -25,7 +25,7 @@ from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.judging.shield import Shield
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
 from train_RL_agents.evaluation.running.steps import StepShare
-from train_RL_agents.evaluation.suites.suites import Part
+from train_RL_agents.evaluation.suites.sets import Part
 from train_RL_agents.exporting.deployed import DeployedAgent
 from train_RL_agents.exporting.graph import policy_graphs
 from train_RL_agents.figures.demo import SHIELD_SETTINGS, make_page, world_settings

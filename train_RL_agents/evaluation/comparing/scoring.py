@@ -19,7 +19,13 @@ from train_RL_agents.evaluation.comparing.selection import choose_scenarios, def
 from train_RL_agents.evaluation.comparing.tables import Evaluation, Result
 from train_RL_agents.evaluation.judging import avoidance
 from train_RL_agents.evaluation.judging.failures import EpisodeWatch
-from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, require_effect, run_set
+from train_RL_agents.evaluation.judging.policies import (
+    ActingOptions,
+    EvaluatedPolicy,
+    require_effect,
+    run_set,
+    shifted_progress,
+)
 from train_RL_agents.evaluation.judging.seamanship import (
     broken_duty_rates,
     compliance_summary,
@@ -28,16 +34,24 @@ from train_RL_agents.evaluation.judging.seamanship import (
     steps_and_paths_alone,
 )
 from train_RL_agents.evaluation.judging.verdicts import Comparison, compare_judges, require_judges
-from train_RL_agents.evaluation.running.recording import Recording
+from train_RL_agents.evaluation.running.recording import Recording, concatenate
 from train_RL_agents.evaluation.running.steps import ProgressCallback, StepCallback, StepShare
 from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED, FROZEN_SUITES, frozen_world, scenario_hash
+from train_RL_agents.evaluation.suites.sets import ScenarioSet
 from train_RL_agents.evaluation.suites.suites import (
+    CANDIDATE_SUITES,
     ENCOUNTER_SUITES,
     MISBEHAVING_SUITE,
-    ScenarioSet,
     make_scenario_set,
 )
-from train_RL_agents.results.rows import Episodes, count_clear_situations, group_masks, paired_differences
+from train_RL_agents.results.rows import (
+    OVERALL,
+    Episodes,
+    concatenate_episodes,
+    count_clear_situations,
+    group_masks,
+    paired_differences,
+)
 from train_RL_agents.utils.provenance import software_versions
 
 PolicyProgress = Callable[[str, int, int], None]
@@ -199,6 +213,8 @@ def run_and_score(
     """
     if chosen.name in ENCOUNTER_SUITES:
         return run_and_score_encounters(evaluated, chosen, world, acting, device, name, on_step, progress, judges)
+    if chosen.name in CANDIDATE_SUITES:
+        return run_and_score_candidates(evaluated, chosen, world, acting, device, name, on_step, progress)
     recorded_as = name if acting.estimates or chosen.name == MISBEHAVING_SUITE else None
     episodes, recording = run_set(evaluated, chosen, world, acting, device, recorded_as, on_step, progress)
     if recording is not None and chosen.name == MISBEHAVING_SUITE:
@@ -206,6 +222,47 @@ def run_and_score(
         masks = group_masks(recording.groups)
         return episodes, recording, {name: avoidance.safety_metrics(found, mask) for name, mask in masks.items()}, None
     return episodes, recording, None, None
+
+
+def run_and_score_candidates(
+    evaluated: EvaluatedPolicy,
+    chosen: ScenarioSet,
+    world: WorldConfig,
+    acting: ActingOptions,
+    device: torch.device,
+    name: str,
+    on_step: StepCallback | None = None,
+    progress: ProgressCallback | None = None,
+) -> tuple[Episodes, Recording | None, MetricsByGroup, None]:
+    """Run and score candidates for a collision, part by part; see ``run_and_score`` for arguments and results.
+
+    Only parts with a collision are recorded, in a second run.
+    """
+    seen: list[Episodes] = []
+    unavoidable: list[Tensor] = []
+    recordings: list[Recording] = []
+    for part in chosen.parts:
+        alone, before = replace(chosen, parts=(part,)), sum(len(mask) for mask in unavoidable)
+        shown = shifted_progress(progress, before, len(chosen))
+        episodes, recording = run_set(evaluated, alone, world, acting, device, None, on_step, shown)
+        if acting.estimates or episodes.collision.any():
+            _, recording = run_set(evaluated, alone, world, _with_new_counter(acting), device, name)
+        hopeless = torch.zeros_like(episodes.collision)
+        if recording is not None:
+            hit, begin = episodes.collision, avoidance.first_detection_step(recording)
+            hopeless = avoidance.find_unavoidable_in_set(alone, recording, hit, begin, world, acting, device)
+            recordings.append(recording)
+        seen.append(episodes)
+        unavoidable.append(hopeless)
+    joined, lost = concatenate_episodes(seen), torch.cat(unavoidable)
+    rows = {group: joined.level == index for index, group in enumerate(chosen.groups)}
+    rows[OVERALL] = torch.ones_like(joined.collision)
+    by_group = {
+        group: avoidance.candidate_metrics(joined.collision, lost, kept, group)
+        for group, kept in rows.items()
+        if kept.any()
+    }
+    return joined, concatenate(recordings) if acting.estimates else None, by_group, None
 
 
 def run_and_score_encounters(

@@ -17,7 +17,8 @@ from train_RL_agents.config.levels import convert_levels
 from train_RL_agents.config.schema import MAX_SEED, EvalSchedule
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy, common_world
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
-from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet, level_names, make_scenario_set
+from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
+from train_RL_agents.evaluation.suites.suites import level_names, make_scenario_set
 
 _SETTINGS_OF_EPISODES = ("sensor.max_objects", "vessel.max_thrust")
 """Settings that need not be those of the policy: it keeps its number of object slots, and slower vessels in situations

@@ -115,7 +115,9 @@ RATE_COLUMNS = {
 
 def compliance_format(name: str) -> str:
     """Return the format specification of a metric of compliance by its name; hours per broken duty may be few."""
-    return ".0f" if name == "fleeting" else ".3f" if name in RATE_COLUMNS else ".2f"
+    if name in ("fleeting", "collisions"):
+        return ".0f"
+    return ".3f" if name in RATE_COLUMNS else ".2g" if name in CANDIDATE_COLUMNS else ".2f"
 
 
 MISBEHAVIOUR_COLUMNS = {
@@ -126,6 +128,16 @@ MISBEHAVIOUR_COLUMNS = {
     "unavoidable_at_sight": "likewise from the moment on at which it sees a vessel",
 }
 """Columns of the table of safety in the suite ``unruly``, with their meanings."""
+
+
+CANDIDATE_COLUMNS = {
+    "collisions": "candidates in which the own vessel collided",
+    "per_candidate": "collisions per candidate, with the exact 95% Poisson interval",
+    "avoidable_per_candidate": "the same without collisions that none of 324 open-loop manoeuvres of the own vessel "
+    "avoids, from the moment on at which it sees a vessel",
+    "ships_with_crews": "collisions per candidate of ships with crews (causation factors of IALA's IWRAP)",
+}
+"""Columns of the table of safety in the suites of candidates, with their meanings."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +183,8 @@ class Result:
     def compliance_columns(self) -> dict[str, str]:
         """Return the meanings of the columns of compliance by name."""
         names = {name for row in (self.compliance or {}).values() for name in row}
-        columns = MISBEHAVIOUR_COLUMNS if "avoided" in names else ENCOUNTER_COLUMNS
+        kinds = (MISBEHAVIOUR_COLUMNS, CANDIDATE_COLUMNS, ENCOUNTER_COLUMNS)
+        columns = next((columns for columns in kinds if columns.keys() <= names), ENCOUNTER_COLUMNS)
         return columns | {name: text for name, text in RATE_COLUMNS.items() if name in names}
 
     def short_text(self) -> str:
@@ -268,7 +281,7 @@ class Evaluation:
         first.print(self.heading)
         for table in compliance:
             print()
-            table.print("Safety" if "avoided" in self.results[0].compliance_columns else "Rules of the sea")
+            table.print("Rules of the sea" if "rules_kept" in self.results[0].compliance_columns else "Safety")
         for result in self.results:
             if result.judges is not None:
                 print(f"\n{result.name}")

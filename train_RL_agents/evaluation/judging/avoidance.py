@@ -14,6 +14,7 @@ from torch import Tensor
 
 from marinenav_env import WorldConfig
 from marinenav_env.state import Scenario
+from marinenav_env.stepping.behaviours import INSTANT_BEHAVIOURS
 from marinenav_env.support.validation import require
 from train_RL_agents.boat.manoeuvres import DENSE_LIST, EscapeManoeuvres, escape_manoeuvres
 from train_RL_agents.boat.shield import SIDE_COMMANDS
@@ -26,9 +27,8 @@ from train_RL_agents.evaluation.judging.policies import (
 from train_RL_agents.evaluation.running import episodes as evaluation
 from train_RL_agents.evaluation.running.others import ACTION_KEY
 from train_RL_agents.evaluation.running.recording import Recording
-from train_RL_agents.evaluation.suites.misbehaving_suite import INSTANT_BEHAVIOURS
-from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
-from train_RL_agents.results.statistics import wilson_interval
+from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
+from train_RL_agents.results.statistics import poisson_interval, wilson_interval
 
 FIRST_BLOCK_SIZE = 8
 """Number of manoeuvres that are tried first; each further block is twice as large, and is tried only for collisions
@@ -215,3 +215,31 @@ def safety_metrics(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | 
         "unavoidable": hopeless / total,
         "unavoidable_at_sight": at_sight / total,
     }
+
+
+CAUSATION_FACTORS = {
+    "head-on": 4.9e-5, "overtaking": 1.1e-4, "overtaken": 1.1e-4,
+    "crossing from starboard": 1.3e-4, "crossing from port": 1.3e-4,
+}  # fmt: skip
+"""Collisions per candidate of ships with crews by kind of encounter: the defaults of IALA's IWRAP Mk II (Friis-Hansen,
+"Basic modelling principles for prediction of collision and grounding frequencies", Technical University of Denmark,
+2008), after Fujii and Mizuki, "Design of VTS systems for water with bridges", 1998."""
+
+
+def candidate_metrics(collided: Tensor, unavoidable: Tensor, rows: Tensor, group: str) -> dict[str, float | None]:
+    """Return the metrics of CANDIDATE_COLUMNS by name, the rates with exact Poisson intervals (``_low``, ``_high``).
+
+    Args:
+        collided: [E] bool, the own vessel collided.
+        unavoidable: [E] bool, and no manoeuvre would have avoided it.
+        rows: [E] bool mask of the candidates that count.
+        group: name of their group.
+    """
+    total = int(rows.sum())
+    counts = {"per_candidate": int((collided & rows).sum())}
+    counts["avoidable_per_candidate"] = counts["per_candidate"] - int((unavoidable & rows).sum())
+    metrics: dict[str, float | None] = {"collisions": counts["per_candidate"]}
+    for name, count in counts.items():
+        low, high = poisson_interval(count)
+        metrics |= {name: count / total, f"{name}_low": low / total, f"{name}_high": high / total}
+    return metrics | {"ships_with_crews": CAUSATION_FACTORS.get(group)}

@@ -11,7 +11,7 @@ from torch import Tensor
 from marinenav_env import MarineNavEnv
 from train_RL_agents.evaluation.judging.seamanship import ASTERN_SPEED
 from train_RL_agents.evaluation.running.steps import StepShare, Transition
-from train_RL_agents.evaluation.suites.suites import ScenarioSet
+from train_RL_agents.evaluation.suites.sets import ScenarioSet
 from train_RL_agents.results.rows import Episodes
 
 MAX_FAILURES = 6

@@ -33,10 +33,10 @@ from train_RL_agents.evaluation.running.others import (
 )
 from train_RL_agents.evaluation.running.recording import Recording, concatenate, record
 from train_RL_agents.evaluation.running.steps import Policy, ProgressCallback, StepCallback, StepShare
-from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
-from train_RL_agents.networks.encoders import SELF_STATE
+from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
+from train_RL_agents.networks.encoder_config import SELF_STATE
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.results.rows import Episodes
+from train_RL_agents.results.rows import Episodes, concatenate_episodes
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import BLIND_PREFIX, locate_policy
 from train_RL_agents.run.onnx_policy import ONNX_SUFFIX, load_onnx_policy
@@ -346,7 +346,7 @@ def run_set(
             "drop_ended": not is_fixed,
             "only_own": part.only_own,
             "on_step": on_step,
-            "progress": _shifted_progress(progress, ended, len(chosen)),
+            "progress": shifted_progress(progress, ended, len(chosen)),
         }
         ended += len(part.scenarios)
         if name is None:
@@ -356,15 +356,14 @@ def run_set(
             seen, recording = record(steers, part.scenarios, observed, name=name, groups=groups, **options)
             recordings.append(recording)
         episodes.append(seen if part.levels is None else replace(seen, level=torch.tensor(part.levels)))
-    names = [item.name for item in fields(Episodes)]
-    joined = Episodes(**{column: torch.cat([getattr(seen, column) for seen in episodes]) for column in names})
+    joined = concatenate_episodes(episodes)
     if not recordings:
         return joined, None
     scale = None if evaluated.trained is None else returns_scale(evaluated.trained)
     return joined, replace(concatenate(recordings), reward_scale=scale)
 
 
-def _shifted_progress(progress: ProgressCallback | None, before: int, total: int) -> ProgressCallback | None:
+def shifted_progress(progress: ProgressCallback | None, before: int, total: int) -> ProgressCallback | None:
     """Return a progress callback for a part, to whose episodes the ``before`` ones of earlier parts are added."""
     return None if progress is None else lambda ended, _: progress(before + ended, total)
 

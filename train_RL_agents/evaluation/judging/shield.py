@@ -29,7 +29,7 @@ from train_RL_agents.boat.shield import (
 )
 from train_RL_agents.evaluation.running.others import ACTION_KEY, MASK_KEY
 from train_RL_agents.evaluation.running.steps import Policy, StepShare
-from train_RL_agents.evaluation.suites.suites import Part
+from train_RL_agents.evaluation.suites.sets import Part
 from train_RL_agents.networks.observation import OBSERVATION_KEY
 
 ACTUATOR_FIELDS = {"width": "spacing", "single_rotation": "single_rotation"} | {name: name for name in LIMIT_FACTORS}

@@ -48,6 +48,9 @@ GOAL_DISTANCE = 20.0
 """Distance from the meeting point to the goals (m)."""
 MAP_SIDE = 124.0
 """Side length of the map (m)."""
+POINT_RADIUS = 0.01
+"""Collision radius of vessels that are not controlled (m), so that they do not collide with each other; that of the
+own vessel is enlarged by the difference."""
 COURSES_BY_KIND = {
     "head-on": (180.0, 10.0), "crossing from starboard": (-90.0, 50.0),
     "crossing from port": (90.0, 50.0), "overtaking": (0.0, 20.0), "overtaken": (0.0, 20.0),
@@ -99,6 +102,14 @@ def with_group(scenarios: Scenario, index: int) -> Scenario:
     grouped = scenarios.clone()
     grouped.level = torch.full_like(scenarios.level, index)
     return grouped
+
+
+def with_points(world: WorldConfig, robots: int) -> WorldConfig:
+    """Return a world of ``robots`` vessels in which all but the first collide only with the first."""
+    base = world.vessel.radius
+    contact = 2.0 * (base[0] if isinstance(base, tuple) else base)
+    radius = (contact - POINT_RADIUS, *[POINT_RADIUS] * (robots - 1))
+    return replace(world, vessel=replace(world.vessel, radius=radius))
 
 
 def imazu_scenarios(world: WorldConfig, episodes: int) -> list[tuple[WorldConfig, Scenario]]:

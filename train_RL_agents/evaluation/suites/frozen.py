@@ -17,7 +17,7 @@ from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import PUBLISHED_VESSEL, scaled_world
-from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
+from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
 from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.shipped import shipped_paths
 

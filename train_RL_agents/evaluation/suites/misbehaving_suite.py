@@ -18,7 +18,7 @@ from marinenav_env.scenarios.draws import GeneratorDraws
 from marinenav_env.scenarios.encounter_sampler import ONSET_LEAD_TIMES
 from marinenav_env.scenarios.encounters import draw_courses
 from marinenav_env.state import Scenario
-from marinenav_env.stepping.behaviours import KEEP, SEE_NOTHING
+from marinenav_env.stepping.behaviours import INSTANT_BEHAVIOURS
 from train_RL_agents.evaluation.suites.encounter_suites import (
     COURSES_BY_KIND,
     MAP_SIDE,
@@ -39,8 +39,6 @@ BEHAVIOUR_GROUPS: dict[str, tuple[str, ...]] = {
 """Behaviours of the other vessels by group; in a group with two, encounters and vessels alternate between them."""
 POLICY_GROUPS = {"steered by orca": "orca", "steered by ppo": "ppo", "steered by a blind ppo": "blind:ppo"}
 """Names of the policies that steer the other vessels by group, see policies.shipped_policy."""
-INSTANT_BEHAVIOURS = torch.tensor([KEEP, SEE_NOTHING])
-"""Indices of the behaviours that begin with the episode."""
 GROUP_NAMES = (*BEHAVIOUR_GROUPS, *POLICY_GROUPS)
 """Names of all groups of the suite."""
 SIZES_ABOVE_TWO = (3, 4)

@@ -13,7 +13,7 @@ from functools import partial
 
 import torch
 
-from marinenav_env import LEVELS, Episode, Level, WorldConfig
+from marinenav_env import LEVELS, Level, WorldConfig
 from marinenav_env.config import MODERATE_WEATHER, PerRobot
 from marinenav_env.scenarios.dnv import ENCOUNTER_ABBREVIATIONS
 from marinenav_env.scenarios.reading import packaged_situations
@@ -24,6 +24,7 @@ from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import scaled_level
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
+from train_RL_agents.evaluation.suites.candidates import GROUPS, draw_candidates
 from train_RL_agents.evaluation.suites.encounter_suites import (
     COURSES_BY_KIND,
     IMAZU_COURSES,
@@ -31,57 +32,12 @@ from train_RL_agents.evaluation.suites.encounter_suites import (
     imazu_scenarios,
     random_encounters,
     with_group,
+    with_points,
 )
 from train_RL_agents.evaluation.suites.misbehaving_suite import GROUP_NAMES, misbehaving_scenarios
 from train_RL_agents.evaluation.suites.rules_suite import ENCOUNTERS, encounter_scenarios, with_slow_vessel
+from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
 from train_RL_agents.utils.closest import did_you_mean
-
-
-@dataclass(frozen=True)
-class Part:
-    """Scenarios of a ScenarioSet that are run together as one batch, and how they are run."""
-
-    world: WorldConfig
-    """Settings of the world in which the scenarios are run; Episode objects have vessels and weather of their own."""
-    scenarios: Scenario | Sequence[Episode]
-    """N scenarios; the ``level`` of scenario tensors is the index of their group in ScenarioSet.groups."""
-    only_own: bool = False
-    """True if the policy controls only robot 0; the others keep course and speed, or are steered by another policy."""
-    levels: tuple[int, ...] | None = None
-    """Index in ScenarioSet.groups of the group of each of N Episode objects; None: they form one group, or
-    ``scenarios`` are tensors."""
-    situations: tuple[int, ...] | None = None
-    """Number of the traffic situation that each of the N scenarios repeats with other noise; None: all differ."""
-    others: str = ""
-    """Name of the policy or baseline that steers all vessels but robot 0 if ``only_own``; empty: they keep course and
-    speed."""
-    seed: int | None = None
-    """Seed of the measurement noise; None: that of the ScenarioSet."""
-
-
-@dataclass(frozen=True)
-class ScenarioSet:
-    """Scenarios that policies are evaluated on."""
-
-    name: str
-    """Name of the suite; ``levels`` or ``scenarios`` if drawn from levels or read from a file."""
-    groups: tuple[str, ...]
-    """Names of the groups of scenarios by which results are reported."""
-    parts: tuple[Part, ...]
-    """Scenarios, in parts that are each run as one batch."""
-    seed: int
-    """Seed of scenario sampling and measurement noise."""
-
-    def __len__(self) -> int:
-        return sum(len(part.scenarios) for part in self.parts)
-
-    @property
-    def situations(self) -> tuple[int, ...]:
-        """Return the number of the situation that each episode repeats; empty if all episodes differ."""
-        keys = [(index, number) for index, part in enumerate(self.parts) for number in part.situations or ()]
-        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        return tuple(numbers[key] for key in keys)
-
 
 GroupsAndParts = tuple[tuple[str, ...], tuple[Part, ...]]
 """Names of the groups of a suite, and its scenarios in parts, each of which is run as one batch."""
@@ -249,11 +205,6 @@ def _make_rules(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     return tuple(ENCOUNTERS), tuple(parts)
 
 
-POINT_RADIUS = 0.01
-"""Collision radius of vessels that are not controlled (m), so that they do not collide with each other; that of the
-own vessel is enlarged by the difference."""
-
-
 def _make_imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
     """Return Imazu's problems; the seed is only that of the measurement noise."""
     parts = tuple(
@@ -278,19 +229,17 @@ def _make_misbehaving(world: WorldConfig, episodes: int, seed: int) -> GroupsAnd
     return GROUP_NAMES, tuple(parts)
 
 
+def _make_candidates(world: WorldConfig, episodes: int, seed: int, in_weather: bool = False) -> GroupsAndParts:
+    """Return candidates for a collision."""
+    drawn = draw_candidates(world, episodes, seed, in_weather)
+    return GROUPS, tuple(Part(each.world, each.scenarios, only_own=True, seed=each.seed) for each in drawn)
+
+
 def _make_part(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
     """Return scenarios as a Part; with ``only_own``, the policy controls vessel 0, and others collide only with it."""
     if only_own:
-        world = _with_points(world, scenarios.robot_mask.shape[-1])
+        world = with_points(world, scenarios.robot_mask.shape[-1])
     return Part(world, scenarios, only_own)
-
-
-def _with_points(world: WorldConfig, robots: int) -> WorldConfig:
-    """Return a world of ``robots`` vessels in which all but the first collide only with the first."""
-    base = world.vessel.radius
-    contact = 2.0 * (base[0] if isinstance(base, tuple) else base)
-    radius = (contact - POINT_RADIUS, *[POINT_RADIUS] * (robots - 1))
-    return replace(world, vessel=replace(world.vessel, radius=radius))
 
 
 LARGER_GROUPS = ("2 others", "3 others")
@@ -306,7 +255,7 @@ def _make_packaged(name: str, world: WorldConfig, episodes: int, seed: int, only
     situations = packaged_situations(name)
     scaled = [scaled_episode(situation, world) for situation in situations]
     if only_own:
-        scaled = [replace(episode, world=_with_points(episode.world, len(episode.start))) for episode in scaled]
+        scaled = [replace(episode, world=with_points(episode.world, len(episode.start))) for episode in scaled]
     if name == "dnv":
         kinds = [*ENCOUNTER_ABBREVIATIONS.values()]
         groups = (*(kind.replace("-", " ") for kind in ENCOUNTER_ABBREVIATIONS), *LARGER_GROUPS)
@@ -367,8 +316,16 @@ SUITES: dict[str, Suite] = {
         "imazu_ntnu, the others keeping course and speed", partial(_make_packaged, "imazu_ntnu", only_own=True), 10
     ),
     MISBEHAVING_SUITE: Suite("one vessel among others that misbehave or follow other policies", _make_misbehaving, 25),
+    "candidates": Suite("encounters in which a vessel that only steers for its goal is hit", _make_candidates, 2_860),
+    "candidates_weather": Suite(
+        "candidates in wind and waves, with late commands and missed detections",
+        partial(_make_candidates, in_weather=True),
+        2_860,
+    ),
 }
 """Suites by name."""
+CANDIDATE_SUITES = ("candidates", "candidates_weather")
+"""Suites that are scored by collisions per encounter."""
 _ENCOUNTERS = ("imazu", "encounters", "dnv", "imazu_ntnu")
 ENCOUNTER_SUITES = ("rules", *_ENCOUNTERS, *(f"{name}_own" for name in _ENCOUNTERS))
 """Suites that are scored by the role of every vessel (see seamanship)."""

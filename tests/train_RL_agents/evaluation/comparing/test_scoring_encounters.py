@@ -14,7 +14,8 @@ from train_RL_agents.evaluation.comparing import scoring
 from train_RL_agents.evaluation.comparing.scoring import count_clear, run_and_score_encounters
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
 from train_RL_agents.evaluation.running.episodes import run_episodes
-from train_RL_agents.evaluation.suites.suites import Part, make_scenario_set
+from train_RL_agents.evaluation.suites.sets import Part
+from train_RL_agents.evaluation.suites.suites import make_scenario_set
 
 STRAIGHT = EvaluatedPolicy("straight")
 CPU, ACTING = torch.device("cpu"), ActingOptions()

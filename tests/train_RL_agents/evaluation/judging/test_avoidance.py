@@ -11,11 +11,12 @@ from marinenav_env.config import VesselConfig
 from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.boat.manoeuvres import EscapeManoeuvres
 from train_RL_agents.evaluation.comparing.scoring import evaluate_built_in, run_and_score
-from train_RL_agents.evaluation.comparing.tables import MISBEHAVIOUR_COLUMNS
+from train_RL_agents.evaluation.comparing.tables import CANDIDATE_COLUMNS, MISBEHAVIOUR_COLUMNS
 from train_RL_agents.evaluation.judging import avoidance
 from train_RL_agents.evaluation.judging.avoidance import (
     OpenLoopPolicy,
     all_manoeuvres,
+    candidate_metrics,
     collision_masks,
     first_detection_step,
     first_misbehaviour_step,
@@ -23,7 +24,7 @@ from train_RL_agents.evaluation.judging.avoidance import (
 )
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
 from train_RL_agents.evaluation.suites.rules_suite import moving_vessels
-from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
+from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
 from train_RL_agents.results.rows import group_masks
 
 CPU, ACTING, STRAIGHT = torch.device("cpu"), ActingOptions(), EvaluatedPolicy("straight")
@@ -145,6 +146,32 @@ def test_metrics_count_unavoidable_collisions_apart():
     assert metrics["a"]["avoided_low"] is None
     for row in metrics.values():
         assert row.keys() >= MISBEHAVIOUR_COLUMNS.keys()
+
+
+def test_collisions_per_candidate_have_exact_intervals():
+    collided, lost = (torch.arange(1000) < count for count in (2, 1))
+    row = candidate_metrics(collided, lost, torch.ones(1000, dtype=torch.bool), "head-on")
+    assert row["collisions"] == 2 and row["per_candidate"] == 0.002 and row["avoidable_per_candidate"] == 0.001
+    # Garwood's intervals of 2 and of 1 event.
+    assert row["per_candidate_low"] == pytest.approx(0.2422e-3, rel=1e-3)
+    assert row["per_candidate_high"] == pytest.approx(7.2247e-3, rel=1e-4)
+    assert row["avoidable_per_candidate_high"] == pytest.approx(5.5716e-3, rel=1e-4)
+    assert row["ships_with_crews"] == 4.9e-5 and row.keys() >= CANDIDATE_COLUMNS.keys()
+    assert candidate_metrics(collided, lost, ~collided, "2 others")["ships_with_crews"] is None
+
+
+@pytest.mark.heavy
+def test_a_vessel_that_only_steers_for_its_goal_is_hit(monkeypatch):
+    for module in ("candidates", "suites"):
+        monkeypatch.setattr(f"train_RL_agents.evaluation.suites.{module}.GROUPS", ("head-on",))
+    evaluation = evaluate_built_in({"straight": STRAIGHT}, {"suite": "candidates", "episodes": 12}, CPU)
+    (straight,) = evaluation.results
+    assert straight.compliance_columns == CANDIDATE_COLUMNS
+    # The baseline is faster than the vessel of the check, so that it may pass.
+    assert straight.compliance["head-on"]["collisions"] >= 10
+    assert straight.compliance["overall"]["collisions"] == round(12 * straight.overall["collision_rate"])
+    assert straight.compliance["overall"]["avoidable_per_candidate"] > 0.8  # some manoeuvre would have avoided them
+    assert "ships with crews" in evaluation.markdown()
 
 
 @pytest.mark.heavy

@@ -30,7 +30,7 @@ from train_RL_agents.evaluation.running.estimates import (
 )
 from train_RL_agents.evaluation.running.others import ACTION_KEY, control_robot_0
 from train_RL_agents.evaluation.running.recording import DOUBTFUL_KEY
-from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
+from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
 from train_RL_agents.figures.page import PAGES
 from train_RL_agents.networks.observation import DEFAULT_SPEC
 from train_RL_agents.policy_wrapper import QUANTILES_KEY, RISK_KEY, SCORES_KEY

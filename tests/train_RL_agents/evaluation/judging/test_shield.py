@@ -22,7 +22,7 @@ from train_RL_agents.evaluation.running import episodes as batches
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
 from train_RL_agents.evaluation.running.others import ACTION_KEY
 from train_RL_agents.evaluation.running.steps import StepShare
-from train_RL_agents.evaluation.suites.suites import Part, ScenarioSet
+from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
 
 EXACT = WorldConfig(sensor=SensorConfig(r_mean_ratio=1.0))
 ENVS, ROBOTS = 20, 3

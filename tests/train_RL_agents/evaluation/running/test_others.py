@@ -27,7 +27,8 @@ from train_RL_agents.evaluation.running.others import (
     with_others,
     without_objects,
 )
-from train_RL_agents.evaluation.suites.suites import Part, make_scenario_set
+from train_RL_agents.evaluation.suites.sets import Part
+from train_RL_agents.evaluation.suites.suites import make_scenario_set
 
 WORLD = WorldConfig(max_steps=6)
 

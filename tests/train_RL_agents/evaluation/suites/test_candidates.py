@@ -1,0 +1,75 @@
+"""Candidates for a collision."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+from marinenav_env import ConfigError, WorldConfig
+from marinenav_env.vessels import scaled_world
+from train_RL_agents.evaluation.suites.candidates import GROUPS, draw_candidates
+from train_RL_agents.evaluation.suites.suites import make_scenario_set
+
+WORLD = WorldConfig()
+
+
+def closest_approach(scenarios):
+    """The smallest distance [N, V] to the own vessel if all keep course and speed."""
+    relative = scenarios.start[:, 1:] - scenarios.start[:, :1]
+    closing = scenarios.velocity[:, 1:, :2] - scenarios.velocity[:, :1, :2]
+    time = -(relative * closing).sum(-1, keepdim=True) / (closing**2).sum(-1, keepdim=True)
+    distance = (relative + time * closing).norm(dim=-1)
+    return torch.where(scenarios.robot_mask[:, 1:], distance, torch.inf)
+
+
+def require_hits(drawn, world):
+    """The own vessel, which steers along its course, touches another one."""
+    for each in drawn:
+        # Vessels touch in one control step, in which they move on by some centimetres at the hull.
+        assert (closest_approach(each.scenarios).amin(-1) < 2.0 * world.vessel.radius + 0.05).all()
+        assert each.scenarios.scripted[:, 1:].all() and not each.scenarios.scripted[:, 0].any()
+
+
+@pytest.mark.heavy
+def test_each_group_has_as_many_and_in_each_the_own_vessel_would_be_hit(monkeypatch):
+    monkeypatch.setattr("train_RL_agents.evaluation.suites.candidates.MAX_BATCH", 4)
+    drawn = [*draw_candidates(WORLD, 6, seed=1, in_weather=False)]
+    require_hits(drawn, WORLD)
+    count = Counter(GROUPS[level] for each in drawn for level in each.scenarios.level.tolist())
+    assert count == dict.fromkeys(GROUPS, 6)
+    assert max(len(each.scenarios) for each in drawn) == 4
+    for each in drawn:
+        others = int(each.scenarios.robot_mask[0].sum()) - 1
+        assert others == {"2 others": 2, "3 others": 3}.get(GROUPS[int(each.scenarios.level[0])], 1)
+
+
+def test_they_are_drawn_for_other_boats_too():
+    boat = scaled_world("otter")
+    require_hits([next(draw_candidates(boat, 6, seed=1, in_weather=False))], boat)
+
+
+def test_they_follow_from_the_seed():
+    first, again, other = (
+        next(draw_candidates(WORLD, 3, seed, in_weather=False)).scenarios.start for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+@pytest.mark.heavy
+def test_weather_differs_from_batch_to_batch(monkeypatch):
+    monkeypatch.setattr("train_RL_agents.evaluation.suites.candidates.MAX_BATCH", 2)
+    for module in ("candidates", "suites"):
+        monkeypatch.setattr(f"train_RL_agents.evaluation.suites.{module}.GROUPS", ("head-on",))
+    chosen = make_scenario_set("candidates_weather", WORLD, 6)
+    weather = [part.world.weather for part in chosen.parts]
+    assert len(chosen) == 6 and all(each.delay == 1 and each.missed == 0.1 for each in weather)
+    assert len({each.wind_direction for each in weather}) == len(weather) >= 3
+
+
+def test_without_a_hit_it_says_so(monkeypatch):
+    def misses(candidates):
+        return torch.zeros(len(candidates.scenarios), dtype=torch.bool)
+
+    monkeypatch.setattr("train_RL_agents.evaluation.suites.candidates.is_hit", misses)
+    with pytest.raises(ConfigError, match="suite candidates='head-on': must be encounters in which the own vessel"):
+        next(draw_candidates(WORLD, 1, 0, in_weather=False))
