@@ -69,13 +69,9 @@ class EscapeManoeuvres(NamedTuple):
 def escape_manoeuvres(
     xp: Any, sides: Any, listed: Sequence[Manoeuvre] = SHORT_LIST, **options: Any
 ) -> EscapeManoeuvres:
-    """Return listed manoeuvres as arrays.
+    """Return listed manoeuvres as arrays of ``xp``, numpy or torch, with its ``options`` such as the device.
 
-    Args:
-        xp: numpy or torch.
-        sides: [2, 3] or [N, 2, 3], lowest, neutral and highest command of the left and of the right side.
-        listed: manoeuvres.
-        **options: ``device`` of the tensors, for torch.
+    ``sides`` [2, 3] or [N, 2, 3] are the lowest, neutral and highest command of the left and of the right side.
     """
     first, second, steps = zip(*listed, strict=True)
 

@@ -122,14 +122,8 @@ class Command:
 class Pilot:
     """Controller of a boat that acts once per control step and stops when its inputs are invalid.
 
-    Args:
-        contract: content of the ``contract.json`` of an exported policy, which lists its inputs, outputs and units.
-        network: function from the inputs by name, arrays [B, ...], to actions: indices [B], or [B, 2] from -1 to 1.
-        settings: settings of the boat.
-
-    Raises:
-        BoatError: when the contract has another version or needs unavailable inputs, or when a setting is out of
-            bounds.
+    It is made of the content of the ``contract.json`` of an exported policy, which lists its inputs, outputs and units,
+    of the network, and of the settings of the boat. A BoatError says what of these cannot be used.
     """
 
     def __init__(self, contract: dict[str, Any], network: Network, settings: Settings | None = None) -> None:
@@ -257,15 +251,10 @@ class Pilot:
     def command(self, now: float, odometry: Odometry | None, tracks: Tracks | None, goal: Point | None) -> Command:
         """Return the setpoints of the thrusters for a control step; call it once per control step.
 
-        Args:
-            now: current time of the clock that stamps the inputs (s).
-            odometry: latest odometry; None if there was none yet.
-            tracks: latest tracks; None if there were none yet.
-            goal: position of the goal to the east and north (m); None if there is none.
-
-        Returns:
-            Setpoints. They are zero, with a reason, when an input is missing, stale, ahead of the clock, not finite or
-            not plausible, when the call is early or late, takes too long or fails in any other way, and at the goal.
+        ``now`` is the current time of the clock that stamps the inputs (s), the goal is to the east and north (m), and
+        the latest odometry and tracks are None until there are any. Setpoints are zero, with a reason, when an input is
+        missing, stale, ahead of the clock, not finite or not plausible, when the call is early or late, takes too long
+        or fails in any other way, and at the goal.
         """
         began = perf_counter()
         try:

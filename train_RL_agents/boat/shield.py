@@ -58,15 +58,9 @@ def clearance_shortfall(
 ) -> Any:
     """Return by how much the gaps in manoeuvres fall short of the margin, [N, M] (m); at most 0 for safe manoeuvres.
 
-    Objects that are already within the margin must only not come nearer.
-
-    Args:
-        xp: numpy or torch.
-        scene: N vessels with what they observe.
-        vessel: parameters by name (VESSEL_PARAMETERS and LIMIT_FACTORS), numbers or [N, 1].
-        seconds: length of a control step (s).
-        plans: M manoeuvres.
-        begin: [N, 2] commands of one control step before the manoeuvres begin; None: they begin at once.
+    Objects that are already within the margin must only not come nearer. Parameters of the vessels by name
+    (VESSEL_PARAMETERS and LIMIT_FACTORS) are numbers or [N, 1]; a control step takes ``seconds``. The M manoeuvres
+    begin at once, or after one control step with the commands ``begin`` [N, 2].
     """
     u, v, r, *thrusts = (
         scene.own_state[:, column, None] + 0.0 * plans.first_commands[..., 0] for column in range(2, 7)
@@ -137,10 +131,8 @@ def select_escape(xp: Any, command: Any, short: Any, plans: EscapeManoeuvres) ->
 class BoatShield:
     """Safety shield of one vessel, in numpy: it replaces commands after which no escape manoeuvre would be left.
 
-    Args:
-        vessel: parameters by name (``radius``, VESSEL_PARAMETERS and LIMIT_FACTORS), one number each.
-        seconds: length of a control step (s).
-        sides: [2, 3] lowest, neutral and highest command of the left and of the right side.
+    The vessel's parameters by name (``radius``, VESSEL_PARAMETERS and LIMIT_FACTORS) are one number each; ``sides``
+    [2, 3] are the lowest, neutral and highest command of the left and of the right side.
     """
 
     def __init__(self, vessel: Mapping[str, float], seconds: float, sides: Any = SIDE_COMMANDS) -> None:
@@ -151,13 +143,11 @@ class BoatShield:
     def from_contract(
         cls, vessel: Mapping[str, Any], limits: tuple[float, float, float], seconds: float, rates: Any = None
     ) -> "BoatShield":
-        """Create the shield for the vessel that the contract of a policy describes.
+        """Create the shield for the vessel that the contract of a policy describes below ``world.vessel``.
 
-        Args:
-            vessel: settings of the contract below ``world.vessel``; ``actuators.spacing``, if stated, is the width.
-            limits: lowest and highest thrust of a side (N), before the factors LIMIT_FACTORS, and largest rate (N/s).
-            seconds: length of a control step (s).
-            rates: [A, 2] thrust rates that the policy chooses from (N/s); None: any rates.
+        ``actuators.spacing``, if stated, is the width. The limits are the lowest and the highest thrust of a side (N),
+        before the factors LIMIT_FACTORS, and the largest rate (N/s); the policy chooses from ``rates`` [A, 2] (N/s), or
+        any.
         """
         missing = ", ".join(name for name in ("radius", *VESSEL_PARAMETERS) if name not in vessel)
         require(not missing, f"shield: the contract has no {missing} of the vessel")

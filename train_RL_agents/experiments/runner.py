@@ -63,12 +63,8 @@ class Runner:
     save and end, and no more runs are started; a second one ends them at once. SIGUSR1 and SIGUSR2 are
     passed on; if a run ends because of one, no more runs are started.
 
-    Args:
-        runs: runs in the order in which they begin. An iterator that waits for results yields None while it has no run.
-        at_once: largest number of simultaneous processes.
-        quiet: whether only failures are shown.
-        bar: whether a progress bar is shown for each process, if there is a terminal.
-        trace: number of the collector's batches in a profiler trace of each run; 0: no trace.
+    ``runs`` begin in their order; an iterator that waits for results yields None while it has no run. ``trace`` is the
+    number of the collector's batches in a profiler trace of each run, 0 for none.
     """
 
     def __init__(

@@ -39,12 +39,7 @@ OBJECT_COLUMNS = [
 
 
 def make_contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of ``contract.json``.
-
-    Args:
-        loaded: exported policy.
-        files: descriptions of the written files by format: ``file``, ``dtype``, ``sha256``, ``largest_difference``.
-    """
+    """Return the content of ``contract.json`` of an exported policy, with descriptions of its files by format."""
     agent, world = loaded.agent, loaded.config.world if loaded.config.env.is_built_in else None
     network = DeployedAgent(agent)
     outputs = network.outputs(*network.inputs(1))

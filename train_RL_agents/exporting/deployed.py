@@ -19,12 +19,7 @@ def as_tuple(outputs: Tensor | Tensors) -> Tensors:
 
 
 class DeployedAgent(nn.Module):
-    """Agent as a module for export, with positional inputs and without target networks and unused networks.
-
-    Args:
-        agent: agent, which is copied to the CPU.
-        dtype: dtype of inputs, weights and outputs.
-    """
+    """Copy of an agent on the CPU for export, with positional inputs and without target networks and unused ones."""
 
     agent: Agent[Any]
 

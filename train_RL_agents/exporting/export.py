@@ -129,19 +129,10 @@ FORMATS = {
 def export(
     loaded: LoadedPolicy, out: Path, formats: list[str], onnx_dtype: torch.dtype = torch.float64
 ) -> dict[str, Any]:
-    """Write a policy in the given formats, check every file, and write ``contract.json``.
+    """Write a policy in some of FORMATS to a folder, check every file, and write and return ``contract.json``.
 
-    Args:
-        loaded: policy to export.
-        out: folder of the files, which is created if it is missing.
-        formats: names from FORMATS; duplicates are written once.
-        onnx_dtype: dtype of an ONNX file, float64 or float32; TorchScript computes in float64.
-
-    Returns:
-        The contract: the content of ``contract.json``.
-
-    Raises:
-        ConfigError: when a package is missing, or a file differs from the agent.
+    ONNX computes in ``onnx_dtype``, float64 or float32, TorchScript in float64. A ConfigError says which package
+    is missing, or which file differs from the agent.
     """
     agent_type = loaded.config.agent_type
     make_folder(out)

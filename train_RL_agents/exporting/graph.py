@@ -55,11 +55,10 @@ def _return_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
 def policy_graphs(agent: Agent[Any]) -> dict[str, Any]:
     """Return the graphs and weights of a policy, which is copied, as a dictionary for JSON.
 
-    Returns:
-        ``weights``, float32 in base64 with names, shapes and offsets, and ``graphs``: ``act`` and, if the agent
-        supports them, ``act_at_risk`` and ``returns``. A graph has named inputs, names of weights, nodes
-        [operator, arguments] and named outputs. Values are numbered through inputs, weights and nodes;
-        ``{"at": n}`` in an argument means value n.
+    It has ``weights``, float32 in base64 with names, shapes and offsets, and ``graphs``: ``act`` and, if the agent
+    supports them, ``act_at_risk`` and ``returns``. A graph has named inputs, names of weights, nodes
+    [operator, arguments] and named outputs. Values are numbered through inputs, weights and nodes; ``{"at": n}`` in an
+    argument means value n.
     """
     exact = copy.deepcopy(agent).cpu().double().eval().requires_grad_(False)
     exact.targets = nn.ModuleDict()

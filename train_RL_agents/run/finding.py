@@ -42,11 +42,7 @@ def resolve_path(path: Path, needed: str = "") -> Path:
 
 
 def locate_policy(name: str, baselines: Collection[str]) -> Path | None:
-    """Return the path of a policy, or None for the name of a baseline; either may have the prefix ``blind:``.
-
-    Raises:
-        ConfigError: when there is no such policy or baseline.
-    """
+    """Return the path of a policy, or None for the name of a baseline; either may have the prefix ``blind:``."""
     plain = name.removeprefix(BLIND_PREFIX)
     path = resolve_path(Path(plain), POLICY_PATTERN)
     if path.exists():

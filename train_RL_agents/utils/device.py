@@ -87,12 +87,9 @@ def _supports_bfloat16(device: torch.device) -> bool:
 
 
 def resolve_device(name: str, key: str = "device") -> torch.device:
-    """Return the device with a given name.
+    """Return the device named auto (the first CUDA device if there is one, else the CPU), cpu, cuda or cuda:N.
 
-    Args:
-        name: auto, cpu, cuda or cuda:N. ``auto`` is the first CUDA device if there is one, else the CPU. Other devices,
-            such as mps, are not supported, as scenarios are drawn in float64.
-        key: option or setting that the error names.
+    Others, such as mps, are not supported, as scenarios are drawn in float64; the error names the option ``key``.
     """
     devices = available_devices()
     if name == "auto":

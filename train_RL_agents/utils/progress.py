@@ -72,10 +72,7 @@ class PhaseTimer:
     """Timer of the host time (s) of every phase of a run, such as ``collect`` or ``update``.
 
     Phases are not synchronised with a GPU, so its work counts in the phase that waits for it. The first pass through a
-    phase that compiles code counts as ``compile``.
-
-    Args:
-        on_compiled: callback after the first pass through a phase that compiles code, with its name and its seconds.
+    phase that compiles code counts as ``compile``; ``on_compiled`` is called after it, with its name and its seconds.
     """
 
     def __init__(self, on_compiled: Callable[[str, float], None] = lambda name, seconds: None) -> None:

@@ -36,8 +36,7 @@ def detach_from_terminal(descriptors: tuple[int, ...] = (0, 1, 2)) -> None:
 def stop_on_broken_pipe() -> None:
     """Redirect output to the null device, and send this process SIGHUP, or SIGTERM if SIGHUP is ignored.
 
-    Raises:
-        BrokenPipeError: when no handler of that signal is installed.
+    Without a handler of that signal a BrokenPipeError is raised.
     """
     number = signal.SIGTERM
     if _SIGHUP is not None and signal.getsignal(_SIGHUP) != signal.SIG_IGN:  # ignored by nohup
@@ -86,14 +85,10 @@ def _handle_signals(
 def call_on_first_signal(
     request_stop: Callable[[], None], on_user_signal: Callable[[int], None] | None = None
 ) -> Iterator[None]:
-    """Call a function at the first signal in the context; a second Ctrl-C or SIGTERM ends the process as usual.
+    """Call a function, which may raise, at the first signal in the context; a second Ctrl-C or SIGTERM ends as usual.
 
-    A second signal within DEBOUNCE_TIME is ignored. USER_SIGNALS may repeat and are not counted, because the SIGTERM
-    that a scheduler sends after them must not interrupt saving.
-
-    Args:
-        request_stop: function called at the first signal; it may raise.
-        on_user_signal: function called instead of ``request_stop`` at one of USER_SIGNALS, with its number.
+    A second signal within DEBOUNCE_TIME is ignored. USER_SIGNALS, which may have their own function, may repeat and are
+    not counted, because the SIGTERM that a scheduler sends after them must not interrupt saving.
     """
     requested: float | None = None
 
