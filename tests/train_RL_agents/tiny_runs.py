@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +24,7 @@ from marinenav_env import Curriculum
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
+from train_RL_agents.config.schema import TrainingSchedule
 from train_RL_agents.learning import learner
 from train_RL_agents.run.checkpoint import POLICY_FORMAT, STATE_FILE, TRAINING_FORMAT, read_checkpoint, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
@@ -108,9 +109,12 @@ def programs(*module: str, end: Callable[[Any], None], **options: Any) -> Iterat
 @contextmanager
 def small_pool(refresh_interval: int = 5) -> Iterator[None]:
     """Within it, training scenarios come from a small pool that is refreshed often."""
-    small = partial(Curriculum, pool_size=32, refresh_size=8, refresh_interval=refresh_interval)
-    threads = torch.get_num_threads()
-    with patch("train_RL_agents.config.schema.Curriculum", small):
+    usual, threads = TrainingSchedule.curriculum, torch.get_num_threads()
+
+    def curriculum(schedule: TrainingSchedule) -> Curriculum:
+        return replace(usual(schedule), pool_size=32, refresh_size=8, refresh_interval=refresh_interval)
+
+    with patch.object(TrainingSchedule, "curriculum", curriculum):
         yield
     torch.set_num_threads(threads)
 
