@@ -21,8 +21,8 @@ from train_RL_agents.config.overrides import unknown_setting_message
 from train_RL_agents.config.reading import apply_overrides, known_settings, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.experiments.run import Run, check_memory
-from train_RL_agents.run.lock import acquire_lock
 from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.run.run_writer import acquire_lock
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import make_folder, read_json, sqlite_url, write_atomically
 

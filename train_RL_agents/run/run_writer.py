@@ -2,29 +2,84 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
+import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import BaseFileLock
+from filelock import BaseFileLock, FileLock, Timeout
 from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import CHECKPOINTS_FOLDER, read_manifest
-from train_RL_agents.run.lock import acquire_lock
 from train_RL_agents.run.loggers import check_loggers, open_loggers
-from train_RL_agents.run.run_log import RunLog
 from train_RL_agents.run.tensorboard import RunLogger
+from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import TEMPORARY_SUFFIX
 
 LOCK_FILE = "run.lock"
 LOG_FILE = "run.log"
+
+
+class RunLog(logging.Handler):
+    """Handler of ``logging`` that writes lines of this program and of libraries to a file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(logging.WARNING)
+        self._path = path.absolute()
+        try:
+            self._write("")
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
+
+    def _write(self, text: str) -> None:
+        # Opened for each of the few lines: a run that nobody closes holds no file.
+        with self._path.open("a", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+
+    def add(self, line: str) -> None:
+        """Add a line with the current time to the file."""
+        # On a full disk the other files of the run raise an error that is reported.
+        with suppress(OSError):
+            self._write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Add a record of ``logging`` as a line."""
+        self.add(f"{record.levelname.lower()}: {record.getMessage()}")
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Add the warnings raised in this context, and the error that ends it, to the file."""
+        showwarning, root, torch = warnings.showwarning, logging.getLogger(), logging.getLogger("torch")
+
+        def show(message: Warning | str, *where: Any, **options: Any) -> None:
+            self.add(f"warning: {message}")
+            showwarning(message, *where, **options)
+
+        # Once the root has a handler, logging no longer prints warnings on the terminal.
+        fallback = [] if root.handlers or not logging.lastResort else [logging.lastResort]
+        warnings.showwarning = show
+        for handler in (self, *fallback):
+            root.addHandler(handler)
+        torch.addHandler(self)  # the logger of torch does not pass records on to the root
+        try:
+            yield
+        except BaseException as error:
+            self.add(f"ended by {type(error).__name__}: {first_line(error)}")
+            raise
+        finally:
+            warnings.showwarning = showwarning
+            for handler in (self, *fallback):
+                root.removeHandler(handler)
+            torch.removeHandler(self)
 
 
 class RunWriter:
@@ -127,3 +182,17 @@ def _report_thread_error(error: threading.ExceptHookArgs) -> None:
     writer = type(error.thread).__module__.startswith("tensorboard.")
     if not (writer and issubclass(error.exc_type, OSError)):
         threading.__excepthook__(error)
+
+
+def acquire_lock(folder: Path, name: str) -> BaseFileLock:
+    """Acquire the lock of a folder; it ends with this process or when it is released."""
+    path = folder / name
+    # One lock for all objects of this process, so that a run can be opened again where it was not closed.
+    lock = FileLock(path, timeout=0, is_singleton=True, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ConfigError(f"{folder}: another process uses it; wait until it ends") from None
+    except (OSError, NotImplementedError) as error:
+        raise ConfigError(f"{path}: cannot be locked ({error})") from error
+    return lock

@@ -1,20 +1,31 @@
-"""What run.log holds."""
+"""One writer of a run at a time, and what run.log holds."""
 
 import gc
 import logging
 import re
 import shutil
+import subprocess
+import sys
+import time
 import warnings
 
 import pytest
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.tiny_runs import at, begin, new_run
+from tests.train_RL_agents.helpers import refusal
+from tests.train_RL_agents.tiny_runs import ROOT, at, begin, new_run, only_run, programs
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.run.run_log import RunLog
-from train_RL_agents.run.run_writer import LOG_FILE
+from train_RL_agents.run.run_writer import LOG_FILE, RunLog, acquire_lock
 
 pytestmark = pytest.mark.usefixtures("tiny")
+
+HOLD = """
+import sys, time
+from filelock import FileLock
+held = FileLock(f"{sys.argv[1]}/run.lock").acquire()
+print("held", flush=True)
+time.sleep(600)
+"""
 
 
 def lines(run):
@@ -95,3 +106,44 @@ def test_a_refused_resume_says_why(tmp_path):
     with pytest.raises(ConfigError):
         begin(RunFolder.open(run.path))
     assert "damaged, or not a checkpoint" in lines(run)[-1]
+
+
+@pytest.mark.heavy
+def test_the_lock_of_a_process_ends_with_it(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        message = refusal(acquire_lock, tmp_path, "run.lock")
+        other.kill()
+    assert message == f"{tmp_path}: another process uses it; wait until it ends"
+    acquire_lock(tmp_path, "run.lock").release()
+
+
+def test_objects_of_one_process_share_a_lock(tmp_path):
+    first, second = (acquire_lock(tmp_path, "run.lock") for _ in range(2))
+    first.release()
+    assert second.is_locked
+    second.release()
+    assert not second.is_locked
+
+
+@pytest.mark.slow
+def test_a_second_resume_is_refused_and_the_first_goes_on(tmp_path, command):
+    with programs("train_RL_agents", end=subprocess.Popen.kill) as start:
+        first = start(*command, "total_timesteps=1000000000", "eval_freq=80")
+        until = time.monotonic() + 60.0
+        while not list(tmp_path.glob("runs/*/seed_0/checkpoints/training_state.pt")):
+            assert first.poll() is None, first.communicate()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        run = only_run(tmp_path)
+        second = start("train", "--resume", str(run.path), "--no-bar", "total_timesteps=1000000000")
+        _, errors = second.communicate(timeout=60)
+        said = "another process uses it; wait until it ends"
+        assert (second.returncode, errors) == (2, f"marinenav: error: {run.path}: {said}\n")
+        assert first.poll() is None
+        first.kill()
+        first.wait()
+    run.writer.begin()
+    run.writer.release()
