@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -56,13 +56,6 @@ def coefficient_value(vessel: VesselConfig, name: str) -> float:
     if name == "position" and value == 0.0:
         return -0.5 * coefficient_value(vessel, "length")
     return coefficient_value(vessel, "width") if name == "spacing" and value == 0.0 else float(value)
-
-
-def with_coefficients(vessel: VesselConfig, values: dict[str, float]) -> VesselConfig:
-    """Return a copy of a boat in which the coefficients named in ``values`` have new values."""
-    actuators: dict[str, Any] = {name: value for name, value in values.items() if name in _ACTUATOR_FIELDS}
-    own: dict[str, Any] = {name: value for name, value in values.items() if name not in actuators}
-    return replace(vessel, **own, actuators=replace(vessel.actuators, **actuators))
 
 
 def has_symmetric_mass(vessel: VesselConfig) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.support.validation import require
-from train_RL_agents.identification.coefficients import Coefficient, has_symmetric_mass, with_coefficients
+from train_RL_agents.identification.coefficients import Coefficient
 from train_RL_agents.identification.log import BoatLog
 from train_RL_agents.identification.shooting import (
     FIRST_NOISE,
@@ -81,9 +81,8 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Fit:
-    """Result of a fit: the boat whose motion fits a log best, and the estimates of its coefficients."""
+    """Result of a fit: estimates of the coefficients of the boat whose motion fits a log best."""
 
-    vessel: VesselConfig
     estimates: tuple[Estimate, ...]
     nuisance: Nuisance
     nuisance_width: Nuisance
@@ -121,14 +120,9 @@ def fit(
         )
         for item, share, (low, high), verdict in zip(coefficients, best.shared[:count], ends, verdicts, strict=True)
     )
-    numbers = {item.coefficient.name: item.value for item in estimates if item.is_fitted}
-    if "yDotR" in numbers and has_symmetric_mass(vessel):
-        numbers["nDotV"] = numbers["yDotR"]
     nuisance, width = best.shared[count:], 0.5 * (spread[1] - spread[0])[count:]
-    return Fit(
-        with_coefficients(vessel, numbers), estimates, Nuisance(*nuisance.tolist()), Nuisance(*width.tolist()),
-        (float(problem.noise[0]), float(problem.noise[2])), len(best.states),
-    )  # fmt: skip
+    noise = float(problem.noise[0]), float(problem.noise[2])
+    return Fit(estimates, Nuisance(*nuisance.tolist()), Nuisance(*width.tolist()), noise, len(best.states))
 
 
 def autocorrelation(errors: Array) -> float:

@@ -1,6 +1,7 @@
 """Logs of boats that slow implementations of others sail, with noise, jitter and missing samples."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,13 @@ from train_RL_agents.identification.log import BoatLog
 from train_RL_agents.identification.manoeuvres import plan_manoeuvres, timed_commands
 
 HEADER = "time,left,right,x,y,yaw"
+
+
+def with_coefficients(vessel, values):
+    """A copy of a boat in which the coefficients named in ``values`` have new values."""
+    actuators = {name: value for name, value in values.items() if hasattr(vessel.actuators, name)}
+    others = {name: value for name, value in values.items() if name not in actuators}
+    return replace(vessel, **others, actuators=replace(vessel.actuators, **actuators))
 
 
 class Otter:

@@ -9,7 +9,7 @@ import pytest
 from marinenav_env import ConfigError, read_vessel, scaled_world
 from marinenav_env.vessels import read_vessel_file, vessel_files
 from train_RL_agents.figures.identification import make_page
-from train_RL_agents.identification.coefficients import choose_coefficients, with_coefficients
+from train_RL_agents.identification.coefficients import choose_coefficients
 from train_RL_agents.identification.fit import (
     DETERMINED,
     JOINTLY_DETERMINED,
@@ -42,8 +42,7 @@ def identification(name, is_in_newtons=True, predicted=True):
         for item, verdict in zip(coefficients, verdicts, strict=True)
         for value in [item.preset if verdict == PRESET_KEPT else 1.5 * item.preset]
     )
-    vessel = with_coefficients(preset.vessel, {item.coefficient.name: item.value for item in estimates})
-    fit = Fit(vessel, estimates, Nuisance(0.1, -0.2, 0.05), Nuisance(0.01, 0.01, 0.02), (0.1, 0.02), 22)
+    fit = Fit(estimates, Nuisance(0.1, -0.2, 0.05), Nuisance(0.01, 0.01, 0.02), (0.1, 0.02), 22)
     time = np.arange(0.0, 100.0, 0.2)
     log = BoatLog(time, np.zeros((500, 2)), np.zeros((500, 3)), is_in_newtons, ("2 rows were <lost>",))
     windows = 3 if predicted else 0
