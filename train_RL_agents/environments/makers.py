@@ -92,7 +92,10 @@ def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, *
     from torchrl.envs.libs.pettingzoo import PettingZooWrapper
 
     family, _, name = task.partition("/")
-    module = f"{family}.{name}" if family in _PETTINGZOO_PACKAGES else f"pettingzoo.{family}.{name}"
+    module = f"pettingzoo.{family}.{name}"
+    if family in _PETTINGZOO_PACKAGES:
+        module = f"{family}.{name}"
+        import_optional(family, "pettingzoo")
     try:
         make = import_module(module).parallel_env
     except (ImportError, AttributeError) as error:
