@@ -12,6 +12,7 @@ from marinenav_env import Episode, WorldConfig
 from marinenav_env.physics.weather import build_weather
 from marinenav_env.pictures.drawing import VESSEL_COLOURS
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.sensing.duties import DutyScales
 from marinenav_env.sensing.perception import von_mises_quantiles
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
@@ -104,14 +105,15 @@ def make_scenarios(config: WorldConfig) -> list[dict[str, Any]]:
 
 
 def world_settings(config: WorldConfig) -> dict[str, Any]:
-    """Return the world's settings with the ``spectrum`` of waves of 1 m height and the quantiles ``von_mises``."""
+    """Return the world's settings with ``spectrum`` (of waves of 1 m height), ``von_mises`` and ``duty_scales``."""
     high = replace(config.weather, wave_height=1.0)
     waves = build_weather([high], torch.device("cpu"), torch.float64)
     parts = ("frequency", "amplitude", "phase")
     spectrum = {part: getattr(waves, f"wave_{part}")[0].tolist() for part in parts}
     kappa = config.sensor.r_kappa
     angles = von_mises_quantiles([kappa[0] if isinstance(kappa, tuple) else kappa], _NUM_QUANTILES)[0]
-    return asdict(config) | {"spectrum": spectrum, "von_mises": angles.tolist()}
+    scales = DutyScales.from_config(config)._asdict()
+    return asdict(config) | {"spectrum": spectrum, "von_mises": angles.tolist(), "duty_scales": scales}
 
 
 def _start_state(episode: Episode, config: WorldConfig) -> dict[str, Any]:

@@ -13,9 +13,11 @@ from torch import Tensor
 from marinenav_env.config import ColregsConfig
 from marinenav_env.pictures.drawing import Flags, Floats, VesselTracks
 from marinenav_env.rules.colregs import required_turn
+from marinenav_env.rules.encounters import NONE, EncounterState, Sight, update_encounters
+from marinenav_env.runtime.layout import env_last
 from marinenav_env.state import Observation
 from marinenav_env.support.validation import require
-from train_RL_agents.evaluation.running.recording import Recording
+from train_RL_agents.evaluation.running.recording import Recording, present_robots
 
 Integers = NDArray[np.int64]
 
@@ -42,6 +44,10 @@ class EpisodeView(VesselTracks):
     """[T+1, R] slot of the object to which the rule applies; 0 without a rule."""
     turn: Floats
     """[T+1, R] turn to starboard that the rule requires (rad)."""
+    phase: Integers
+    """[T+1, R, R] phase of the encounter of each vessel with each other, a number of rules.encounters."""
+    role: Integers
+    """[T+1, R, R] role of each vessel in it, a number of rules.roles."""
     quantiles: Floats | None
     """[T+1, R, N] quantiles of the return of the chosen action, unscaled unless ``has_scaled_quantiles``; the last
     frame repeats the previous one. None if the policy does not estimate them."""
@@ -118,6 +124,7 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         select.over_time, (recording.self_state, recording.objects_state, recording.objects_mask)
     )
     rule, rule_object, turn = find_rules(self_state, objects, seen, radius, recording.rules)
+    phase, role = follow_encounters(recording, select)
     quantiles = select.estimates(recording.quantiles, recording.reward_scale or 1.0)
     rocks = select.discs(recording.obstacle_mask, recording.obstacle_position, recording.obstacle_radius)
     north, east = recording.map_size[row].tolist()
@@ -133,6 +140,8 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         rule=_append_zeros(rule),
         rule_object=_append_zeros(rule_object),
         turn=_append_zeros(turn),
+        phase=phase,
+        role=role,
         quantiles=quantiles,
         scores=select.estimates(recording.scores),
         doubtful=select.repeat_last(recording.doubtful),
@@ -270,6 +279,22 @@ def find_rules(
     is_required, angle, crosses = (np.take_along_axis(tensor, first, 0)[0] for tensor in by_slot)
     rule = np.where(is_required, np.where(crosses, CROSSING, HEAD_ON), NO_RULE)
     return rule, first[0], angle
+
+
+def follow_encounters(recording: Recording, select: _Selection) -> tuple[Integers, Integers]:
+    """Return the phase and the role of each vessel towards each other in every frame of an episode, [T+1, R, R]."""
+    one = slice(select.row, select.row + 1)
+    radii = recording.vessel_radius, recording.detect_radius, recording.sensor_range
+    sight = Sight(*(tensor[one, select.mask] for tensor in radii))
+    motions = recording.poses, recording.velocities, present_robots(recording)
+    poses, velocities, there = (tensor[: select.steps + 1, one][:, :, select.mask] for tensor in motions)
+    robots = there.shape[-1]
+    known, states = poses.new_zeros(1, robots, robots, len(EncounterState._fields)), []
+    for motion in zip(poses, velocities, there, strict=True):
+        known = update_encounters(known, *motion, sight, recording.rules, recording.dt)
+        states.append(EncounterState(*env_last(known)))
+    phase, role = (torch.stack([getattr(state, name)[..., 0] for state in states]) for name in ("phase", "role"))
+    return phase.long().numpy(), torch.where(phase == NONE, 0.0, role).long().numpy()
 
 
 def _to_world(objects: Floats, mask: Flags, poses: Floats) -> Floats:

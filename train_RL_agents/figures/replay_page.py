@@ -25,7 +25,7 @@ STEPS_PER_UNIT = {
     **dict.fromkeys(("objects", "scores"), 100),
     "quantiles": 50,
     **dict.fromkeys(("thrust", "rates"), 10),
-    **dict.fromkeys(("active", "arrived", "collided", "seen", "rule", "rule_object", "doubtful"), 1),
+    **dict.fromkeys(("active", "arrived", "collided", "seen", "rule", "rule_object", "phase", "role", "doubtful"), 1),
 }
 """Resolution of each array over time in the page: number of integer steps per unit (m, rad, m/s, N, ...)."""
 NON_FINITE_CODE = 2**31 - 1

@@ -72,6 +72,19 @@ globalThis.checks = {
     return frames;
   },
 
+  // The same of several scenes: the duties that vessels observe, and [own, other, phase, role] of their encounters.
+  met(scenes) {
+    return scenes.map(({ config, episode, rates }) => {
+      const k = world.setting(config, episode), first = { ...world.start(k, episode, 1), noise: 0 };
+      const frames = [{ state: first, ...world.observe(k, first) }];
+      for (const now of rates) frames.push(world.step(k, frames.at(-1).state, now, 0));
+      return frames.map(({ state, observations }) => ({
+        duties: observations.map(({ duties }) => Array.from(duties)),
+        encounters: state.encounters.map(({ own, other, phase, role }) => [own, other, phase, role]),
+      }));
+    });
+  },
+
   // Commands behind the shield, without noise.
   guarded({ scenes, hull, seconds, shield }) {
     const sides = [[-1, 0, 1], [-1, 0, 1]];

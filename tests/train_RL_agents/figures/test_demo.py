@@ -4,6 +4,7 @@ The page's scripts compute in float64, so that they agree with Python to roundin
 """
 
 import copy
+import math
 import re
 from dataclasses import asdict, replace
 
@@ -14,6 +15,7 @@ from tensordict import TensorDict
 
 from marinenav_env import ConfigError, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig, WeatherConfig
+from marinenav_env.rules.roles import ROLES
 from marinenav_env.vessels import scaled_world, vessel_files
 from tests.marinenav_env.helpers import QUIET, simple_episode
 from tests.train_RL_agents.boat.shield_scenes import SECONDS, random_scenes
@@ -31,6 +33,7 @@ from train_RL_agents.exporting.graph import policy_graphs
 from train_RL_agents.figures.demo import SHIELD_SETTINGS, make_page, world_settings
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
+PHASES = ("none", "candidate", "confirmed", "past and clear", "fleeting")
 LIMIT = 2_000_000
 """Largest size of a page (bytes)."""
 VARIANTS = {
@@ -235,6 +238,50 @@ def test_the_shield_is_pythons(rotation):
     found = in_node("guarded", given)
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)
     assert 5 < np.any(np.array(found) != command, 1).sum() < 55
+
+
+def meetings(count):
+    """Episodes of three vessels that make for the middle, and an obstacle, without noise."""
+    sensor, rng = replace(QUIET, duties=True, max_objects=2), np.random.default_rng(1)
+    for _ in range(count):
+        bearings = rng.uniform(0.0, 2.0 * math.pi, 3)
+        poses = [(30.0 - 18.0 * math.cos(a), 30.0 - 18.0 * math.sin(a), a + rng.normal(0.0, 0.2)) for a in bearings]
+        goals = [(30.0 + 14.0 * math.cos(a), 30.0 + 14.0 * math.sin(a)) for a in bearings]
+        episode = simple_episode(poses, goals, [(30.0, 60.0, 1.0)], sensor)
+        pace = rng.uniform(0.8, 2.2, 3)
+        velocity = [[v * math.cos(p[2]), v * math.sin(p[2]), 0.0] for v, p in zip(pace, poses, strict=True)]
+        yield replace(episode, velocity=velocity, thrust=[[150.0 * v * v] * 2 for v in pace])
+
+
+def test_encounters_and_duties_are_those_of_the_world():
+    """Of vessels that turn and slow down at random; some of them arrive, or collide."""
+    episodes, generator = [*meetings(12)], torch.Generator().manual_seed(0)
+    config = WorldConfig(sensor=episodes[0].world.sensor)
+    env = MarineNavEnv(config, scenarios=episodes, dtype=torch.float64, seed=0)
+    observed, actions = [(env.reset()["robots", "observation", "duties"], env.state.encounters)], []
+    for step in range(60):
+        if step % 12 == 0:
+            action = 0.15 * torch.randn(12, 3, 2, generator=generator, dtype=torch.float64)
+        actions.append(action)
+        td = env.step(TensorDict({"robots": {"action": action}}, [12]))["next"]
+        observed.append((td["robots", "observation", "duties"], env.state.encounters))
+    rates = (torch.stack(actions, 1) * config.vessel.max_thrust_rate).tolist()
+    scenes = [
+        {"config": world_settings(config), "episode": asdict(episode), "rates": each}
+        for episode, each in zip(episodes, rates, strict=True)
+    ]
+    seen = set()
+    for e, frames in enumerate(in_node("met", scenes)):
+        for frame, (duties, known) in zip(frames, observed, strict=True):
+            np.testing.assert_allclose(frame["duties"], duties[e].flatten(1), atol=1e-7)
+            phase, role = (known[e, ..., field].T.long() for field in (0, 1))  # of the own vessel, then the other
+            pairs = phase.nonzero().tolist()
+            named = [[*pair, PHASES[phase[*pair]], ROLES[role[*pair]]] for pair in pairs]
+            # Those of a vessel that has ended are gone at once in the page, a step later in the world.
+            found = frame["encounters"]
+            assert [pair for pair in named if pair in found or pair[2] in PHASES[1:3]] == found
+            seen.update((pair[2], pair[3]) for pair in found)
+    assert {phase for phase, _ in seen} == {*PHASES[1:]} and {role for _, role in seen} == {*ROLES[1:]}, seen
 
 
 def test_the_shield_of_a_session_is_that_of_evaluations():

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from marinenav_env.config import ColregsConfig
+from marinenav_env.rules.encounters import CANDIDATE, CONFIRMED
 from tests.train_RL_agents.recorded import CROSSING_PAIR, HEAD_ON_PAIR, in_turned_frame, small_recording
+from train_RL_agents.evaluation.judging.seamanship import judge
 from train_RL_agents.figures.episode_view import (
     CROSSING,
     HEAD_ON,
@@ -51,6 +53,24 @@ def test_rules_are_those_that_the_world_asked_for(number):
     assert np.array_equal((view.rule[1:-1] != NO_RULE)[told], said[told])
     turn = recording.phi[: steps - 1, row, there].numpy()
     assert view.turn[1:-1][told] == pytest.approx(turn[told], abs=1e-5)
+
+
+def test_encounters_are_those_that_the_judge_finds():
+    recording = small_recording()
+    judged, count = judge(recording), 0
+    for row in (CROSSING_PAIR, HEAD_ON_PAIR):
+        view, here = view_episode(recording, row + 1), judged.episode == row
+        expected = torch.stack((judged.own, judged.other, judged.state.role.long()), -1)[here].tolist()
+        before = np.pad(view.phase[:-1], ((1, 0), (0, 0), (0, 0)))
+        begins = np.isin(view.phase, (CANDIDATE, CONFIRMED)) & ~np.isin(before, (CANDIDATE, CONFIRMED))
+        found = [[own, other, view.role[frame, own, other]] for frame, own, other in np.argwhere(begins)]
+        assert sorted(found) == sorted(expected)
+        assert np.array_equal(view.role > 0, view.phase > 0) and not view.phase[:, [0, 1], [0, 1]].any()
+        confirmed = {(own, other) for _, own, other in np.argwhere(view.phase == CONFIRMED)}
+        counts = here & judged.state.counts
+        assert confirmed == {*zip(judged.own[counts].tolist(), judged.other[counts].tolist(), strict=True)}
+        count += len(expected)
+    assert count > 3
 
 
 def test_rules_and_zones_are_those_of_the_recorded_world():

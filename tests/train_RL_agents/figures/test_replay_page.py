@@ -53,6 +53,7 @@ def test_page_holds_every_episode():
         assert np.abs(found["poses"] - view.poses).max() <= 0.000501
         assert np.abs(found["quantiles"] - view.quantiles).max() <= 0.0101
         assert np.array_equal(found["rule"][..., 0], view.rule)
+        assert np.array_equal(found["phase"], view.phase) and np.array_equal(found["role"], view.role)
         assert np.array_equal(np.isinf(found["gap"][..., 0]), np.isinf(view.clearance))
         assert each["goals"] == pytest.approx(view.goals, abs=1e-4)
 

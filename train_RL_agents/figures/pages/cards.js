@@ -75,6 +75,12 @@ export function ruleText(session, frame) {
   return `${what}: turn ${degrees(rule.phi)}° to starboard, to course ${course(asked)}.`;
 }
 
+// What the vessel is to those that it meets, as the rules of the sea see it.
+export function encounterText(session, frame) {
+  const met = frame.state.encounters?.filter(({ own }) => own === session.chosen) ?? [];
+  return met.map(({ other, role, phase }) => `Encounter with vessel ${other + 1}: ${role}, ${phase}.`).join(" ");
+}
+
 const PAIRS = "of each change of the left (rows) and right thrust (columns), N/s";
 const SUM = "a discounted sum of rewards, 1 for each metre nearer to the goal";
 // What the scores of a policy mean; "" where it is not known which of the two they are.
@@ -228,6 +234,7 @@ export function make(root) {
     numbers(part, session, frame);
     reward(part, session, frame);
     write(part("rule"), ruleText(session, frame));
+    write(part("encounters"), encounterText(session, frame));
     scores(session, insight);
     returns(session, insight);
   }

@@ -51,7 +51,7 @@ function unpack({ entries, data }) {
 }
 
 // Makes a policy of what Python wrote (train_RL_agents/exporting/graph.py). An observation is
-// { self_state, objects_state, objects_mask }, flat; risk is the share of the worst outcomes to
+// { self_state, objects_state, objects_mask, duties }, flat; risk is the share of the worst outcomes to
 // act on, or null for what is configured.
 export function load(packed) {
   const weights = unpack(packed.weights);

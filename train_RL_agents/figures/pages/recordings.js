@@ -1,4 +1,6 @@
 // A recording as a session that maps and cards can show: frames of the chosen episode.
+import { PHASES, ROLES } from "./encounters.js";
+
 const NON_FINITE_CODE = 2 ** 31 - 1;
 // Largest thrust (N) of two fixed thrusters.
 const PUBLISHED_STEERING = [1000, 0, 0];
@@ -76,6 +78,13 @@ function framesOf(episode, names) {
       phi: one("turn", frame, vessel) } };
   }
 
+  // What each vessel is to each other, as the rules of the sea see it.
+  function encountersOf(frame) {
+    return each((own) => each((other) => ({
+      own, other, phase: PHASES[row("phase", frame, own)[other]], role: ROLES[row("role", frame, own)[other]],
+    }))).flat().filter(({ phase }) => phase !== PHASES[0]);
+  }
+
   function outcomeOf(frame, vessel) {
     if (!frame || !one("active", frame - 1, vessel)) return null;
     const values = Array.from(row("terms", frame, vessel));
@@ -95,7 +104,7 @@ function framesOf(episode, names) {
   return Array.from({ length: episode.frames }, (_, frame) => {
     const vessels = each((vessel) => vesselAt(frame, vessel));
     return {
-      state: { vessels, obstacles, cores, steps: frame },
+      state: { vessels, obstacles, cores, steps: frame, encounters: encountersOf(frame) },
       observations: each((vessel) => observed(frame, vessel, vessels)),
       outcomes: each((vessel) => outcomeOf(frame, vessel)),
       insights: each((vessel) => insightOf(frame, vessel)),

@@ -2,6 +2,7 @@
 // nothing of the page.
 import * as actuators from "./actuators.js";
 import * as dynamics from "./dynamics.js";
+import * as encounters from "./encounters.js";
 import * as policies from "./policies.js";
 import * as shields from "./shields.js";
 import * as world from "./world.js";
@@ -153,7 +154,7 @@ export function make(data, policy = policies.load(data.policy)) {
   }
 
   // Change the present state; what came after it is forgotten. Where things have been moved,
-  // the water that vessels drift with is another.
+  // the water that vessels drift with is another, and encounters begin anew.
   function edit(change, moved = true) {
     const state = structuredClone(now().state);
     change(state);
@@ -162,6 +163,7 @@ export function make(data, policy = policies.load(data.policy)) {
       const drift = { gx: vessel.wx + cx, gy: vessel.wy + cy };
       if (vessel.active) Object.assign(vessel, { present: true, ...drift });
     }
+    if (moved) state.encounters = encounters.follow(session.k, [], state.vessels);
     const frame = { state, ...world.observe(session.k, state), edited: true };
     session.frames.splice(session.at, Infinity, frame);
     choose(session.chosen);

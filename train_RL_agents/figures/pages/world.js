@@ -1,10 +1,11 @@
 // The world as pure functions (marinenav_env/stepping/world.py, physics/contact.py, rules/reward.py and rules/endings.py). A
 // state is plain data: vessels, obstacles [x, y, radius], cores [x, y, circulation], weather
-// { wind, direction, waves }, the control steps done, the state of the random numbers, and a factor
+// { wind, direction, waves }, encounters, the control steps done, the state of the random numbers, and a factor
 // of the measurement noise. Waves run where the wind blows to; commands are not late, and no
 // detection is missed.
 import * as actuators from "./actuators.js";
 import * as dynamics from "./dynamics.js";
+import * as encounters from "./encounters.js";
 import * as perception from "./perception.js";
 
 // Parameters of a vessel: its own where the configuration has a list with one for each.
@@ -48,22 +49,24 @@ export function start(k, episode, seed) {
   return {
     vessels, obstacles: copy(episode.obstacles), cores: copy(episode.cores), steps: 0,
     random: seed >>> 0, noise: 1, weather: { wind: 0, direction: 0, waves: 0 },
+    encounters: encounters.follow(k, [], vessels),
   };
 }
 
 export const goalDistance = ({ x, y, goal }) =>
   Math.sqrt((goal[0] - x) * (goal[0] - x) + (goal[1] - y) * (goal[1] - y));
 
-// What all vessels observe of a state, each with the rule that applies; and the random numbers'
+// What all vessels observe of a state, each with the rule that applies and its duties; and the random numbers'
 // state afterwards. The same state gives the same measurements.
 export function observe(k, state) {
-  const { vessels, obstacles, noise } = state, draws = perception.source(state.random);
+  const { vessels, obstacles, noise, encounters: met = [] } = state, draws = perception.source(state.random);
   const hulls = vessels.map((vessel) => k.of(vessel.kind).hull);
   const known = perception.objects(vessels, obstacles, hulls);
   const observations = vessels.map((vessel, i) => {
     const { sensor } = k.of(vessel.kind);
     const seen = perception.observe(i, vessels, known, sensor, k.slots, noise, draws);
-    return { ...seen, rule: perception.rule(seen, hulls[i].radius, k.colregs) };
+    const rule = perception.rule(seen, hulls[i].radius, k.colregs);
+    return { ...seen, rule, ...(k.sensor.duties && { duties: encounters.duties(k, met, vessels, i, seen.seen) }) };
   });
   return { observations, random: draws.state };
 }
@@ -94,7 +97,8 @@ export function step(k, state, rates, random) {
     paths[i] = path;
     return { ...vessel, ...motion, present: true };
   });
-  const next = { ...state, vessels: moved, steps: state.steps + 1, random };
+  const met = encounters.follow(k, state.encounters ?? [], moved);
+  const next = { ...state, vessels: moved, encounters: met, steps: state.steps + 1, random };
   const seen = observe(k, next), collided = touching(k, next);
   const outcomes = state.vessels.map((before, i) => (before.active
     ? outcome(k, before, moved[i], collided[i], seen.observations[i].rule.phi) : null));
