@@ -151,17 +151,13 @@ def export(
             "largest_difference": difference,
         }
     if "onnx" in files:
-        _copy_boat_runtime(out / "boat")
+        # The runtime needs neither torch nor the rest of this project.
+        make_folder(out / "boat")
+        for module in sorted(Path(boat.__file__).parent.glob("*.py")):
+            write_atomically(out / "boat" / module.name, module.read_bytes())
     written = make_contract(loaded, files)
     write_atomically(out / CONTRACT_FILE, _contract_text(written))
     return written
-
-
-def _copy_boat_runtime(folder: Path) -> None:
-    """Copy the runtime for boats to a folder; it needs neither torch nor the rest of this project."""
-    make_folder(folder)
-    for module in sorted(Path(boat.__file__).parent.glob("*.py")):
-        write_atomically(folder / module.name, module.read_bytes())
 
 
 def _contract_text(contract: dict[str, Any]) -> str:

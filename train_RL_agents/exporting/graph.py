@@ -101,15 +101,10 @@ def _trace_graph(
     return {
         "inputs": [[name, list(tensor.shape)] for name, tensor in inputs.items()],
         "weights": [names[node.name] for node in used],
-        "nodes": [[_operator_name(node), _to_json(_all_arguments(node), at)] for node in calls],
+        # A node's operator has ATen's name and that of an overload.
+        "nodes": [[node.target.__name__.partition(".")[0], _to_json(_all_arguments(node), at)] for node in calls],
         "outputs": {name: at[node] for name, node in zip(outputs, results, strict=True)},
     }
-
-
-def _operator_name(node: fx.Node) -> str:
-    """Return ATen's name of a node's operator, without the overload."""
-    target: Any = node.target
-    return str(target.__name__.partition(".")[0])
 
 
 def _all_arguments(node: fx.Node) -> list[Any]:
