@@ -128,7 +128,7 @@ def _describe_duties(world: WorldConfig) -> dict[str, Any]:
     """Return the columns of the duties, and what they depend on."""
     turn, gap = DutyScales.from_config(world)
     return {
-        "columns": DUTY_COLUMNS,
+        "columns": list(DUTY_COLUMNS),
         "rows": "those of objects_state; 0 without an encounter",
         "rules": to_dict(world.colregs),
         "seen": to_dict(world.sensor),

@@ -55,11 +55,8 @@ def make_page(
     are_returns: bool = True,
 ) -> str:
     """Return the demo page of a policy as HTML."""
-    # Names in ATen of the operators that the policy uses, and that the page implements.
-    used = {node[0] for graph in policy["graphs"].values() for node in graph["nodes"]}
-    _, _, tables = (PAGES / "tensors.js").read_text(encoding="utf-8").partition("const UNARY = {")
-    formulas, _, functions = tables.partition("const OPERATORS = {")
-    missing = used - {*re.findall(r'(\w+): "', formulas), *re.findall(r"^  (\w+)[:,]", functions, re.MULTILINE)}
+    used = {node[0] for graph in policy["graphs"].values() for node in graph["nodes"]}  # names in ATen
+    missing = used - supported_operators()
     require(not missing, title, ", ".join(sorted(missing)), "a policy of the page's operators")
     zones = {RULE_NAMES[rule]: zone_outline(rule, config.colregs) for rule in (CROSSING, HEAD_ON)}
     entries = make_scenarios(config)
@@ -79,6 +76,13 @@ def make_page(
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
     }
     return assemble_page("demo", "demo.js", data)
+
+
+def supported_operators() -> set[str]:
+    """Return the names (in ATen) of the operators that the page implements."""
+    _, _, tables = (PAGES / "tensors.js").read_text(encoding="utf-8").partition("const UNARY = {")
+    formulas, _, functions = tables.partition("const OPERATORS = {")
+    return {*re.findall(r'(\w+): "', formulas), *re.findall(r"^  (\w+)[:,]", functions, re.MULTILINE)}
 
 
 def make_scenarios(config: WorldConfig) -> list[dict[str, Any]]:
