@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marinenav_env.config import ActuatorConfig, VesselConfig
 from marinenav_env.support.validation import require
-from marinenav_env.vessels import UNITS_BY_SETTING, top_speed
+from marinenav_env.vessels import top_speed
 
 Array = NDArray[np.float64]
 DAMPING_TERMS = ("xU", "xUU", "xUUU", "yV", "yVV", "yVVV", "nR", "nRR", "nRRR")
@@ -42,11 +42,6 @@ class Coefficient:
     high: float
     reference_size: float
     """Size that an interval's width is compared with, in addition to the value: for an added mass, the whole mass."""
-
-    @property
-    def unit(self) -> str:
-        """Return the unit of the coefficient."""
-        return UNITS_BY_SETTING[self.name]
 
 
 def coefficient_value(vessel: VesselConfig, name: str) -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.support.validation import require
+from marinenav_env.vessels import UNITS_BY_SETTING
 from train_RL_agents.identification.coefficients import Coefficient
 from train_RL_agents.identification.log import BoatLog
 from train_RL_agents.identification.shooting import (
@@ -35,7 +37,7 @@ AT_BOUND = "at the end of its range"
 """Verdict on a coefficient whose value is one of its bounds, which the log does not determine."""
 UNCERTAIN = "fitted, but the boat moves otherwise than the model"
 """Verdict on a coefficient of a model whose residuals are not those of noise, so that its interval may miss."""
-PRESET_KEPT = "preset"
+PRESET_KEPT = "not determined: as in the preset"
 """Verdict on a coefficient that the log does not determine, so that it has the preset's value."""
 MAX_AUTOCORRELATION = 0.1
 """Correlation of consecutive residuals above which they are not those of noise alone."""
@@ -67,6 +69,13 @@ class Estimate:
     high: float
     verdict: str
     """Verdict of the log: DETERMINED, JOINTLY_DETERMINED, AT_BOUND, UNCERTAIN or PRESET_KEPT."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Return the estimate as a row of a table."""
+        item = self.coefficient
+        about = {"coefficient": item.name, "unit": UNITS_BY_SETTING[item.name], "preset": item.preset}
+        return about | {"value": self.value, "low": self.low, "high": self.high, "verdict": self.verdict}
 
     @property
     def is_fitted(self) -> bool:

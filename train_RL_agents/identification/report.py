@@ -128,6 +128,12 @@ def _setting_entry(name: str, value: Any, estimate: Estimate | None) -> Any:
 def result_text(result: Identification) -> str:
     """Return all metrics of an identification as JSON: the errors of predictions, and coefficients with intervals."""
     fitted, value, width = result.fit, result.fit.nuisance, result.fit.nuisance_width
+    manoeuvres = plan_manoeuvres(result.preset.vessel)
+    coefficients: dict[str, Any] = {}
+    for item in fitted.estimates:
+        coefficients[item.coefficient.name] = row = item.row
+        if item.is_undetermined:
+            row["manoeuvres"] = manoeuvres_identifying(item.coefficient.name, manoeuvres)
     content = {
         "log": result.log_name,
         "seconds": result.log.duration,
@@ -138,19 +144,11 @@ def result_text(result: Identification) -> str:
         "noise": {"position_m": fitted.noise[0], "yaw_degrees": math.degrees(fitted.noise[1])},
         "current_m_s": {"north": value.north, "east": value.east, "half_width": max(width.north, width.east)},
         "yaw_offset_rad": {"value": value.yaw_offset, "half_width": width.yaw_offset},
-        "coefficients": {item.coefficient.name: _estimate_row(item, result) for item in fitted.estimates},
+        "coefficients": coefficients,
         "prediction": [asdict(error) for error in result.prediction.errors],
         "prediction_of_preset": [asdict(error) for error in result.preset_prediction.errors],
     }
     return json.dumps(nonfinite_to_none(content), indent=2, allow_nan=False) + "\n"
-
-
-def _estimate_row(item: Estimate, result: Identification) -> dict[str, Any]:
-    """Return a coefficient as JSON, with the manoeuvres that would determine it where the log does not."""
-    row: dict[str, Any] = {"value": item.value, "low": item.low, "high": item.high}
-    row |= {"unit": item.coefficient.unit, "preset": item.coefficient.preset, "verdict": item.verdict}
-    names = manoeuvres_identifying(item.coefficient.name, plan_manoeuvres(result.preset.vessel))
-    return row | ({"manoeuvres": list(names)} if item.is_undetermined else {})
 
 
 # Text -------------------------------------------------------------------------------------------
@@ -195,19 +193,10 @@ def check_predictions(result: Identification) -> None:
 
 
 def coefficient_table(fitted: Fit) -> Table:
-    """Return the table of the coefficients with presets, values, intervals and verdicts."""
-    rows = [
-        {
-            "coefficient": item.coefficient.name,
-            "unit": item.coefficient.unit,
-            "preset": f"{item.coefficient.preset:.4g}",
-            "value": f"{item.value:.4g}",
-            "interval": f"{item.low:.4g} to {item.high:.4g}",
-            "the log": item.verdict if item.is_fitted else "not determined: as in the preset",
-        }
-        for item in fitted.estimates
-    ]
-    return Table([Column(name, "95% interval" if name == "interval" else None) for name in rows[0]], rows)
+    """Return the table of the coefficients with presets, values, 95% intervals and verdicts."""
+    value = Column("value", "value, 95% interval", ".4g", ("low", "high"))
+    columns = Column("coefficient"), Column("unit"), Column("preset", format=".4g"), value, Column("verdict", "the log")
+    return Table(columns, [item.row for item in fitted.estimates])
 
 
 def undetermined_lines(result: Identification) -> list[str]:
