@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 12_012,
-    "train_RL_agents": 28_881,
+    "marinenav_env": 12_152,
+    "train_RL_agents": 28_885,
     "pages": 3_860,
     "tools": 1_449,
-    "tests": 40_553,
-    "docs (bytes)": 286_625,
+    "tests": 40_653,
+    "docs (bytes)": 287_799,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

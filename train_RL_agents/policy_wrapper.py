@@ -34,7 +34,7 @@ def compiled_explore(kind: type[Agent[Any]], device: torch.device) -> Callable[.
 
     The function is cached here and not in a policy, which can thus be copied and sent to other processes.
     """
-    explore: Callable[..., ExploreResult] = compile_function(kind.explore, device)
+    explore: Callable[..., ExploreResult] = compile_function(kind.explore, device, kept_for=repr(kind))
     return explore
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from marinenav_env.runtime.kept_code import KeptFunction
 from marinenav_env.runtime.products import LargeProducts, onednn_is_faster
 
 _GPU_OPTIONS: dict[str, Any] = {
@@ -32,12 +33,15 @@ def compile_function(
     device: torch.device,
     keep_all_guards: bool = True,
     inductor_options: dict[str, Any] | None = None,
+    kept_for: str | None = None,
 ) -> Callable[..., Any]:
     """Return a function compiled by torch.compile into one graph, once per combination of input shapes.
 
     On a CPU, large matrix products are computed by oneDNN where that is faster; see runtime.products. Without
     ``keep_all_guards``, modules (with their parameters and fields) and global names are not checked in each call,
-    because there may be thousands; they must not change, and ``function`` is a plain function or method.
+    because there may be thousands; they must not change, and ``function`` is a plain function or method. With
+    ``kept_for``, a text with the settings that decide which functions ``function`` calls, its code is kept in a file
+    (see runtime.kept_code).
     """
     options = dict(inductor_options or {})
     if device.type == "cuda":
@@ -53,10 +57,14 @@ def compile_function(
         # Inductor reads this variable only when it is imported.
         if os.environ.get("TORCHINDUCTOR_CPP_DYNAMIC_THREADS") == "1":
             options["cpp.dynamic_threads"] = True
-    if not keep_all_guards:
-        options["guard_filter_fn"] = _select_guards
-        function = _copy_function(function)
-    return torch.compile(function, fullgraph=True, dynamic=False, options=options or None, **_RECOMPILE_OPTIONS)
+    filters = {} if keep_all_guards else {"guard_filter_fn": _select_guards}
+    original, function = function, function if keep_all_guards else _copy_function(function)
+    compiled = torch.compile(
+        function, fullgraph=True, dynamic=False, options=options | filters or None, **_RECOMPILE_OPTIONS
+    )
+    if kept_for is None or device.type != "cpu":
+        return compiled
+    return KeptFunction(original, options, kept_for, compiled)
 
 
 _RECOMPILE_OPTIONS: dict[str, Any] = (

@@ -148,7 +148,8 @@ class World:
         self._duty_scales = DutyScales.from_config(config)
         self._advance: Any = self.advance
         if compile_step:
-            self._advance = compile_function(self._advance, quantiles.device, keep_all_guards=False)
+            kept_for = repr((type(self), config, continuous, self.statistics))
+            self._advance = compile_function(self._advance, quantiles.device, False, kept_for=kept_for)
 
     def step(
         self, world: WorldState, action: Tensor, noise: StepNoise | RandomSource, episodes: NewEpisodes | None = None

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from marinenav_env.runtime.kept_code import keep_code_in
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents import torchrl_trainer
 from train_RL_agents.config.schema import TrainConfig, replace_execution
@@ -23,7 +24,7 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import call_with_compile_fallback, compile_problem, not_compiled_message
 from train_RL_agents.utils.device import release_memory, resolve_device
 from train_RL_agents.utils.signals import call_on_first_signal
-from train_RL_agents.utils.toolchain import cache_problem, compiler_problem
+from train_RL_agents.utils.toolchain import cache_folder, cache_problem, compiler_problem
 
 
 class RunResult(NamedTuple):
@@ -71,7 +72,8 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
             with ranks.barrier():
                 if ranks.is_main:
                     folder.write_config()
-        return _train(trainer, trace, quiet)
+        with keep_code_in(cache_folder() / "marinenav", "marinenav_env", "train_RL_agents"):
+            return _train(trainer, trace, quiet)
 
     def log(line: str) -> None:
         folder.writer.close()

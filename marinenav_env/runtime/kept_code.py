@@ -1,0 +1,131 @@
+"""Compiled code of whole functions, kept in files, so that the next process neither traces nor lowers them again.
+
+torch caches what its backend generates, but traces a function anew in each process to find it, which takes most of the
+start of a warm run. Here the result is kept whole, with the guards that say which arguments it is for; they are checked
+in each call, as those of ``torch.compile`` are. They do not tell functions and classes apart. A file therefore
+belongs to the sources of its packages, the versions of the libraries and the settings that its caller names, and code
+with parts from elsewhere, such as a user's reward, is not kept.
+"""
+
+import hashlib
+import platform
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module, metadata
+from pathlib import Path
+from types import MethodType
+from typing import Any
+
+import torch
+from tensordict import is_tensor_collection
+from torch import Tensor
+from torch.utils._pytree import tree_flatten
+
+_LIBRARIES = ("torch", "torchrl", "tensordict", "numpy")
+_folder: Path | None = None
+_packages: tuple[str, ...] = ()
+
+
+@contextmanager
+def keep_code_in(folder: Path, *packages: str) -> Iterator[None]:
+    """Keep compiled functions of packages in files in a folder in this context, and use those that are there."""
+    global _folder, _packages
+    before = _folder, _packages
+    _folder, _packages = folder if torch.__version__ >= "2.15" else None, packages
+    try:
+        yield
+    finally:
+        _folder, _packages = before
+
+
+@cache
+def environment(packages: tuple[str, ...]) -> str:
+    """Return what all code depends on: sources, versions, processor."""
+    sources = hashlib.sha256()
+    for root in (Path(str(import_module(package).__file__)).parent for package in packages):
+        for path in sorted(root.rglob("*.py")):
+            sources.update(f"{path.relative_to(root.parent)}\n".encode() + path.read_bytes())
+    versions = [metadata.version(name) for name in _LIBRARIES]
+    return repr((sources.hexdigest(), versions, platform.python_version(), torch.cpu.get_capabilities()))
+
+
+def _describe(value: Any) -> Any:
+    """Return what compiled code expects of an argument: layouts of tensors, and other values themselves."""
+    if isinstance(value, Tensor):
+        return tuple(value.shape), value.stride(), str(value.dtype), str(value.device), value.requires_grad
+    if is_tensor_collection(value):
+        names = sorted(value.keys(True, True), key=str)
+        return type(value).__name__, [(name, _describe(value.get(name))) for name in names]
+    return repr(value) if isinstance(value, bool | int | float | str | torch.nn.Module | None) else type(value).__name__
+
+
+class KeptFunction:
+    """Compiled function whose first code comes from a file, or goes into one; further variants are compiled as usual.
+
+    Args:
+        function: plain function or method, whose closure refers to the same objects in each process.
+        options: options of Inductor.
+        settings: what decides which functions and classes the function calls.
+        compiled: function that compiles it as usual.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], options: dict[str, Any], settings: str, compiled: Callable[..., Any]
+    ) -> None:
+        self._function, self._options, self._settings, self._compiled = function, options, settings, compiled
+        self._receiver = (function.__self__,) if isinstance(function, MethodType) else ()
+        self._plain: Any = function.__func__ if isinstance(function, MethodType) else function
+        self._code: Any = None
+        """Code from a file or for one; None before the first call, False if there is none."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function."""
+        if _folder is None or self._code is False or torch.compiler.is_compiling():
+            return self._compiled(*arguments)
+        everything = *self._receiver, *arguments
+        if self._code is None:
+            self._code = self._read(everything) or self._make(everything)
+            return self(*arguments)
+        fits = self._code.guard_check(*everything)
+        return self._code.fn(*everything) if fits else self._compiled(*arguments)
+
+    def _path(self, arguments: Sequence[Any]) -> Path:
+        leaves, tree = tree_flatten(arguments, is_leaf=is_tensor_collection)
+        layout = [_describe(leaf) for leaf in leaves], str(tree), torch.get_num_threads(), torch.is_grad_enabled()
+        name = f"{self._plain.__module__}.{self._plain.__qualname__}"
+        options = {option: _describe(value) for option, value in self._options.items()}
+        key = repr((environment(_packages), name, options, self._settings, layout))
+        assert _folder is not None
+        return _folder / hashlib.sha256(key.encode()).hexdigest()
+
+    def _closure(self) -> dict[str, Any]:
+        cells = self._plain.__closure__ or ()
+        return dict(zip(self._plain.__code__.co_freevars, (cell.cell_contents for cell in cells), strict=True))
+
+    def _read(self, arguments: Sequence[Any]) -> Any:
+        """Return the code for arguments from its file; None if there is none that can be used."""
+        try:
+            with self._path(arguments).open("rb") as file, torch._inductor.config.patch(self._options):
+                code: Any = torch.compiler.load_compiled_function(
+                    file, f_globals=self._plain.__globals__, external_data=self._closure()
+                )
+            return code if code.guard_check(*arguments) else None
+        except Exception:  # a file of any content; the function is compiled instead
+            return None
+
+    def _make(self, arguments: Sequence[Any]) -> Any:
+        """Compile the function for arguments and write the code to its file; False if that is not possible."""
+        path = self._path(arguments)
+        with torch._dynamo.config.patch(enable_aot_compile=True):
+            wrapper: Any = torch.compile(self._function, fullgraph=True, dynamic=False, options=self._options or None)
+        try:
+            code = wrapper.aot_compile((tuple(arguments[len(self._receiver) :]), {}))
+            modules = {source.module.partition(".")[0] for source in code.source_info().inlined_sources}
+            if modules <= {*_packages, *_LIBRARIES, *sys.stdlib_module_names}:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                code.save_compiled_function(str(path), self._closure())
+            return code
+        except Exception:  # errors of the function itself are raised when it is compiled as usual
+            return False
