@@ -179,12 +179,7 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
         seen = _assume_steerage(step.after, seen, role == HEAD_ON, weights.steerage_speed)
     passing = weights.passing_distance or rules.domain
     share = seen.dcpa / passing
-    active = env_last(step.active)
-    sensor, vessel = step.parameters.sensor, step.parameters.vessel
-    # As in perception: the range of the own sensor, and the radius of the other vessel.
-    reach = env_last(sensor.range)[:, None] + env_last(vessel.detect_radius)
-    near = (seen.distance <= reach) & (seen.tcpa > 0.0) & (seen.tcpa <= rules.horizon)
-    near = near & active & active[:, None]
+    reach, near = _approaching(step, seen)
 
     clear = _passage_penalty(share, role, min(weights.passing_margin, passing) / passing)
     # 0 at the edge of the sensor range, since otherwise vessels would keep clear of those they cannot detect.
@@ -198,8 +193,7 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
     port = torch.where((role != OVERTAKING) & (role != OVERTAKEN) & (share.abs() < 2.0), 1.0, 0.0)
     meets = torch.where(near, port, 0.0).amax(1)
     turn = _heading_change(step.before, step.after) / MAX_PENALTY_TURN  # to starboard
-    slower = ((_speed_ahead(step.before) - _speed_ahead(step.after)) / MAX_PENALTY_SPEED_CHANGE).clamp(0.0, 1.0)
-    slower = slower * (1.0 - turn.clamp(0.0, 1.0))
+    slower = _slowing(step) * (1.0 - turn.clamp(0.0, 1.0))
     head_on = torch.where(near & (role == HEAD_ON) & (share.abs() < 1.0), 1.0, 0.0).amax(1)
     astern = (-_speed_ahead(step.after) / MAX_PENALTY_ASTERN_SPEED).clamp(0.0, 1.0)
     terms = {
@@ -213,6 +207,22 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
     if weights.broken_duty_penalty:
         terms["broken_duty"] = weights.broken_duty_penalty * _breaks_duty(step)
     return {name: env_first(term) for name, term in terms.items()}
+
+
+def _approaching(step: RewardInputs, seen: RelativeMotion) -> tuple[Tensor, Tensor]:
+    """Return the distance at which vessels see others (m), and which pairs do and come closer, [R, R, E] each."""
+    active = env_last(step.active)
+    sensor, vessel = step.parameters.sensor, step.parameters.vessel
+    # As in perception: the range of the own sensor, and the radius of the other vessel.
+    reach = env_last(sensor.range)[:, None] + env_last(vessel.detect_radius)
+    near = (seen.distance <= reach) & (seen.tcpa > 0.0) & (seen.tcpa <= step.config.colregs.horizon)
+    return reach, near & active & active[:, None]
+
+
+def _slowing(step: RewardInputs) -> Tensor:
+    """Return the loss of speed ahead as a share of the largest that is penalised, [R, E]."""
+    change = _speed_ahead(step.before) - _speed_ahead(step.after)
+    return (change / MAX_PENALTY_SPEED_CHANGE).clamp(0.0, 1.0)
 
 
 def _assume_steerage(state: State, seen: RelativeMotion, chosen: Tensor, min_speed: float) -> RelativeMotion:

@@ -43,6 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_scenario_options(parser)
     add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
+    _add_acting_options(parser)
+    _add_outputs(parser)
+
+
+def _add_acting_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of how policies act."""
+    add = parser.add_argument
     acting = parser.add_mutually_exclusive_group()
     acting.add_argument(
         "--risk",
@@ -70,6 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace commands after which no escape manoeuvre would be left, and report in how many steps",
     )
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    """Add the files to write, and the further judges."""
+    add = parser.add_argument
     add(
         "--report",
         metavar="OUT",

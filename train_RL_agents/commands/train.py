@@ -58,6 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--num-envs", metavar="N", help="trainer.num_envs=N")
     add("--total-timesteps", metavar="N", help="env-steps of a run; total_timesteps=N")
     add("--compile", action=argparse.BooleanOptionalAction, help="execution.compile=true or false")
+    _add_running_options(parser)
+
+
+def _add_running_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that are no settings, or several."""
+    add = parser.add_argument
     add(
         "--strict",
         action="store_true",

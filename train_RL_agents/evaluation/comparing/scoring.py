@@ -165,8 +165,15 @@ def evaluate_set(
                 compared,
             )
         )
-    setting = {
-        **(results[0].about if len(results) == 1 else {}),
+    setting = (results[0].about if len(results) == 1 else {}) | _describe_setting(chosen, world, options, levels)
+    return Evaluation(results, setting | {"device": str(device)}, recording if acting.estimates else None)
+
+
+def _describe_setting(
+    chosen: ScenarioSet, world: WorldConfig, options: dict[str, Any], levels: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Return what the metrics of an evaluation depend on, apart from the policies; see ``evaluate_set``."""
+    return {
         "suite": options.get("suite"),
         "seed": chosen.seed,
         "levels": levels,
@@ -174,13 +181,11 @@ def evaluate_set(
         "episodes": len(chosen),
         "risk": options.get("risk"),
         "stochastic": "stochastic" in options,
-        **({} if others is None else {"others": others.label}),
-        **({} if shield is None else {"shield": True}),
-        "device": str(device),
+        **({"others": options["others"].label} if "others" in options else {}),
+        **({"shield": True} if "shield" in options else {}),
         "world": to_dict(world),
         "versions": software_versions(),
     }
-    return Evaluation(results, setting, recording if acting.estimates else None)
 
 
 def _with_new_counter(acting: ActingOptions) -> ActingOptions:
