@@ -1,5 +1,6 @@
 """What follows from a configuration: the agent, its observation specification, and what a run will not reach."""
 
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -35,7 +36,8 @@ def require_compatible_teacher(config: TrainConfig[Any], teacher: TrainConfig[An
     """Check that a teacher was trained for the environment, observations, thrust commands and time steps of a run."""
     same = teacher.env.episode_settings == config.env.episode_settings
     require(same, f"{name}: env.name", teacher.env.name, f"that of the run, {config.env.name}")
-    same = make_observation_spec(teacher.world) == make_observation_spec(config.world)
+    given, needed = make_observation_spec(config.world), make_observation_spec(teacher.world)
+    same = needed.entries.items() <= given.entries.items() and replace(needed, entries=given.entries) == given
     allowed = "one that observes what robots of this run observe (world.sensor, world.vessel.radius)"
     require(same, "teacher", name, allowed)
     for key in _TEACHER_SETTINGS:

@@ -6,6 +6,8 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import new_run
+from train_RL_agents.config.building import require_compatible_teacher
+from train_RL_agents.config.reading import from_dict
 from train_RL_agents.run.checkpoint import TEACHER_FILE, load_policy
 
 pytestmark = pytest.mark.usefixtures("surroundings")
@@ -15,6 +17,15 @@ def test_a_run_has_a_copy_of_its_teacher(tmp_path, trained):
     words = ("agent_type=SAC", "imitation_learning=true", f"teacher={trained.path}")
     run = new_run(tmp_path, *words)
     assert (run.path / TEACHER_FILE).read_bytes() == load_policy(trained.path).path.read_bytes()
+
+
+def test_a_teacher_may_observe_less_than_the_run(tmp_path, trained):
+    run = new_run(tmp_path, "imitation_learning=true", f"teacher={trained.path}", "world.sensor.duties=true")
+    assert (run.path / TEACHER_FILE).is_file()
+    less, more = (from_dict({"world": {"sensor": {"duties": flag}}}) for flag in (False, True))
+    require_compatible_teacher(more, less, "t")
+    with pytest.raises(ConfigError, match="observes what robots of this run observe"):
+        require_compatible_teacher(less, more, "t")
 
 
 @pytest.mark.parametrize(
