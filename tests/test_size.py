@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 12_162,
-    "train_RL_agents": 28_908,
+    "train_RL_agents": 28_910,
     "pages": 3_860,
     "tools": 1_449,
-    "tests": 40_653,
-    "docs (bytes)": 287_799,
+    "tests": 40_664,
+    "docs (bytes)": 290_597,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
