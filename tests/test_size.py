@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 12_162,
-    "train_RL_agents": 28_910,
+    "train_RL_agents": 28_908,
     "pages": 3_860,
     "tools": 1_449,
     "tests": 40_664,
-    "docs (bytes)": 290_597,
+    "docs (bytes)": 290_643,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -94,8 +94,6 @@ def make_compiled_gradient_function(
     if device.type == "cpu" and torch.__version__ >= "2.15":
         # One run of the C++ compiler for all kernels takes half as long as one for each.
         options["cpp_wrapper"] = True
-    is_plain = getattr(losses, "__self__", None) is agent
-    kept_for = repr((type(agent), agent.config, agent.spec)) if is_plain else None
     # Without guards on the hundred parameters: they are never replaced, and checking them would take longer than using
     # them.
-    return compile_function(gradients, device, False, options, kept_for)
+    return compile_function(gradients, device, False, options)
