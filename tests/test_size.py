@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 12_162,
-    "train_RL_agents": 28_908,
+    "train_RL_agents": 28_909,
     "pages": 3_860,
     "tools": 1_449,
     "tests": 40_664,

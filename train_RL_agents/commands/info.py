@@ -24,13 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav info``, and return its exit status."""
+    if arguments.path is None:
+        print("\n".join(_machine_lines()))
+        return 0
     from train_RL_agents.run.checkpoint import SHIPPED_POLICY_FILE, find_run
     from train_RL_agents.run.finding import find_runs_below, resolve_path
 
-    path: Path | None = arguments.path and resolve_path(arguments.path)
-    if path is None:
-        lines = _machine_lines()
-    elif path.suffix == ".json":
+    path: Path = resolve_path(arguments.path)
+    if path.suffix == ".json":
         from train_RL_agents.config.reading import load_config
 
         lines = [f"{path}: configuration", *_config_lines(load_config(path))]
