@@ -1,7 +1,7 @@
 """Conversion of typed configurations to parameter tensors."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.config import HULL_TERMS, STEERING_TYPES, ActuatorConfig, WorldConfig
+from marinenav_env.config import HULL_TERMS, STEERING_TYPES, ActuatorConfig, RewardConfig, WorldConfig
 from marinenav_env.physics.weather import build_weather
 from marinenav_env.sensing.perception import von_mises_quantiles
 from marinenav_env.state import ActuatorParameters, Parameters, RewardParameters, Sensor, Vessel
@@ -65,6 +65,12 @@ def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> 
         steering=torch.tensor(numbers, dtype=torch.int64, device=options["device"]),
         batch_size=[len(worlds)],
     )
+
+
+def with_default_weights(world: WorldConfig) -> WorldConfig:
+    """Return a world with the default weights of the published reward, which compiled code reads from tensors."""
+    weights = {name: getattr(RewardConfig(), name) for name in REWARD_WEIGHT_FIELDS}
+    return replace(world, reward=replace(world.reward, **weights))
 
 
 def build_parameters(

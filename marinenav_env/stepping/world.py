@@ -26,6 +26,7 @@ from marinenav_env.rules.reward import RewardInputs, custom_reward_function, goa
 from marinenav_env.runtime.compiling import compile_function
 from marinenav_env.runtime.layout import environments_innermost, to_fast_storage
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.parameters import with_default_weights
 from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments
 from marinenav_env.sensing.duties import DUTIES, DutyScales, duty_columns
 from marinenav_env.sensing.entries import Scene
@@ -148,7 +149,7 @@ class World:
         self._duty_scales = DutyScales.from_config(config)
         self._advance: Any = self.advance
         if compile_step:
-            kept_for = repr((type(self), config, continuous, self.statistics))
+            kept_for = repr((type(self), with_default_weights(config), continuous, self.statistics))
             self._advance = compile_function(self._advance, quantiles.device, False, kept_for=kept_for)
 
     def step(

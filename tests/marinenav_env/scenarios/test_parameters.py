@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from marinenav_env.config import (
+    RewardConfig,
     SensorConfig,
     VesselConfig,
     WorldConfig,
 )
-from marinenav_env.scenarios.parameters import build_parameters
+from marinenav_env.scenarios.parameters import build_parameters, with_default_weights
 from marinenav_env.support.validation import ConfigError
 from tests.marinenav_env.helpers import CPU
 
@@ -46,3 +47,10 @@ def test_discrete_commands_must_be_equally_many():
     worlds = [WorldConfig(vessel=vessel) for vessel in vessels]
     with pytest.raises(ConfigError, match=r"^world\.vessel\.right_thrust_change=.*equally long"):
         build_parameters(worlds, 2, CPU, DOUBLE)
+
+
+def test_weights_of_the_published_reward_are_no_part_of_compiled_code():
+    changed = WorldConfig(reward=RewardConfig(goal_reward=7.0, collision_penalty=-3.0))
+    assert with_default_weights(changed) == WorldConfig()
+    other = WorldConfig(reward=RewardConfig(astern_penalty=-1.0))
+    assert with_default_weights(other) == other

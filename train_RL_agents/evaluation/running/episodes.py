@@ -17,11 +17,11 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
-from marinenav_env.config import RewardConfig
 from marinenav_env.runtime.execution import EAGER_EXECUTION, Execution
 from marinenav_env.runtime.host_reads import host_reads_are_free, true_indices
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler, required_draws
+from marinenav_env.scenarios.parameters import with_default_weights
 from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments, select_entries
 from marinenav_env.state import Outcome, Scenario, WorldState
 from train_RL_agents.evaluation.running.steps import (
@@ -49,9 +49,6 @@ PROGRESS_INTERVAL = 25
 synchronise the device."""
 REFILL_INTERVAL = 5
 """Vector steps between two checks for environments in which the next episode can begin."""
-_VARIABLE_REWARD_SETTINGS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward")
-"""Names of the reward settings that compiled code reads from tensors, so that they may differ from those it was
-compiled for."""
 
 
 def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
@@ -137,13 +134,8 @@ def make_evaluation_env(scenarios: Scenario | Sequence[Episode], world: WorldCon
 
 def can_share_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
     """Return whether the compiled step of a training environment serves the environments of an evaluation as well."""
-
-    def in_code(world: WorldConfig) -> WorldConfig:
-        published = {name: getattr(RewardConfig(), name) for name in _VARIABLE_REWARD_SETTINGS}
-        return replace(world, reward=replace(world.reward, **published))
-
     return (
-        in_code(training.config) == in_code(evaluation.config)
+        with_default_weights(training.config) == with_default_weights(evaluation.config)
         and training.num_robots == evaluation.num_robots
         and torch.equal(training.world.quantiles, evaluation.world.quantiles)  # a constant of the code
         # Code of a world without weather would be compiled once more.
