@@ -12,9 +12,9 @@ MOST = {
     "marinenav_env": 12_169,
     "train_RL_agents": 28_901,
     "pages": 3_860,
-    "tools": 1_449,
-    "tests": 40_672,
-    "docs (bytes)": 290_643,
+    "tools": 1_524,
+    "tests": 40_718,
+    "docs (bytes)": 292_177,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

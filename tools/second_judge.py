@@ -175,6 +175,9 @@ def enlarged_situation(recording: Recording, number: int, name: str) -> Situatio
 def judge_settings(text: str, parameters: Mapping[str, str]) -> str:
     """Return the judge's settings with added formulas for the parts of its rules, and with other parameters.
 
+    Formulas in ``_steps`` have the bounds of the rules in time steps, as its paper does: in the package they are
+    seconds, of which a time step has ten.
+
     Args:
         text: content of the judge's file ``traffic_rules_ship.yaml``.
         parameters: values that replace parameters of the judge, by name.
@@ -182,12 +185,14 @@ def judge_settings(text: str, parameters: Mapping[str, str]) -> str:
     Raises:
         ConfigError: if the settings are not of the form that is expected.
     """
-    formulas = {"R_G6_met": "G(~keep__x_ego_x_o)"}
+    keeps = "keep__x_ego_x_o"
+    formulas = {"R_G6_met": f"G(~{keeps})", "R_G6_held": f"G({keeps} -> no_turning__x_ego_x_o)"}
     for rule, predicate in PREDICATES.values():
         held = f"{predicate}__x_ego_x_o"
-        begins = f"(~{held} & G[1,6]({held}))"
-        formulas[f"{rule}_met"] = f"G(~{begins})"
-        formulas[f"{rule}_act"] = f"G({begins} -> F[0,12](maneuver_{held}))"
+        for suffix, factor in (("", 1), ("_steps", int(JUDGE_TIME_STEP))):
+            begins = f"(~{held} & G[{factor},{6 * factor}]({held}))"
+            formulas[f"{rule}_met{suffix}"] = f"G(~{begins})"
+            formulas[f"{rule}_act{suffix}"] = f"G({begins} -> F[0,{12 * factor}](maneuver_{held}))"
     names = ", ".join(("R_G3", "R_G4", "R_G5", "R_G6", *formulas))
     lines = "".join(f"    {name}: {formula}\n" for name, formula in formulas.items())
     changes = {
@@ -245,13 +250,36 @@ def judge_verdict(formulas: Mapping[str, bool], duty: str) -> dict[str, str]:
     return {"duty": name, "mark": "broken", "part": "the encounter goes on" if acted else "no manoeuvre"}
 
 
-def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[str, str]) -> str:
+def repair(rules: Path) -> None:
+    """Repair a copy of the judge in two places, in which its program is not what its paper says.
+
+    Velocity obstacles are moved by the other's velocity: the program discards the moved one. The bounds of formulas are
+    time steps: the program takes them for seconds.
+    """
+    predicates, settings = rules / "predicates" / "general_predicates_ship.py", rules / "traffic_rules_ship.yaml"
+    code = predicates.read_text()
+    predicates.write_text(re.sub(r"(?m)^( +)VO\.translate_rotate", r"\1VO = VO.translate_rotate", code))
+    step = int(JUDGE_TIME_STEP)
+
+    def in_steps(found: re.Match[str]) -> str:
+        return f"{found[1]}[{step * int(found[2])},{step * int(found[3])}]"
+
+    lines = settings.read_text().splitlines(keepends=True)
+    settings.write_text(
+        "".join(line if "_steps: " in line else re.sub(r"([GF])\[(\d+),(\d+)\]", in_steps, line) for line in lines)
+    )
+
+
+def run_judge(
+    python: Path, scenarios: Mapping[str, str], parameters: Mapping[str, str], is_repaired: bool = False
+) -> str:
     """Return what the judge prints about scenarios.
 
     Args:
         python: interpreter of the environment that the judge is installed in.
         scenarios: content of the files by name.
         parameters: values that replace parameters of the judge.
+        is_repaired: whether to repair it first.
 
     Raises:
         ConfigError: if the judge fails, or its settings are not of the expected form.
@@ -263,6 +291,8 @@ def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[st
         shutil.copytree(packages / "rules", Path(folder, "rules"))
         file = Path(folder, "rules", "traffic_rules_ship.yaml")
         file.write_text(judge_settings(file.read_text(), parameters))
+        if is_repaired:
+            repair(file.parent)
         Path(folder, "sitecustomize.py").write_text(SPEED_UP_CODE)
         Path(folder, "encounters").mkdir()
         for name, content in scenarios.items():
@@ -279,9 +309,50 @@ def run_judge(python: Path, scenarios: Mapping[str, str], parameters: Mapping[st
 # Agreement --------------------------------------------------------------------------------------
 
 
-def agreement(ours: Sequence[Mapping[str, str]], theirs: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """Return kappas, confusion matrices and counts of disagreements of the two judges' verdicts on the same vessels."""
+UNEXPLAINED = "unexplained"
+"""Name of the reason of disagreements that no definition explains."""
+
+
+def explain(our: Mapping[str, str], their: Mapping[str, str], formulas: Mapping[str, bool]) -> str:
+    """Return the definition by which two verdicts on a vessel differ, from the judge's formulas about it by name."""
+    duty, is_late = their["duty"], their["part"] == "no manoeuvre"
+    rule, _ = PREDICATES.get(duty, ("R_G6", ""))
+    if our["part"] == "contact":
+        return "a contact breaks every duty here, even unconfirmed, and none there"
+    if our["part"] == "crossed ahead":
+        return "passing ahead breaks the duty to give way here alone"
+    if duty == "stand-on" and their["mark"] == "broken" and formulas["R_G6_held"]:
+        return "its until is strong: to stand on until the track ends is a breach there"
+    if our["duty"] == "none" and duty == "stand-on":
+        return "a duty to stand on needs no confirmation there"
+    if our["duty"] == "none" and formulas[f"{rule}_met_steps"]:
+        return "its bounds are seconds, and its time step ten: one step of risk is enough there"
+    if duty == "head-on" and is_late:
+        return "its manoeuvre head-on must turn 20 degrees within 5 degrees of the reciprocal course"
+    if is_late and formulas[f"{rule}_act_steps"]:
+        return "its bounds are seconds: a turn must come within 1.2 of its time steps"
+    if is_late and our["mark"] != "broken":
+        return "its manoeuvre counts only while the risk goes on, and a turn that ends it does not"
+    if their["part"] == "the encounter goes on":
+        return "the risk must be over within 18 s of its beginning there"
+    if our["duty"] != duty and "none" not in (our["duty"], duty):
+        return "roles hold from the beginning of an encounter here, and are those of each step there"
+    return UNEXPLAINED
+
+
+def agreement(
+    ours: Sequence[Mapping[str, str]], theirs: Sequence[Mapping[str, str]], formulas: Sequence[Mapping[str, bool]]
+) -> dict[str, Any]:
+    """Return kappas, confusion matrices and counts of disagreements of the two judges' verdicts on the same vessels.
+
+    ``formulas`` are those of the judge about each vessel, from which disagreements are explained.
+    """
     rows = [*zip(ours, theirs, strict=True)]
+    causes = Counter(
+        explain(*row, seen)
+        for row, seen in zip(rows, formulas, strict=True)
+        if any(row[0][key] != row[1][key] for key in ("duty", "mark"))
+    )
     same_duty = [(our, their) for our, their in rows if our["duty"] == their["duty"] != "none"]
     duty_pairs = [(our["duty"], their["duty"]) for our, their in rows]
     mark_pairs = [(our["mark"], their["mark"]) for our, their in same_duty]
@@ -302,6 +373,8 @@ def agreement(ours: Sequence[Mapping[str, str]], theirs: Sequence[Mapping[str, s
         "duties": _confusion_matrix(duty_pairs, DUTIES),
         "marks": _confusion_matrix([(our["mark"], their["mark"]) for our, their in rows], VERDICTS),
         "marks_by_duty": {duty: _confusion_matrix(pairs, VERDICTS[1:]) for duty, pairs in by_duty.items()},
+        "definitions": dict(causes.most_common()),
+        "unexplained_share": causes[UNEXPLAINED] / len(rows),
         "disagreements": dict(reasons.most_common()),
     }
 
@@ -335,16 +408,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--policies", nargs="*", default=POLICIES, help=f"by default {' '.join(POLICIES)}")
     add("--episodes", type=int, default=50, help=f"encounters of each of {len(COURSES_BY_KIND)} kinds; 50 by default")
     add("--ours", action="store_true", help="use our values of the judge's parameters")
+    add("--repaired", action="store_true", help="repair the judge in two places first, see repair")
     add("--json", type=Path, help="write figures there")
     options = parser.parse_args(arguments)
     encounters = [*export_encounters(options.policies, options.episodes)]
     parameters = OUR_PARAMETERS if options.ours else {}
-    text = run_judge(options.judge, {name: content for name, content, _ in encounters}, parameters)
+    text = run_judge(options.judge, {name: content for name, content, _ in encounters}, parameters, options.repaired)
     verdicts = read_verdicts(text)
     ours = [row for _, _, rows in encounters for row in rows]
     places = [(name, vessel) for name, _, _ in encounters for vessel in (1, 2)]
     theirs = [judge_verdict(verdicts[place], row["duty"]) for place, row in zip(places, ours, strict=True)]
-    metrics = agreement(ours, theirs) | {"parameters": parameters}
+    metrics = agreement(ours, theirs, [verdicts[place] for place in places])
+    metrics |= {"parameters": parameters, "repaired": options.repaired}
     print(json.dumps(metrics, indent=1))
     if options.json is not None:
         options.json.write_text(json.dumps(metrics, indent=1) + "\n")

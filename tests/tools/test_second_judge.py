@@ -17,13 +17,16 @@ from tools.second_judge import (
     OUR_PARAMETERS,
     SCALE,
     STEPS_AFTER_CLOSEST,
+    UNEXPLAINED,
     agreement,
     enlarged_situation,
+    explain,
     judge_settings,
     judge_verdict,
     our_verdicts,
     read_verdicts,
     record_encounters,
+    repair,
     run_judge,
 )
 from train_RL_agents.evaluation.judging.verdicts import cohens_kappa
@@ -33,6 +36,7 @@ PRINTED = """\
 * Scenario: ZAM_Encounter-4_1_T-1 - evaluated obs-id: 2 - evaluation of rule R_G3: True
 [(1, {'R_G3_veh_2': False, 'R_G4_veh_2': True, 'R_G5_veh_2': False, 'R_G6_veh_2': True, 'R_G6_met_veh_2': True, \
 'R_G4_met_veh_2': True, 'R_G4_act_veh_2': True, 'R_G3_met_veh_2': False, 'R_G3_act_veh_2': False, \
+'R_G3_act_steps_veh_2': True, \
 'R_G5_met_veh_2': False, 'R_G5_act_veh_2': True}), (2, {'R_G3_veh_1': True, 'R_G4_veh_1': True, 'R_G5_veh_1': True, \
 'R_G6_veh_1': True, 'R_G6_met_veh_1': False, 'R_G4_met_veh_1': True, 'R_G4_act_veh_1': True, 'R_G3_met_veh_1': True, \
 'R_G3_act_veh_1': True, 'R_G5_met_veh_1': True, 'R_G5_act_veh_1': True})]
@@ -86,6 +90,7 @@ def test_incomplete_verdicts_are_refused(text):
 def test_settings_get_formulas_and_parameters():
     text = judge_settings(SETTINGS, OUR_PARAMETERS)
     assert "    R_G4_met: G(~(~head_on__x_ego_x_o & G[1,6](head_on__x_ego_x_o)))\n" in text
+    assert "    R_G4_met_steps: G(~(~head_on__x_ego_x_o & G[10,60](head_on__x_ego_x_o)))\n" in text
     assert "    R_G3: G(a)\n" in text and "    F_0: [R_G3, R_G4, R_G5, R_G6, R_G6_met, " in text
     assert "max_orientation_diff_head_on: 22.5\n" in text and "t_horizon_collision_possible: 400 # 7 min" in text
     assert "sig_orientation_diff: 20\n" in judge_settings(SETTINGS, {})
@@ -99,7 +104,8 @@ def test_disagreements_are_counted_with_both_marks():
 
     ours = [row("give-way", "kept"), row("stand-on", "kept"), row("head-on", "broken", "late"), row("none", "no duty")]
     theirs = [row("give-way", "broken", "no manoeuvre"), row("stand-on", "kept"), *[row("none", "no duty")] * 2]
-    metrics = agreement(ours, theirs)
+    seen = {"R_G3_act_steps": True}
+    metrics = agreement(ours, theirs, [seen] * 4)
     assert metrics["vessels"] == 4 and metrics["duties"]["head-on"]["none"] == 1
     assert metrics["marks"]["kept"] == {"no duty": 0, "kept": 1, "broken": 1}
     assert metrics["marks_by_duty"]["give-way"]["kept"]["broken"] == 1
@@ -107,7 +113,37 @@ def test_disagreements_are_counted_with_both_marks():
         "give-way, kept, - | give-way, broken, no manoeuvre": 1,
         "head-on, broken, late | none, no duty, -": 1,
     }
+    assert metrics["definitions"] == {
+        "its bounds are seconds: a turn must come within 1.2 of its time steps": 1,
+        UNEXPLAINED: 1,
+    }
+    assert metrics["unexplained_share"] == 0.25
     assert metrics["kappa_marks_same_duty"] == 0.0 and metrics["kappa_marks_by_duty"]["overtaking"] is None
+
+
+NOTHING, TURNED, MET = ("none", "no duty", ""), ("give-way", "kept", ""), ("give-way", "broken", "no manoeuvre")
+
+
+@pytest.mark.parametrize(
+    ("our", "their", "formulas", "reason"),
+    [
+        (("give-way", "broken", "contact"), NOTHING, {}, "a contact breaks every duty here"),
+        (("give-way", "broken", "crossed ahead"), TURNED, {}, "passing ahead breaks"),
+        (NOTHING, MET, {"R_G3_met_steps": True}, "one step of risk is enough there"),
+        (NOTHING, MET, {"R_G3_met_steps": False, "R_G3_act_steps": False}, "only while the risk goes on"),
+        (TURNED, MET, {"R_G3_act_steps": True}, "within 1.2 of its time steps"),
+        (TURNED, MET, {"R_G3_act_steps": False}, "only while the risk goes on"),
+        (("head-on", "kept", ""), ("head-on", "broken", "no manoeuvre"), {}, "within 5 degrees of the reciprocal"),
+        (NOTHING, ("stand-on", "broken", "did not stand on"), {"R_G6_held": True}, "its until is strong"),
+        (NOTHING, ("stand-on", "broken", "did not stand on"), {"R_G6_held": False}, "needs no confirmation there"),
+        (TURNED, ("stand-on", "kept", ""), {}, "roles hold from the beginning"),
+        (("stand-on", "broken", "did not stand on"), ("stand-on", "kept", ""), {}, UNEXPLAINED),
+    ],
+)
+def test_a_disagreement_has_the_definition_that_causes_it(our, their, formulas, reason):
+    names = ("duty", "mark", "part")
+    rows = (dict(zip(names, verdict, strict=True)) for verdict in (our, their))
+    assert reason in explain(*rows, formulas)
 
 
 @pytest.mark.heavy
@@ -168,3 +204,13 @@ def test_roles_are_those_of_dnvs_titles():
     assert len(labels) == 140 and cohens_kappa([label[:2] for label in labels]) == pytest.approx(0.982, abs=1e-3)
     assert [(theirs, ours) for theirs, ours, _ in differing] == [("give-way", "head-on")] * 2
     assert all(course > 157.5 for *_, course in differing), differing
+
+
+def test_a_repaired_judge_moves_obstacles_and_counts_steps(tmp_path):
+    (tmp_path / "predicates").mkdir()
+    predicates, settings = tmp_path / "predicates" / "general_predicates_ship.py", tmp_path / "traffic_rules_ship.yaml"
+    predicates.write_text("    VO = make()\n    VO.translate_rotate(v_other,0.0)\n")
+    settings.write_text("    R_G3: G[1,6](x)\n    R_G3_met_steps: G[10,60](x)\n")
+    repair(tmp_path)
+    assert predicates.read_text() == "    VO = make()\n    VO = VO.translate_rotate(v_other,0.0)\n"
+    assert settings.read_text() == "    R_G3: G[10,60](x)\n    R_G3_met_steps: G[10,60](x)\n"
