@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_860,
     "tools": 1_524,
     "tests": 40_718,
-    "docs (bytes)": 292_177,
+    "docs (bytes)": 293_199,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

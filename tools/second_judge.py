@@ -331,7 +331,7 @@ def explain(our: Mapping[str, str], their: Mapping[str, str], formulas: Mapping[
         return "its manoeuvre head-on must turn 20 degrees within 5 degrees of the reciprocal course"
     if is_late and formulas[f"{rule}_act_steps"]:
         return "its bounds are seconds: a turn must come within 1.2 of its time steps"
-    if is_late and our["mark"] != "broken":
+    if is_late and our["mark"] == "kept":
         return "its manoeuvre counts only while the risk goes on, and a turn that ends it does not"
     if their["part"] == "the encounter goes on":
         return "the risk must be over within 18 s of its beginning there"

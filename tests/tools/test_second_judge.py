@@ -130,7 +130,7 @@ NOTHING, TURNED, MET = ("none", "no duty", ""), ("give-way", "kept", ""), ("give
         (("give-way", "broken", "contact"), NOTHING, {}, "a contact breaks every duty here"),
         (("give-way", "broken", "crossed ahead"), TURNED, {}, "passing ahead breaks"),
         (NOTHING, MET, {"R_G3_met_steps": True}, "one step of risk is enough there"),
-        (NOTHING, MET, {"R_G3_met_steps": False, "R_G3_act_steps": False}, "only while the risk goes on"),
+        (NOTHING, MET, {"R_G3_met_steps": False, "R_G3_act_steps": False}, UNEXPLAINED),
         (TURNED, MET, {"R_G3_act_steps": True}, "within 1.2 of its time steps"),
         (TURNED, MET, {"R_G3_act_steps": False}, "only while the risk goes on"),
         (("head-on", "kept", ""), ("head-on", "broken", "no manoeuvre"), {}, "within 5 degrees of the reciprocal"),
