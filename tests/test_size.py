@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 12_169,
-    "train_RL_agents": 28_901,
+    "train_RL_agents": 28_899,
     "pages": 3_860,
     "tools": 1_524,
-    "tests": 40_718,
-    "docs (bytes)": 293_199,
+    "tests": 40_719,
+    "docs (bytes)": 293_204,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

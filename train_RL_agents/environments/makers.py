@@ -92,14 +92,12 @@ def make_pettingzoo(task: str, num_envs: int, device: torch.device, seed: int, *
     from torchrl.envs.libs.pettingzoo import PettingZooWrapper
 
     family, _, name = task.partition("/")
-    module = f"pettingzoo.{family}.{name}"
-    if family in _PETTINGZOO_PACKAGES:
-        module = f"{family}.{name}"
-        import_optional(family, "pettingzoo")
+    module = f"{family}.{name}" if family in _PETTINGZOO_PACKAGES else f"pettingzoo.{family}.{name}"
     try:
         make = import_module(module).parallel_env
     except (ImportError, AttributeError) as error:
-        raise ConfigError(f"env.name=pettingzoo:{task}: {plugins.summarize_error(error)}") from error
+        hint = f"; pip install {family}" if getattr(error, "name", None) == family else ""
+        raise ConfigError(f"env.name=pettingzoo:{task}: {plugins.summarize_error(error)}{hint}") from error
     env = make(**options)
     with _close_on_error(env):
         for agent in env.possible_agents:

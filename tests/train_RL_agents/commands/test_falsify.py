@@ -9,7 +9,8 @@ import torch
 
 from tests.train_RL_agents.command_line import refused
 from train_RL_agents.cli import main
-from train_RL_agents.falsification import encounters, failures, trials
+from train_RL_agents.evaluation.suites import passing_encounters
+from train_RL_agents.falsification import failures
 from train_RL_agents.falsification.searches import Trials
 
 FEW = ("--episodes", "72", "--vessels", "2", "--behaviours", "keep")
@@ -18,8 +19,8 @@ FEW = ("--episodes", "72", "--vessels", "2", "--behaviours", "keep")
 @pytest.fixture(autouse=True)
 def short(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(encounters, "INITIAL_DISTANCES", (21.0, 24.0))
-    monkeypatch.setattr(encounters, "MAX_STEPS", 36)
+    monkeypatch.setattr(passing_encounters, "INITIAL_DISTANCES", (21.0, 24.0))
+    monkeypatch.setattr(passing_encounters, "MAX_STEPS", 36)
     monkeypatch.setattr(failures, "POPULATION_SIZE", 36)
 
 
@@ -49,7 +50,7 @@ def test_failures_are_written_and_fail_again(tmp_path, capsys):
 
 
 def test_a_policy_that_never_fails_is_said_to(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(trials, "run_encounters", harmless)
+    monkeypatch.setattr(failures, "run_encounters", harmless)
     assert main(["falsify", "orca", "--episodes", "400", "--out", "none"]) == 0
     said = capsys.readouterr().out
     assert re.search(r"orca: no failure in 800 episodes \(95%: fewer than 9\.\d+ of 1,000\)", said)
@@ -62,7 +63,7 @@ def test_what_was_found_is_kept_when_it_is_stopped(monkeypatch, tmp_path, capsys
         signal.raise_signal(signal.SIGINT)
         return harmless(*given)
 
-    monkeypatch.setattr(trials, "run_encounters", stop)
+    monkeypatch.setattr(failures, "run_encounters", stop)
     assert main(["falsify", "orca", "--out", "none"]) == 130
     assert "stopped; what was found until then is kept" in capsys.readouterr().out
     methods = json.loads((tmp_path / "none/falsify.json").read_text())["methods"]

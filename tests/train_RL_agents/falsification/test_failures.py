@@ -10,7 +10,7 @@ from marinenav_env.config import ColregsConfig
 from marinenav_env.scenarios.scenario_file import write_scenarios
 from tests.train_RL_agents.falsification.test_encounters import encounter
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
-from train_RL_agents.falsification import encounters as geometry
+from train_RL_agents.evaluation.suites import passing_encounters as geometry
 from train_RL_agents.falsification.encounters import SearchSpace, concatenate_batches
 from train_RL_agents.falsification.failures import (
     Collisions,
