@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 12_169,
+    "marinenav_env": 12_187,
     "train_RL_agents": 28_899,
     "pages": 3_860,
     "tools": 1_524,
-    "tests": 40_719,
-    "docs (bytes)": 293_204,
+    "tests": 40_734,
+    "docs (bytes)": 293_325,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

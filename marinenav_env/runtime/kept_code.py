@@ -11,7 +11,7 @@ import hashlib
 import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
@@ -24,6 +24,10 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 _LIBRARIES = ("torch", "torchrl", "tensordict", "numpy")
+_RUNS_BEFORE = 2
+"""Runs that compile a function as usual before one keeps its code, where torch's cache may have its parts."""
+_NOT_KEPT = "not kept"
+"""Content of the mark of code that cannot be kept, so that no further run tries; otherwise a dot for each run."""
 _folder: Path | None = None
 _packages: tuple[str, ...] = ()
 
@@ -116,16 +120,30 @@ class KeptFunction:
             return None
 
     def _make(self, arguments: Sequence[Any]) -> Any:
-        """Compile the function for arguments and write the code to its file; False if that is not possible."""
+        """Compile the function for arguments and write the code to its file; False if it is to be compiled as usual.
+
+        Whole functions are made without torch's cache, which may have the parts of one whose sources or settings were
+        changed. Where there is such a cache, only what a third run asks for is kept.
+        """
         path = self._path(arguments)
-        with torch._dynamo.config.patch(enable_aot_compile=True):
-            wrapper: Any = torch.compile(self._function, fullgraph=True, dynamic=False, options=self._options or None)
+        mark = path.with_suffix(".mark")
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            known = mark.read_text() if mark.exists() else ""
+            if known == _NOT_KEPT or (len(known) < _RUNS_BEFORE and (path.parent.parent / "fxgraph").exists()):
+                mark.write_text(known if known == _NOT_KEPT else known + ".")
+                return False
+            with torch._dynamo.config.patch(enable_aot_compile=True):
+                options = self._options or None
+                wrapper: Any = torch.compile(self._function, fullgraph=True, dynamic=False, options=options)
             code = wrapper.aot_compile((tuple(arguments[len(self._receiver) :]), {}))
             modules = {source.module.partition(".")[0] for source in code.source_info().inlined_sources}
             if modules <= {*_packages, *_LIBRARIES, *sys.stdlib_module_names}:
-                path.parent.mkdir(parents=True, exist_ok=True)
                 code.save_compiled_function(str(path), self._closure())
+            else:
+                mark.write_text(_NOT_KEPT)
             return code
         except Exception:  # errors of the function itself are raised when it is compiled as usual
+            with suppress(OSError):
+                mark.write_text(_NOT_KEPT)
             return False
