@@ -214,7 +214,7 @@ class SensorConfig:
     scan_std: NonNegativeFloat = 0.05
     """Standard deviation of a distance measured by the range scan (m)."""
     duties: bool = False
-    """Whether robots observe their encounters with the objects in their slots, the entry ``duties`` (see
+    """True if robots observe their encounters with the objects in their slots, the entry ``duties`` (see
     sensing.duties)."""
     entries: tuple[str, ...] = ()
     """Sensors of further observation entries, each as package.module:Class (see sensing.entries)."""
@@ -473,5 +473,5 @@ class WorldConfig:
 
     @property
     def follows_encounters(self) -> bool:
-        """Whether the state contains the encounters of vessels (see rules.encounters)."""
+        """Return whether the state contains the encounters of vessels (see rules.encounters)."""
         return self.sensor.duties or self.reward.broken_duty_penalty != 0.0

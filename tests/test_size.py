@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_860,
     "tools": 1_524,
     "tests": 40_734,
-    "docs (bytes)": 293_325,
+    "docs (bytes)": 293_454,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -1,4 +1,4 @@
-"""What a vessel knows of its encounter with one other vessel: a row of the observation entry ``duties``."""
+"""Scalar oracle of a row of the observation entry ``duties``: a vessel's encounter with one other vessel."""
 
 import math
 from typing import Any

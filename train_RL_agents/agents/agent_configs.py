@@ -224,7 +224,7 @@ class A2CConfig(ActorCriticConfig):
 
 
 class AgentTraits(NamedTuple):
-    """What a configuration needs to know of an agent: attributes of its class, which is not imported for them."""
+    """Attributes of an agent's class that a configuration needs, without importing the class."""
 
     config_type: type[AgentConfig]
     algorithm: str = "off-policy"

@@ -40,7 +40,7 @@ def wrap_to_pi(angle: Array) -> Array:
 
 @dataclass(frozen=True)
 class DutyRules:
-    """What a contract says of the entry ``duties``."""
+    """Part of a contract about the entry ``duties``."""
 
     rules: dict[str, float]
     """Settings of world.colregs that are numbers, by name."""
@@ -83,7 +83,7 @@ class Encounters:
     radius: Array
     """Latest radii [N] (m)."""
     known: dict[str, Array]
-    """What is known of the encounters, by the names of FIELDS, each [N]."""
+    """State of the encounters by the names of FIELDS, each [N]."""
 
     @classmethod
     def none(cls, duties: DutyRules) -> Encounters:

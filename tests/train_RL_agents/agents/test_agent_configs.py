@@ -1,4 +1,4 @@
-"""What a configuration knows of the agents without their classes."""
+"""Settings and traits of agents, without their classes."""
 
 import pytest
 

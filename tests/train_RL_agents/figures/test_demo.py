@@ -254,7 +254,7 @@ def meetings(count):
 
 
 def test_encounters_and_duties_are_those_of_the_world():
-    """Of vessels that turn and slow down at random; some of them arrive, or collide."""
+    """Vessels turn and slow down at random; some of them arrive, or collide."""
     episodes, generator = [*meetings(12)], torch.Generator().manual_seed(0)
     config = WorldConfig(sensor=episodes[0].world.sensor)
     env = MarineNavEnv(config, scenarios=episodes, dtype=torch.float64, seed=0)

@@ -1,1 +1,1 @@
-"""What policies do in a suite: rules of the sea, avoidable collisions, failures."""
+"""Judges of what policies do in a suite: rules of the sea, avoidable collisions, failures."""

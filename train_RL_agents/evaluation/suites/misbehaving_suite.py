@@ -1,7 +1,7 @@
 """Encounters of one vessel, which the policy controls, with others that misbehave or are steered by other policies.
 
 The encounters of every group are the same: the own vessel meets one other vessel in every kind of encounter (see
-``encounter_suites.KINDS``), or two or three others. Groups differ in what the others do.
+``encounter_suites.COURSES_BY_KIND``), or two or three others. Groups differ in what the others do.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ export function make(data, policy = policies.load(data.policy)) {
   }
 
   // Change the present state; what came after it is forgotten. Where things have been moved,
-  // the water that vessels drift with is another, and encounters begin anew.
+  // the water that vessels drift with is another, and new encounters begin.
   function edit(change, moved = true) {
     const state = structuredClone(now().state);
     change(state);
