@@ -57,7 +57,6 @@ HEAVY = (
     "train_RL_agents/evaluation/comparing/test_scoring_encounters.py",
     "train_RL_agents/experiments/test_run.py",
     "train_RL_agents/experiments/test_runner.py",
-    "train_RL_agents/experiments/test_search.py",
     "train_RL_agents/experiments/test_seeds.py",
     "train_RL_agents/experiments/test_study.py",
     "train_RL_agents/exporting",

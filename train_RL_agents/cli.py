@@ -88,7 +88,7 @@ def suggest_correction(unknown: Sequence[str], arguments: argparse.Namespace) ->
     value = value or next((item for item in values if not item.startswith("-")), "...")
     takes_settings = getattr(arguments.command, "TAKES_OVERRIDES", False)
     if _OVERRIDE.match(word):
-        return "; settings are for train, tune and bench"
+        return "; settings are for train and bench"
     if word.startswith("-") and (near := closest_names(name, arguments.parser.option_names(), 1)):
         return f"; did you mean --{near[0]}?"
     agents, settings = _known_names() if takes_settings else ([], [])

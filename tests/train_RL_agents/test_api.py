@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
-from tests.train_RL_agents.tiny_runs import TINY, small_pool, usual_signals
-from train_RL_agents import compare, load, train
+from tests.train_RL_agents.tiny_runs import ROOT, TINY, small_pool, usual_signals
+from train_RL_agents import api, compare, load, train
 from train_RL_agents.cli import main
+from train_RL_agents.config.overrides import flatten
 
 SET = {"levels": [1], "episodes": 2, "seed": 5}
 
@@ -46,6 +47,29 @@ def test_a_callback_stops_a_run_which_can_be_resumed(settings):
     again = train(resume=run.folder, quiet=True)
     assert (again.finished, again.best["env_steps"]) == (True, 80)
     assert again.folder == run.folder
+
+
+def test_the_documented_search_prunes_trials_and_ends_with_the_best_settings(settings, tmp_path, monkeypatch, capsys):
+    optuna = pytest.importorskip("optuna", reason="needs the extra dev")
+    (code,) = re.findall(r"```python\n(# search\.py\n.*?)```", (ROOT / "docs/plot_and_tune.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(optuna.Trial, "should_prune", lambda trial: trial.number == 1)
+    runs = []
+
+    def train_briefly(*, callbacks, **options):
+        proposed = {key: options[key] for key in ("trainer.learning_rate", "trainer.n_steps")}
+        runs.append(train(callbacks=callbacks, **flatten(settings) | proposed | {"trainer.learning_starts": 40}))
+        return runs[-1]
+
+    monkeypatch.setattr(api, "train", train_briefly)
+    names = {}
+    exec(code.replace("n_trials=20", "n_trials=3"), names)
+    assert [trial.state.name for trial in names["study"].trials] == ["COMPLETE", "PRUNED", "COMPLETE"]
+    assert [run.finished for run in runs] == [True, False, True]
+    best = names["study"].best_trial
+    rate = runs[best.number].load("latest").config.trainer.learning_rate
+    assert f"trainer.learning_rate={rate} trainer.n_steps=" in capsys.readouterr().out
+    assert best.value == runs[best.number].evaluations[-1]["success_rate"]
 
 
 @pytest.mark.parametrize(

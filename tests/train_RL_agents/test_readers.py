@@ -42,7 +42,6 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict, iterate_settings, restore_config, to_dict
 from train_RL_agents.evaluation.running import recording
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
-from train_RL_agents.experiments.search import STORAGE_NAME, Search, read_space
 from train_RL_agents.experiments.study import read_study
 from train_RL_agents.exporting.contract import make_contract
 from train_RL_agents.figures.curves import curve_table, read_runs
@@ -213,16 +212,6 @@ def test_evaluations(folder, data):
 
 @QUICK
 @given(st.data())
-def test_search_spaces(folder, data):
-    pytest.importorskip("optuna", reason="needs the extra tune")
-    space = {"trainer.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}, "trainer.n_steps": [1, 2]}
-    path = folder / "space.json"
-    path.write_text(json.dumps(data.draw(damaged_trees(space, SCALARS))))
-    answers(lambda: read_space(path, CONFIG))
-
-
-@QUICK
-@given(st.data())
 def test_contracts(folder, data):
     policy = LoadedPolicy(make_agent(CONFIG, 25, CPU), CONFIG, folder, 7, {})
     contract = json.loads(json.dumps(make_contract(policy, {})))
@@ -301,22 +290,6 @@ def test_tables_of_loggers(folder, data):
     for each in open_loggers(folder, config, 16, []):
         each.log({"loss": 1.0}, 24)
         each.close()
-
-
-@pytest.mark.slow
-def test_databases_of_studies(tmp_path):
-    pytest.importorskip("optuna", reason="needs the extra tune")
-    Search(tmp_path, CONFIG, {"seed": (1, 2)})
-    path = tmp_path / STORAGE_NAME
-    whole = path.read_bytes()
-
-    @QUICK
-    @given(st.data())
-    def damage(data):
-        path.write_bytes(data.draw(damaged_bytes(whole)))
-        answers(lambda: Search(tmp_path, CONFIG, {"seed": (1, 2)}))
-
-    damage()
 
 
 # Commands ---------------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from train_RL_agents.commands import (
     plot,
     study,
     train,
-    tune,
 )
 
 COMMANDS: dict[str, ModuleType] = {
@@ -33,7 +32,6 @@ COMMANDS: dict[str, ModuleType] = {
     "info": info,
     "identify": identify,
     "plot": plot,
-    "tune": tune,
     "study": study,
     "falsify": falsify,
     "bench": bench,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -181,16 +180,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _train_here(runs: Sequence[Run], trace: int) -> int:
     """Train runs in this process one by one, with a trace of so many batches if not 0, and return the exit status."""
     from train_RL_agents.experiments.run import run_to_the_end
-    from train_RL_agents.learning.checks import DivergedError
     from train_RL_agents.utils.signals import INTERRUPTED_STATUS
 
     for run in runs:
-        try:
-            result = run_to_the_end(run, trace)
-        except DivergedError as error:
-            if run.options["json_lines"]:
-                print(json.dumps({"diverged": str(error)}), flush=True)
-            raise
+        result = run_to_the_end(run, trace)
         if result.stopped and not (result.finished and run is runs[-1]):
             return INTERRUPTED_STATUS
     return 0

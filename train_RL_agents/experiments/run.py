@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,12 +48,6 @@ class Run:
     """Overrides of the settings in the folder, as ``key=value``; used if another process trains the run."""
     new_parent: Path | None = None
     """New training folder, which is removed if the run is refused before any run in it has begun; None if not new."""
-    on_evaluation: Callable[[int, float], bool] | None = None
-    """Callback of a Runner with the env-steps and the score (success rate or else return) of each evaluation; it
-    returns whether to stop the run."""
-    on_end: Callable[[int, str, bool], None] | None = None
-    """Callback of a Runner with the exit status, the error and whether the run diverged; if it is set, the Runner does
-    not report a failure of the run."""
 
 
 def run_to_the_end(run: Run, trace: int = 0) -> RunResult:

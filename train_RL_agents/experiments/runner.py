@@ -12,7 +12,8 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence, Sized
+from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,7 @@ from train_RL_agents.utils.threads import THREADS_VARIABLE, cpu_cores
 
 TRAINING_PROGRAM = (sys.executable, "-m", "train_RL_agents")
 _POLL_INTERVAL = 1.0
-"""Longest time to wait for a line of any process (s); after it, processes are checked for their end, and the iterator
-of runs is asked again if it had none."""
+"""Longest time to wait for a line of any process (s); after it, processes are checked for their end."""
 _TERMINATION_TIMEOUT = 10.0
 """Time from the request that a process end until it is killed (s)."""
 _STOPPED_STATUSES = (
@@ -52,8 +52,6 @@ class _Process:
     """Environment variables that give the process its share of the machine."""
     last_line: str = "it said nothing"
     """Last line that the process printed, which describes an error if it failed."""
-    diverged: bool = False
-    """True once the process has reported that the run diverged."""
 
 
 class Runner:
@@ -63,25 +61,25 @@ class Runner:
     save and end, and no more runs are started; a second one ends them at once. SIGUSR1 and SIGUSR2 are
     passed on; if a run ends because of one, no more runs are started.
 
-    ``runs`` begin in their order; an iterator that waits for results yields None while it has no run. ``trace`` is the
-    number of the collector's batches in a profiler trace of each run, 0 for none.
+    ``runs`` begin in their order. ``trace`` is the number of the collector's batches in a profiler trace of each run,
+    0 for none.
     """
 
     def __init__(
-        self, runs: Iterable[Run | None], at_once: int, quiet: bool = False, bar: bool = True, trace: int = 0
+        self, runs: Sequence[Run], at_once: int, quiet: bool = False, bar: bool = True, trace: int = 0
     ) -> None:
-        self.runs, self._exhausted = iter(runs), False
-        """Iterator of the runs that have not begun."""
-        self._free_shares = machine_shares(max(1, min(at_once, len(runs)) if isinstance(runs, Sized) else at_once))
+        self.runs = deque(runs)
+        """Runs that have not begun."""
+        self._free_shares = machine_shares(max(1, min(at_once, len(runs))))
         self._processes: dict[str, _Process] = {}
         self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
         self._bars, self._quiet, self._trace = ProgressBars(quiet, bar), quiet, trace
         self._forwarded = self.stopped = False
         """True once a signal has asked to stop."""
         self.exit_status: dict[str, int] = {}
-        """Exit status of each run that has ended, by name; without runs that have a callback ``on_end``."""
+        """Exit status of each run that has ended, by name."""
         self.failures: list[str] = []
-        """A sentence for each run that failed; without runs that have a callback ``on_end``."""
+        """A sentence for each run that failed."""
 
     def run(self) -> None:
         """Train all runs to their ends, or until a signal asks to stop."""
@@ -89,7 +87,7 @@ class Runner:
         try:
             with call_on_first_signal(self._stop, self._forward_signal):
                 self._start()
-                while self._processes or not (self._exhausted or self.stopped):
+                while self._processes or (self.runs and not self.stopped):
                     self._handle_line()
                     self._start()
         finally:
@@ -108,11 +106,8 @@ class Runner:
 
     def _start(self) -> None:
         """Start runs while shares of the machine are free."""
-        while self._free_shares and not (self.stopped or self._exhausted):
-            run = next(self.runs, self)
-            if not isinstance(run, Run):
-                self._exhausted = run is self
-                return
+        while self._free_shares and self.runs and not self.stopped:
+            run = self.runs.popleft()
             machine_share = self._free_shares.pop(0)
             more = [f"--profile-trace={self._trace}"] if self._trace else []
             popen = subprocess.Popen(
@@ -160,12 +155,6 @@ class Runner:
         process = self._processes[name]
         if content.keys() == BAR_UPDATE_KEYS:
             self._bars.show(name, **content)
-            report = process.run.on_evaluation
-            is_evaluation = content["rate"] is None
-            if report is not None and is_evaluation and report(content["env_steps"], content["success"]):
-                process.popen.terminate()
-        elif content.keys() == {"diverged"}:
-            process.diverged = True
         else:
             process.last_line = content["line"] if content.keys() == {"line"} else line
             self._bars.console.print(f"{name}: {process.last_line}")
@@ -177,9 +166,6 @@ class Runner:
         self._free_shares.append(process.machine_share)
         self._bars.remove(name)
         error = process.last_line if status and not (self.stopped and status in _STOPPED_STATUSES) else ""
-        if process.run.on_end is not None:
-            process.run.on_end(status, error, process.diverged)
-            return
         self.exit_status[name] = status
         if error:
             self.failures.append(f"{name}: failed with status {status}: {error}")
@@ -205,8 +191,6 @@ class Runner:
                 process.popen.wait(_TERMINATION_TIMEOUT)
             except subprocess.TimeoutExpired:
                 process.popen.kill()
-            if process.run.on_end is not None:
-                process.run.on_end(INTERRUPTED_STATUS, "", False)
 
 
 def training_command(run: Path, arguments: Sequence[str] = ()) -> list[str]:

@@ -25,7 +25,6 @@ WRITERS = {
     "import": [("import", "weights.npz", "--agent", "DQN", "--out")],
     "identify": [("identify", "log.csv", "--out"), ("identify", "--plan", "--out")],
     "plot": [("plot", "runs", "--out")],
-    "tune": [("tune", "--space", "space.json", "--study")],
     "study": [("study", "study.json", "--out")],
     "falsify": [("falsify", "iqn", "--out")],
     "bench": [("bench", "--json")],
@@ -46,7 +45,6 @@ _WORK = (
 def test_no_work_is_done_for_what_cannot_be_written(line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
-    Path("space.json").write_text(json.dumps({"trainer.gamma": [0.9, 0.99]}))
     Path("study.json").write_text(json.dumps({"agents": ["dqn"]}))
     loads = line[0] == "evaluate"  # what was read is not written over
     for work in _WORK:
@@ -69,7 +67,6 @@ def test_every_command_that_writes_is_tried():
         "--overview",
         "--report",
         "--plot",
-        "--study",
     }
     for name in COMMANDS:
         parser = argparse.ArgumentParser(add_help=False)

@@ -12,7 +12,6 @@ from tests.train_RL_agents.tiny_runs import ROLLOUTS, TINY
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.api import train
 from train_RL_agents.boat.runtime import CONTRACT_FILE
-from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import make_environment
 from train_RL_agents.environments.external import ExternalEnvironment
@@ -239,15 +238,3 @@ def test_a_program_trains_in_an_environment_that_it_names(tmp_path):
     assert run.finished and "avg_return" in run.best
     evaluation = run.load().evaluate(episodes=3)
     assert evaluation.overall["episodes"] == 3
-
-
-@pytest.mark.slow
-def test_the_command_line_names_an_environment_and_a_search_maximises_its_return(tmp_path, capsys):
-    pytest.importorskip("optuna")
-    space = tmp_path / "space.json"
-    space.write_text('{"trainer.learning_rate": {"low": 1e-4, "high": 1e-3, "log": true}}')
-    trainer = [f"trainer.{key}={value}" for key, value in TINY["trainer"].items()]
-    words = ["total_timesteps=160", "eval_freq=80", "execution.compile=false", "env.max_steps=5", *trainer]
-    env = [f"env.name={HERE}:Chase", "env.options=action=one_hot", "env.eval_episodes=2", "agent_type=DQN"]
-    assert main(["tune", "--space", str(space), "--study", str(tmp_path / "study"), "--trials", "2", *env, *words]) == 0
-    assert "score -" in capsys.readouterr().out

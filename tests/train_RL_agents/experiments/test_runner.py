@@ -1,4 +1,4 @@
-"""Several runs at once: places, failures, signals, proposers; and runs that are exactly as alone."""
+"""Several runs at once: places, failures, signals; and runs that are exactly as alone."""
 
 import os
 import signal
@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from marinenav_env import ConfigError
 from tests.train_RL_agents.tiny_runs import CPU, ROOT, differences, new_run, programs, results, train, usual_signals
 from train_RL_agents.experiments import runner as module
 from train_RL_agents.experiments.run import Run
@@ -46,8 +45,8 @@ def runner_of(monkeypatch):
     return make
 
 
-def run_of(name, **functions):
-    return Run(name, SimpleNamespace(path=Path(name)), **functions)
+def run_of(name):
+    return Run(name, SimpleNamespace(path=Path(name)))
 
 
 def test_all_run_and_their_lines_have_their_names(runner_of, capsys):
@@ -103,46 +102,6 @@ def test_what_outlives_a_command_is_not_waited_for(runner_of):
     runner.run()
     assert runner.exit_status == {"a": 1, "b": 0}
     assert time.monotonic() - began < 20.0
-
-
-def test_a_proposer_learns_from_results_and_may_stop_runs(monkeypatch):
-    """The second run waits for the end of the first, and is stopped after its first evaluation."""
-    reports, ends = [], []
-
-    def propose():
-        for name in ("first", "second"):
-            yield run_of(
-                name,
-                on_evaluation=lambda *evaluation, name=name: reports.append((name, *evaluation)) or name == "second",
-                on_end=lambda *end, name=name: ends.append((name, *end)),
-            )
-            while len(ends) < 1:
-                yield None
-
-    evaluation = move(env_steps=4, rate=1.0, success=0.0) + move(env_steps=5, success=0.5)
-    commands = {
-        "first": python(evaluation + says(diverged="no longer finite") + "sys.exit('it broke')"),
-        "second": python(f"{WAITS_FOR_SIGTERM}{evaluation}time.sleep(60)"),
-    }
-    monkeypatch.setattr(module, "training_command", lambda path, arguments: commands[path.name])
-    runner = Runner(propose(), 2)
-    runner.run()
-    assert reports == [("first", 5, 0.5), ("second", 5, 0.5)]
-    assert ends == [("first", 1, "it broke", True), ("second", 130, "saved", False)]
-    assert (runner.exit_status, runner.print_failures("again")) == ({}, 0)
-
-
-def test_an_error_of_a_proposer_ends_the_runs(monkeypatch):
-    ends = []
-
-    def propose():
-        yield run_of("a", on_end=lambda *end: ends.append(end))
-        raise ConfigError("no more")
-
-    monkeypatch.setattr(module, "training_command", lambda path, arguments: python("time.sleep(60)"))
-    with pytest.raises(ConfigError):
-        Runner(propose(), 2).run()
-    assert ends == [(130, "", False)]
 
 
 @pytest.fixture
