@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -37,13 +37,8 @@ from train_RL_agents.evaluation.judging.verdicts import Comparison, compare_judg
 from train_RL_agents.evaluation.running.recording import Recording, concatenate
 from train_RL_agents.evaluation.running.steps import ProgressCallback, StepCallback, StepShare
 from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED, FROZEN_SUITES, frozen_world, scenario_hash
-from train_RL_agents.evaluation.suites.sets import ScenarioSet
-from train_RL_agents.evaluation.suites.suites import (
-    CANDIDATE_SUITES,
-    ENCOUNTER_SUITES,
-    MISBEHAVING_SUITE,
-    make_scenario_set,
-)
+from train_RL_agents.evaluation.suites.sets import ScenarioSet, Scoring
+from train_RL_agents.evaluation.suites.suites import make_scenario_set
 from train_RL_agents.results.rows import (
     OVERALL,
     Episodes,
@@ -105,7 +100,7 @@ def evaluate_frozen_suites(
     world = frozen_world(world)
     for name, frozen in FROZEN_SUITES.items():
         chosen = make_scenario_set(name, world, options.get("episodes", frozen.episodes), FROZEN_SEED)
-        applies = {"others": chosen.parts[0].only_own, "judge": name in ENCOUNTER_SUITES}
+        applies = {"others": chosen.parts[0].only_own, "judge": chosen.scoring == "encounters"}
         own = {key: value for key, value in options.items() if applies.get(key, True)}
         evaluation = evaluate_set(policies, chosen, world, own | {"suite": name, "report": True}, device, progress)
         yield replace(evaluation, scenario_hash=scenario_hash(chosen))
@@ -136,7 +131,7 @@ def evaluate_set(
     is_alone = others is None or all(part.only_own for part in chosen.parts)
     require(is_alone, "--others", "...", "left out but for suites in which the policy controls one vessel (*_own)")
     judges = options.get("judge", ())
-    require_judges(judges, chosen.name)
+    require_judges(judges, chosen)
     shield = StepShare() if "shield" in options else None
     acting = ActingOptions(
         options.get("risk"), "stochastic" in options, chosen.seed + 1, "record" in options, others, shield
@@ -147,9 +142,8 @@ def evaluate_set(
     for name, evaluated in policies.items():
         shown = None if progress is None else partial(progress, name)
         acting, watch = _with_new_counter(acting), EpisodeWatch() if "report" in options else None
-        episodes, recording, compliance, compared = run_and_score(
-            evaluated, chosen, world, acting, device, name, watch, shown, judges
-        )
+        scored = score(chosen, PolicyRun(evaluated, world, acting, device, name, watch, shown, judges))
+        episodes, recording = scored.episodes, scored.recording
         first = first or episodes
         results.append(
             Result(
@@ -157,12 +151,12 @@ def evaluate_set(
                 evaluated.about(),
                 episodes.metrics(chosen.groups),
                 paired_differences(first, episodes, chosen.groups) if results else None,
-                compliance,
-                count_clear(chosen, episodes) if chosen.name in ENCOUNTER_SUITES else None,
+                scored.metrics,
+                scored.situations,
                 None if acting.shield is None else acting.shield.value,
                 None if watch is None else watch.value,
                 () if watch is None else watch.failures(episodes, chosen),
-                compared,
+                scored.judges,
             )
         )
     setting = (results[0].about if len(results) == 1 else {}) | _describe_setting(chosen, world, options, levels)
@@ -199,66 +193,88 @@ def count_clear(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
     return {"without_collision": clear, "all": total}
 
 
-def run_and_score(
-    evaluated: EvaluatedPolicy,
-    chosen: ScenarioSet,
-    world: WorldConfig,
-    acting: ActingOptions,
-    device: torch.device,
-    name: str,
-    on_step: StepCallback | None = None,
-    progress: ProgressCallback | None = None,
-    judges: Sequence[str] = (),
-) -> tuple[Episodes, Recording | None, MetricsByGroup | None, Comparison | None]:
-    """Run a set of scenarios, and score it as its suite requires; see ``run_set`` for the arguments.
-
-    Returns:
-        The episodes; the recording, None if not made; compliance or safety by group, None if the suite is not scored;
-        the comparison of ``judges``, names of profiles, None without any.
-    """
-    if chosen.name in ENCOUNTER_SUITES:
-        return run_and_score_encounters(evaluated, chosen, world, acting, device, name, on_step, progress, judges)
-    if chosen.name in CANDIDATE_SUITES:
-        return run_and_score_candidates(evaluated, chosen, world, acting, device, name, on_step, progress)
-    recorded_as = name if acting.estimates or chosen.name == MISBEHAVING_SUITE else None
-    episodes, recording = run_set(evaluated, chosen, world, acting, device, recorded_as, on_step, progress)
-    if recording is not None and chosen.name == MISBEHAVING_SUITE:
-        found = avoidance.collision_masks(chosen, recording, world, acting, device)
-        masks = group_masks(recording.groups)
-        return episodes, recording, {name: avoidance.safety_metrics(found, mask) for name, mask in masks.items()}, None
-    return episodes, recording, None, None
+# Scores of suites -------------------------------------------------------------------------------
 
 
-def run_and_score_candidates(
-    evaluated: EvaluatedPolicy,
-    chosen: ScenarioSet,
-    world: WorldConfig,
-    acting: ActingOptions,
-    device: torch.device,
-    name: str,
-    on_step: StepCallback | None = None,
-    progress: ProgressCallback | None = None,
-) -> tuple[Episodes, Recording | None, MetricsByGroup, None]:
-    """Run and score candidates for a collision, part by part; see ``run_and_score`` for arguments and results.
+@dataclass(frozen=True)
+class PolicyRun:
+    """A policy that runs on a set of scenarios; see ``run_set`` for the fields."""
 
-    Only parts with a collision are recorded, in a second run.
-    """
+    evaluated: EvaluatedPolicy
+    world: WorldConfig
+    acting: ActingOptions
+    device: torch.device
+    name: str
+    on_step: StepCallback | None = None
+    progress: ProgressCallback | None = None
+    judges: Sequence[str] = ()
+    """Names of the profiles whose verdicts are compared."""
+
+    def run(self, chosen: ScenarioSet, is_recorded: bool) -> tuple[Episodes, Recording | None]:
+        """Run a set, and count its steps and those that the shield changes."""
+        name = self.name if is_recorded else None
+        return run_set(self.evaluated, chosen, self.world, self.acting, self.device, name, self.on_step, self.progress)
+
+    def record_uncounted(self, chosen: ScenarioSet) -> Recording:
+        """Record a set, without counting its steps and those that the shield changes."""
+        uncounted = replace(self, acting=_with_new_counter(self.acting), on_step=None)
+        _, recording = uncounted.run(chosen, True)
+        assert recording is not None
+        return recording
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Episodes of a policy on a set of scenarios, with the scores of the set."""
+
+    episodes: Episodes
+    recording: Recording | None
+    metrics: MetricsByGroup | None = None
+    """Compliance or safety by group and overall; None if only episodes are scored."""
+    situations: dict[str, int] | None = None
+    """Result of ``count_clear`` for encounters."""
+    judges: Comparison | None = None
+    """Comparison of several judges of encounters."""
+
+
+def score(chosen: ScenarioSet, policy: PolicyRun) -> Scored:
+    """Run a policy on a set of scenarios, and score it as the set requires."""
+    return SCORERS[chosen.scoring](chosen, policy)
+
+
+def _score_episodes(chosen: ScenarioSet, policy: PolicyRun) -> Scored:
+    """Run scenarios; nothing but their episodes is scored."""
+    return Scored(*policy.run(chosen, policy.acting.estimates))
+
+
+def _score_misbehaviour(chosen: ScenarioSet, policy: PolicyRun) -> Scored:
+    """Run scenarios with others that misbehave, and find which collisions were avoidable."""
+    episodes, recording = policy.run(chosen, True)
+    assert recording is not None
+    found = avoidance.collision_masks(chosen, recording, policy.world, policy.acting, policy.device)
+    masks = group_masks(recording.groups)
+    return Scored(episodes, recording, {name: avoidance.safety_metrics(found, mask) for name, mask in masks.items()})
+
+
+def _score_candidates(chosen: ScenarioSet, policy: PolicyRun) -> Scored:
+    """Run candidates for a collision part by part; only parts with a collision are recorded, in a second run."""
     seen: list[Episodes] = []
     unavoidable: list[Tensor] = []
     recordings: list[Recording] = []
     for part in chosen.parts:
         alone, before = replace(chosen, parts=(part,)), sum(len(mask) for mask in unavoidable)
-        shown = shifted_progress(progress, before, len(chosen))
-        episodes, recording = run_set(evaluated, alone, world, acting, device, None, on_step, shown)
-        if acting.estimates or episodes.collision.any():
-            _, recording = run_set(evaluated, alone, world, _with_new_counter(acting), device, name)
-        hopeless = torch.zeros_like(episodes.collision)
-        if recording is not None:
-            hit, begin = episodes.collision, avoidance.first_detection_step(recording)
-            hopeless = avoidance.find_unavoidable_in_set(alone, recording, hit, begin, world, acting, device)
+        shown = replace(policy, progress=shifted_progress(policy.progress, before, len(chosen)))
+        episodes, _ = shown.run(alone, False)
+        lost = torch.zeros_like(episodes.collision)
+        if policy.acting.estimates or episodes.collision.any():
+            recording, hit = replace(policy, progress=None).record_uncounted(alone), episodes.collision
+            begin = avoidance.first_detection_step(recording)
+            lost = avoidance.find_unavoidable_in_set(
+                alone, recording, hit, begin, policy.world, policy.acting, policy.device
+            )
             recordings.append(recording)
         seen.append(episodes)
-        unavoidable.append(hopeless)
+        unavoidable.append(lost)
     joined, lost = concatenate_episodes(seen), torch.cat(unavoidable)
     rows = {group: joined.level == index for index, group in enumerate(chosen.groups)}
     rows[OVERALL] = torch.ones_like(joined.collision)
@@ -267,47 +283,38 @@ def run_and_score_candidates(
         for group, kept in rows.items()
         if kept.any()
     }
-    return joined, concatenate(recordings) if acting.estimates else None, by_group, None
+    return Scored(joined, concatenate(recordings) if policy.acting.estimates else None, by_group)
 
 
-def run_and_score_encounters(
-    evaluated: EvaluatedPolicy,
-    chosen: ScenarioSet,
-    world: WorldConfig,
-    acting: ActingOptions,
-    device: torch.device,
-    name: str,
-    on_step: StepCallback | None = None,
-    progress: ProgressCallback | None = None,
-    judges: Sequence[str] = (),
-) -> tuple[Episodes, Recording, MetricsByGroup, Comparison | None]:
-    """Run and score a set of encounters, for which every vessel also runs alone; see ``run_set`` for the arguments.
-
-    Returns:
-        The episodes, the recording, compliance by group and overall, and the comparison of judges.
-    """
-    named: dict[str, Any] = {"name": name, "progress": progress}
-    episodes, recording = run_set(evaluated, chosen, world, acting, device, on_step=on_step, **named)
+def _score_encounters(chosen: ScenarioSet, policy: PolicyRun) -> Scored:
+    """Run encounters, for which every vessel also runs alone, and judge them by the rules of the sea."""
+    episodes, recording = policy.run(chosen, True)
     assert recording is not None
-    only_own = chosen.parts[0].only_own
     robots = recording.robot_mask.shape[-1]
-    columns = []
-    for slot in range(1 if only_own else robots):
-        _, alone = run_set(
-            evaluated, _single_vessel_set(chosen, slot), world, _with_new_counter(acting), device, **named
-        )
-        assert alone is not None
-        columns.append(steps_and_paths_alone(alone))
-    undisturbed = tuple(_stack_padded(column, robots) for column in zip(*columns, strict=True))
+    num_scored = 1 if chosen.parts[0].only_own else robots
+    columns = [
+        steps_and_paths_alone(policy.record_uncounted(_single_vessel_set(chosen, slot))) for slot in range(num_scored)
+    ]
+    steps, paths = (_stack_padded(column, robots) for column in zip(*columns, strict=True))
     scored = recording.robot_mask.clone()
-    scored[:, len(columns) :] = False
+    scored[:, num_scored:] = False
     judged = judge(recording)
-    measured = measure_compliance(judged, recording, (undisturbed[0], undisturbed[1]), scored)
+    measured = measure_compliance(judged, recording, (steps, paths), scored)
     rows = group_masks(recording.groups)
     rates = broken_duty_rates(judged, recording, scored, [*rows.values()])
     pairs = zip(rows.items(), rates, strict=True)
     by_group = {name: compliance_summary(measured, kept) | rate for (name, kept), rate in pairs}
-    return episodes, recording, by_group, compare_judges(recording, scored, judges, world) if judges else None
+    compared = compare_judges(recording, scored, policy.judges, policy.world) if policy.judges else None
+    return Scored(episodes, recording, by_group, count_clear(chosen, episodes), compared)
+
+
+SCORERS: dict[Scoring, Callable[[ScenarioSet, PolicyRun], Scored]] = {
+    "episodes": _score_episodes,
+    "encounters": _score_encounters,
+    "misbehaviour": _score_misbehaviour,
+    "candidates": _score_candidates,
+}
+"""Function that runs and scores a policy, for each kind of scenario set."""
 
 
 def _single_vessel_set(chosen: ScenarioSet, slot: int) -> ScenarioSet:

@@ -15,7 +15,8 @@ from marinenav_env.rules.profiles import PROFILES, with_profile
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.judging.seamanship import BREACHES, JudgedEncounters, judge
 from train_RL_agents.evaluation.running.recording import Recording
-from train_RL_agents.evaluation.suites.suites import ENCOUNTER_SUITES
+from train_RL_agents.evaluation.suites.sets import ScenarioSet
+from train_RL_agents.evaluation.suites.suites import SUITES
 from train_RL_agents.results.table import Column, Table
 
 SHOWN_REASONS = 3
@@ -51,14 +52,15 @@ class Comparison:
             print(f"\n{pair}: kappa {'-' if kappa is None else f'{kappa:.2f}'}{f'; {most}' if most else ''}")
 
 
-def require_judges(names: Sequence[str], suite: str) -> None:
+def require_judges(names: Sequence[str], chosen: ScenarioSet) -> None:
     """Check that judges are named that exist, for a suite of encounters.
 
     Raises:
         ConfigError: when one is not known, or the suite has no encounters that are judged.
     """
-    allowed = f"left out but for {', '.join(ENCOUNTER_SUITES)}"
-    require(not names or suite in ENCOUNTER_SUITES, "--judge", ",".join(names), allowed)
+    judged = ", ".join(name for name, suite in SUITES.items() if suite.scoring == "encounters")
+    are_allowed = not names or chosen.scoring == "encounters"
+    require(are_allowed, "--judge", ",".join(names), f"left out but for {judged}")
     for name in names:
         require(name in PROFILES, "--judge", name, f"one of {', '.join(PROFILES)}")
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from marinenav_env import Episode, WorldConfig
 from marinenav_env.state import Scenario
+
+Scoring = Literal["episodes", "encounters", "misbehaviour", "candidates"]
+"""What policies are scored by on a suite: episodes alone, the role of every vessel (see seamanship), avoidable
+collisions, or collisions per candidate."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class ScenarioSet:
     """Scenarios, in parts that are each run as one batch."""
     seed: int
     """Seed of scenario sampling and measurement noise."""
+    scoring: Scoring = "episodes"
+    """What policies are scored by."""
 
     def __len__(self) -> int:
         return sum(len(part.scenarios) for part in self.parts)

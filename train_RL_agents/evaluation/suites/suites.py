@@ -36,7 +36,7 @@ from train_RL_agents.evaluation.suites.encounter_suites import (
 )
 from train_RL_agents.evaluation.suites.misbehaving_suite import GROUP_NAMES, misbehaving_scenarios
 from train_RL_agents.evaluation.suites.rules_suite import ENCOUNTERS, encounter_scenarios, with_slow_vessel
-from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
+from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet, Scoring
 from train_RL_agents.utils.closest import did_you_mean
 
 GroupsAndParts = tuple[tuple[str, ...], tuple[Part, ...]]
@@ -58,6 +58,8 @@ class Suite:
     """Default seed; None: a random one."""
     is_fixed: bool = False
     """True if the number of episodes cannot be chosen."""
+    scoring: Scoring = "episodes"
+    """What policies are scored by."""
 
 
 def level_names(count: int) -> tuple[str, ...]:
@@ -284,12 +286,11 @@ def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, 
     return tuple(number * factor for number, factor in zip(values, factors, strict=False))
 
 
-MISBEHAVING_SUITE = "unruly"
-"""Name of the suite of misbehaving vessels, in which unavoidable collisions are counted."""
-
 LONG_SUITE = "long"
 """Name of the suite whose many episodes measure the rate of rare collisions."""
 
+_encounters = partial(Suite, scoring="encounters")
+_candidates = partial(Suite, episodes=2_860, scoring="candidates")
 SUITES: dict[str, Suite] = {
     "paper": Suite("the fixed 60: ten scenarios of each published level", _make_levels, 10, is_fixed=True),
     "fresh": Suite("the published levels, scenarios never seen before", _make_levels, 100, None),
@@ -300,35 +301,38 @@ SUITES: dict[str, Suite] = {
     "vessels": Suite("the levels, vessels of mass and thrust x 0.5 to 2", _make_vessels, 100),
     "weather": Suite("the levels in moderate wind and waves", _make_weather, 100),
     "faults": Suite("the levels with late commands and missed detections", _make_faults, 100),
-    "rules": Suite("two vessels head-on, crossing and overtaking, scored by safety, rules and delay", _make_rules, 25),
-    "imazu": Suite("Imazu's 22 problems, scored likewise", _make_imazu, 20),
-    "encounters": Suite("random encounters of 2 to 6 vessels, scored likewise", _make_encounters, 25),
-    "imazu_own": Suite("imazu, the others keeping course and speed", partial(_make_imazu, only_own=True), 20),
-    "encounters_own": Suite(
+    "rules": _encounters(
+        "two vessels head-on, crossing and overtaking, scored by safety, rules and delay", _make_rules, 25
+    ),
+    "imazu": _encounters("Imazu's 22 problems, scored likewise", _make_imazu, 20),
+    "encounters": _encounters("random encounters of 2 to 6 vessels, scored likewise", _make_encounters, 25),
+    "imazu_own": _encounters("imazu, the others keeping course and speed", partial(_make_imazu, only_own=True), 20),
+    "encounters_own": _encounters(
         "encounters, the others keeping course and speed", partial(_make_encounters, only_own=True), 25
     ),
-    "dnv": Suite("DNV's 55 traffic situations, scored likewise", partial(_make_packaged, "dnv"), 10),
-    "dnv_own": Suite("dnv, the others keeping course and speed", partial(_make_packaged, "dnv", only_own=True), 10),
-    "imazu_ntnu": Suite(
+    "dnv": _encounters("DNV's 55 traffic situations, scored likewise", partial(_make_packaged, "dnv"), 10),
+    "dnv_own": _encounters(
+        "dnv, the others keeping course and speed", partial(_make_packaged, "dnv", only_own=True), 10
+    ),
+    "imazu_ntnu": _encounters(
         "Imazu's problems as NTNU wrote them, scored likewise", partial(_make_packaged, "imazu_ntnu"), 10
     ),
-    "imazu_ntnu_own": Suite(
+    "imazu_ntnu_own": _encounters(
         "imazu_ntnu, the others keeping course and speed", partial(_make_packaged, "imazu_ntnu", only_own=True), 10
     ),
-    MISBEHAVING_SUITE: Suite("one vessel among others that misbehave or follow other policies", _make_misbehaving, 25),
-    "candidates": Suite("encounters in which a vessel that only steers for its goal is hit", _make_candidates, 2_860),
-    "candidates_weather": Suite(
+    "unruly": Suite(
+        "one vessel among others that misbehave or follow other policies",
+        _make_misbehaving,
+        25,
+        scoring="misbehaviour",
+    ),
+    "candidates": _candidates("encounters in which a vessel that only steers for its goal is hit", _make_candidates),
+    "candidates_weather": _candidates(
         "candidates in wind and waves, with late commands and missed detections",
         partial(_make_candidates, in_weather=True),
-        2_860,
     ),
 }
 """Suites by name."""
-CANDIDATE_SUITES = ("candidates", "candidates_weather")
-"""Suites that are scored by collisions per encounter."""
-_ENCOUNTERS = ("imazu", "encounters", "dnv", "imazu_ntnu")
-ENCOUNTER_SUITES = ("rules", *_ENCOUNTERS, *(f"{name}_own" for name in _ENCOUNTERS))
-"""Suites that are scored by the role of every vessel (see seamanship)."""
 
 
 def make_scenario_set(
@@ -353,4 +357,4 @@ def make_scenario_set(
     seed = suite.seed if seed is None else seed
     seed = secrets.randbelow(2**31) if seed is None else seed
     groups, parts = suite.make(world, suite.episodes if episodes is None else episodes, seed)
-    return ScenarioSet(name, groups, parts, seed)
+    return ScenarioSet(name, groups, parts, seed, suite.scoring)

@@ -11,7 +11,7 @@ from marinenav_env import GROUP, WorldConfig
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation.comparing import scoring
-from train_RL_agents.evaluation.comparing.scoring import count_clear, run_and_score_encounters
+from train_RL_agents.evaluation.comparing.scoring import PolicyRun, count_clear, score
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
 from train_RL_agents.evaluation.running.episodes import run_episodes
 from train_RL_agents.evaluation.suites.sets import Part
@@ -42,7 +42,7 @@ def sets_run(monkeypatch, chosen):
         return run_set(found, given, *rest, **options)
 
     monkeypatch.setattr(scoring, "run_set", noted)
-    run_and_score_encounters(STRAIGHT, chosen, world, ACTING, CPU, "x")
+    score(chosen, PolicyRun(STRAIGHT, world, ACTING, CPU, "x"))
     return sets
 
 
@@ -63,9 +63,10 @@ def test_every_vessel_is_run_alone(monkeypatch):
 
 def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
     chosen = some("encounters", 2, [0, 1, 2])
-    episodes, recording, table, _ = run_and_score_encounters(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
-    assert list(table) == [*chosen.groups[:3], "overall"] and len(recording.groups) == 6
-    assert episodes.collision.all()
+    scored = score(chosen, PolicyRun(STRAIGHT, WORLD, ACTING, CPU, "x"))
+    table = scored.metrics
+    assert list(table) == [*chosen.groups[:3], "overall"] and len(scored.recording.groups) == 6
+    assert scored.episodes.collision.all()
     for group in table.values():
         assert group["rules_kept"] == group["all_kept"] == group["safety"] == 0.0
         assert group["delay"] is None  # nobody arrived
@@ -75,10 +76,8 @@ def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
 
 def test_an_avoiding_policy_is_later_than_alone():
     chosen = some("imazu", 1, [1])
-    _, _, table, _ = run_and_score_encounters(
-        EvaluatedPolicy("apf"), chosen, replace(WORLD, max_steps=300), ACTING, CPU, "x"
-    )
-    row = table["case 2"]
+    world = replace(WORLD, max_steps=300)
+    row = score(chosen, PolicyRun(EvaluatedPolicy("apf"), world, ACTING, CPU, "x")).metrics["case 2"]
     assert row["safety"] > 0.0 and row["delay"] > 0.0 and row["detour"] > 0.0
     assert 0.0 <= row["astern"] < 1.0
 
@@ -94,12 +93,13 @@ def few_of(name, numbers, repetitions):
 
 def test_situations_that_others_wrote_are_scored_by_group(monkeypatch):
     chosen = few_of("dnv", (0, 5, 20), 2)
-    episodes, recording, table, _ = run_and_score_encounters(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    scored = score(chosen, PolicyRun(STRAIGHT, WORLD, ACTING, CPU, "x"))
+    episodes, recording, table = scored.episodes, scored.recording, scored.metrics
     assert list(table) == ["head on", "2 others", "3 others", "overall"]
     assert episodes.level.tolist() == [0, 0, 5, 5, 6, 6] and episodes.robots.tolist() == [2, 2, 3, 3, 4, 4]
     assert recording.groups == ("head on",) * 2 + ("2 others",) * 2 + ("3 others",) * 2
     assert episodes.collision.all() and table["head on"]["rules_kept"] == 0.0
-    assert count_clear(chosen, episodes) == {"without_collision": 0, "all": 3}
+    assert scored.situations == {"without_collision": 0, "all": 3}
     whole, *alone = sets_run(monkeypatch, chosen)
     assert whole is chosen and len(alone) == 4
     for slot, one in enumerate(alone):
@@ -150,7 +150,7 @@ def test_others_keep_course_and_speed_where_only_the_own_vessel_is_steered(name)
     speed = recording.velocities[1:, :, 1, :2].norm(dim=-1)
     assert (speed[under_way] - 2.0).abs().max() < 1e-3
     assert recording.actions[:, :, 0].any()
-    *_, table, _ = run_and_score_encounters(EvaluatedPolicy(name), chosen, WORLD, ACTING, CPU, "x")
+    table = score(chosen, PolicyRun(EvaluatedPolicy(name), WORLD, ACTING, CPU, "x")).metrics
     assert table["case 4"]["stood_on"] is not None and table["case 2"]["stood_on"] is None
 
 

@@ -10,7 +10,7 @@ from marinenav_env import GROUP, ConfigError, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.boat.manoeuvres import EscapeManoeuvres
-from train_RL_agents.evaluation.comparing.scoring import evaluate_built_in, run_and_score
+from train_RL_agents.evaluation.comparing.scoring import PolicyRun, evaluate_built_in, score
 from train_RL_agents.evaluation.comparing.tables import CANDIDATE_COLUMNS, MISBEHAVIOUR_COLUMNS
 from train_RL_agents.evaluation.judging import avoidance
 from train_RL_agents.evaluation.judging.avoidance import (
@@ -189,9 +189,10 @@ def test_only_the_own_vessel_counts():
     """The other one never arrives, and the episode ends when the own one does."""
     scenarios = encounters((0.0, 80.0, 0.0, 2.0, "stop", 0.0))
     part = replace(scenarios.parts[0], world=replace(WORLD, max_steps=150))
-    chosen = replace(scenarios, parts=(part,))
-    episodes, recording, metrics, _ = run_and_score(STRAIGHT, chosen, WORLD, ACTING, CPU, "x")
+    chosen = replace(scenarios, parts=(part,), scoring="misbehaviour")
+    scored = score(chosen, PolicyRun(STRAIGHT, WORLD, ACTING, CPU, "x"))
+    episodes, recording = scored.episodes, scored.recording
     assert episodes.success.tolist() == [True] and episodes.robots.tolist() == [1]
-    assert episodes.robots_arrived.tolist() == [1] and metrics["overall"]["no_collision"] == 1.0
+    assert episodes.robots_arrived.tolist() == [1] and scored.metrics["overall"]["no_collision"] == 1.0
     assert recording.outcomes == ["success"] and recording.steps.item() == round(episodes.time.item() / 0.5)
     assert recording.behaviour.tolist() == [[-1, BEHAVIOURS.index("stop")]]

@@ -5,6 +5,8 @@ from marinenav_env import ConfigError, WorldConfig
 from tests.train_RL_agents.evaluation.hand_drawn import FROM_STARBOARD, NORTH, track, tracks
 from train_RL_agents.evaluation.judging.seamanship import BREACHES, judge
 from train_RL_agents.evaluation.judging.verdicts import cohens_kappa, compare_judges, require_judges, vessel_verdicts
+from train_RL_agents.evaluation.suites.sets import ScenarioSet
+from train_RL_agents.evaluation.suites.suites import SUITES
 
 BOTH = torch.ones(1, 2, dtype=torch.bool)
 
@@ -36,10 +38,10 @@ def test_judges_part_on_a_vessel_that_slows_down(capsys):
     ],
 )
 def test_judges_are_profiles_of_encounters(names, suite, allowed):
+    chosen = ScenarioSet(suite, (), (), 0, SUITES[suite].scoring)
     with pytest.raises(ConfigError, match=allowed):
-        require_judges(names, suite)
-    require_judges((), suite)
-    require_judges(("tum",), "dnv")
+        require_judges(names, chosen)
+    require_judges((), chosen)
 
 
 def test_only_scored_vessels_have_a_verdict():
