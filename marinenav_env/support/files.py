@@ -2,12 +2,13 @@
 
 import json
 import os
+import secrets
 import stat
 import tempfile
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +16,8 @@ from marinenav_env.support.validation import ConfigError, brief, require
 
 _protected_files: set[tuple[int, int]] | None = None
 """(device, inode) of each file that must not be overwritten because it was read; None outside protected_inputs."""
+TEMPORARY_SUFFIX = ".tmp"
+"""Suffix of the names of incomplete files, which begin with a dot."""
 MAX_TEXT_BYTES = 48 * 2**20
 """Largest size of a text file that is read (bytes); its parsed content takes up to 30 times as much memory."""
 
@@ -69,6 +72,36 @@ def _require_writable(folder: Path, message_start: str) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise ConfigError(f"{message_start} (no file can be made in {folder}: {error.strerror})") from error
+
+
+@contextmanager
+def replacing(path: Path, *, replace_input: bool = False) -> Iterator[BinaryIO]:
+    """Return a context with a stream whose content becomes the file at its end, so that a complete file always exists.
+
+    ``replace_input`` allows to replace a file that this command has read, such as a run's own files.
+    """
+    require(path.name != "", "output", str(path), "the name of a file")
+    if not replace_input:
+        require_overwritable(path)
+    # A unique name, created exclusively, so that it is neither used by another process nor a link.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+    try:
+        with temporary.open("xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except (OSError, RuntimeError) as error:
+        # torch.save replaces the system's error by another one, and appends traces.
+        hidden = error.__context__
+        reason = (
+            str(hidden if isinstance(hidden, OSError) else error).strip().partition("\n")[0] or type(error).__name__
+        )
+        raise ConfigError(f"{path}: cannot be written ({reason}); what was there is kept") from error
+    finally:
+        # The temporary file exists only after an error, including a second Ctrl-C.
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def open_regular(path: str | Path, description: str, max_bytes: float) -> BinaryIO:

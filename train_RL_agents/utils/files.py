@@ -1,19 +1,12 @@
 """Reading of JSON files, and atomic writing of files."""
 
-import contextlib
 import hashlib
-import os
-import secrets
 from pathlib import Path
 from typing import Any
 
 from marinenav_env.support import files
-from marinenav_env.support.files import require_overwritable
 from marinenav_env.support.validation import ConfigError, require
-from train_RL_agents.utils.errors import first_line
 
-TEMPORARY_SUFFIX = ".tmp"
-"""Suffix of the names of incomplete files, which begin with a dot."""
 _JSON_SETTINGS = "JSON settings"
 
 
@@ -56,31 +49,13 @@ def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, repla
 
     ``replace_input`` allows to replace a file that this command has read, such as a run's own files.
     """
-    require(path.name != "", "output", str(path), "the name of a file")
-    if not replace_input:
-        require_overwritable(path)
     if isinstance(content, str):
         # File names in the text need not be valid Unicode.
         content = content.encode(errors="backslashreplace")
-    # A unique name, created exclusively, so that it is neither used by another process nor a link.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
-    try:
-        with temporary.open("xb") as stream:
-            if isinstance(content, dict):
-                import torch
+    with files.replacing(path, replace_input=replace_input) as stream:
+        if isinstance(content, dict):
+            import torch
 
-                torch.save(content, stream)
-            else:
-                stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except (OSError, RuntimeError) as error:
-        # torch.save replaces the system's error by another one.
-        hidden = error.__context__
-        reason = first_line(hidden if isinstance(hidden, OSError) else error)
-        raise ConfigError(f"{path}: cannot be written ({reason}); what was there is kept") from error
-    finally:
-        # The temporary file exists only after an error, including a second Ctrl-C.
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            torch.save(content, stream)
+        else:
+            stream.write(content)
