@@ -15,6 +15,7 @@ WORLD = (
     "config",
     "levels",
     "vessels",
+    "waters",
     "state",
     "physics",
     "rules",

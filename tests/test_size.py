@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 12_187,
-    "train_RL_agents": 28_582,
+    "marinenav_env": 13_165,
+    "train_RL_agents": 28_557,
     "pages": 3_860,
     "tools": 1_524,
-    "tests": 40_363,
-    "docs (bytes)": 292_818,
+    "tests": 41_007,
+    "docs (bytes)": 292_946,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -1,0 +1,346 @@
+"""Charts: the shores, and the routes offered, of a window of a chart file, in local metres; and their own files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marinenav_env.support.files import read_json, replacing
+from marinenav_env.support.validation import (
+    ConfigError,
+    is_nonnegative_int,
+    is_number,
+    is_printable_text,
+    require,
+)
+from marinenav_env.waters.geojson import (
+    COVERAGE_LAYER,
+    DEPTH_LAYER,
+    LAND_LAYERS,
+    ROUTE_LAYERS,
+    Feature,
+    read_geojson,
+    require_degrees,
+)
+from marinenav_env.waters.projection import LocalPlane
+from marinenav_env.waters.shapes import (
+    Area,
+    Floats,
+    clearance_of_ways,
+    clip,
+    contains,
+    edges_of,
+    signed_distance,
+    unite,
+)
+from marinenav_env.waters.simplify import significance, simplify
+
+FILE_DESCRIPTION = "a chart of marinenav"
+"""Description of a readable file of a Chart, for error messages."""
+DRAUGHT = 0.5
+"""Depth (m) up to which the greatest depth of a depth area makes it land, by default."""
+MOST_SEGMENTS = 64
+"""Segments of a chart, by default."""
+LIMIT_OF_SEGMENTS = 4096
+"""Largest number of segments that may be asked for, and of a file."""
+MOST_WAYPOINTS = 8
+"""Largest number of waypoints of a route."""
+SIZES = (10.0, 20_000.0)
+"""Smallest and largest side of a window (m)."""
+_LEAST_ERROR = 0.02
+"""Error of simplification (m) that is always allowed."""
+_MOST_ERROR = 0.01
+"""Largest error of simplification, and largest gap between data and the window, as a share of the window's side."""
+_SAMPLES = 100
+"""Points along a side of the window at which it is looked where water is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """Shores and routes of a window of a chart, in metres from its south-west corner: x north, y east."""
+
+    name: str
+    """Name, such as that of its file."""
+    width: float
+    """Size of the window along x, to the north (m)."""
+    height: float
+    """Size of the window along y, to the east (m)."""
+    shores: Floats
+    """[S, 4] segments (ax, ay, bx, by) with land on their left (see ``waters.shapes``); walls are in it twice."""
+    routes: tuple[Floats, ...]
+    """Routes that the chart offers, each as positions [n, 2] in their order."""
+    origin: tuple[float, float]
+    """Latitude and longitude of the south-west corner (degrees)."""
+    tolerance: float
+    """Largest distance between the chart's lines and these segments (m)."""
+    source: str
+    """Where it comes from: file, layers, draught."""
+
+    @property
+    def plane(self) -> LocalPlane:
+        """Return the plane of the window's metres, for conversion from and to longitudes and latitudes."""
+        return LocalPlane(*self.origin)
+
+    def sample(self, along: int = _SAMPLES) -> tuple[Floats, Floats]:
+        """Return the middles [along^2, 2] of parts of the window, and their distances from land, negative on it."""
+        shares = (np.arange(along) + 0.5) / along
+        points = np.stack(np.meshgrid(shares * self.width, shares * self.height, indexing="ij"), -1).reshape(-1, 2)
+        return points, signed_distance(points, self.shores)
+
+    def text(self) -> str:
+        """Return the text of the chart's file: JSON, with lengths rounded to 1 cm."""
+        content = {
+            "name": self.name,
+            "width": round(self.width, 2),
+            "height": round(self.height, 2),
+            "origin": [round(value, 8) for value in self.origin],
+            "tolerance": round(self.tolerance, 3),
+            "source": self.source,
+            "shores": np.round(self.shores, 2).tolist(),
+            "routes": [np.round(route, 2).tolist() for route in self.routes],
+        }
+        lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
+        return f'{{"chart": {{\n{lines}\n}}}}\n'
+
+    def save(self, path: str | Path) -> None:
+        """Write the chart's file."""
+        with replacing(Path(path)) as stream:
+            stream.write(self.text().encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Chart:
+        """Read a chart's file; a file that is damaged is refused in one sentence."""
+        return cls.parse(read_json(path, FILE_DESCRIPTION), str(path))
+
+    @classmethod
+    def parse(cls, content: Any, name: str) -> Chart:
+        """Return the chart in the parsed content of a file; ``name`` is the source of the content, for messages."""
+        tree = content.get("chart") if isinstance(content, dict) else None
+        if not isinstance(tree, dict):
+            raise ConfigError(f"{name}: must be an object with the key chart, which is an object")
+        missing = {"name", "width", "height", "shores"} - set(tree)
+        unknown = set(tree) - set(cls.__dataclass_fields__)
+        if missing or unknown:
+            kind = "are missing" if missing else "are unknown"
+            raise ConfigError(f"{name}: the keys {', '.join(sorted(map(str, missing or unknown)))} of chart {kind}")
+        for key in ("name", "source"):
+            require(is_printable_text(tree.get(key, "")), f"{name}: {key}", tree.get(key), "text of one line")
+        for key in ("width", "height"):
+            size = tree[key]
+            require(is_number(size) and 0.0 < size <= SIZES[1], f"{name}: {key}", size, f"a number up to {SIZES[1]:g}")
+        tolerance = tree.get("tolerance", 0.0)
+        require(is_number(tolerance) and tolerance >= 0.0, f"{name}: tolerance", tolerance, "a number of at least 0")
+        origin = _numbers(tree.get("origin", [0.0, 0.0]), (2,), f"{name}: origin", (90.0, 360.0))
+        window = (float(tree["width"]), float(tree["height"]))
+        routes = tree.get("routes", [])
+        require(isinstance(routes, list) and len(routes) <= 1000, f"{name}: routes", routes, "a list of routes")
+        return cls(
+            str(tree["name"]),
+            *window,
+            _numbers(tree["shores"], (None, 4), f"{name}: shores", window * 2),
+            tuple(_numbers(route, (None, 2), f"{name}: routes", window) for route in routes),
+            (float(origin[0]), float(origin[1])),
+            float(tolerance),
+            str(tree.get("source", "")),
+        )
+
+
+def _numbers(value: Any, shape: tuple[int | None, ...], key: str, most: tuple[float, ...]) -> Floats:
+    """Return the array of a shape (None: any length) that a value of a file describes.
+
+    Its last axis has magnitudes up to ``most``; where the first length is any, numbers are from 0.
+    """
+    low = 0.0 if shape[0] is None else -np.inf
+    allowed = f"{'rows of ' if len(shape) > 1 else ''}{shape[-1]} numbers inside the window"
+    if value == [] and shape[0] is None:
+        return np.zeros((0, *[length or 0 for length in shape[1:]]))
+    try:
+        array = np.array(value)
+    except (ValueError, OverflowError):
+        array = np.zeros(0)
+    fits = array.ndim == len(shape) and array.shape[-1] == shape[-1] and array.dtype.kind in "fi"
+    fits = fits and len(array) <= LIMIT_OF_SEGMENTS and bool(np.isfinite(array).all())
+    fits = fits and bool(((array >= low) & (np.abs(array) <= np.array(most) + 0.01)).all())
+    require(fits, key, value, allowed)
+    return array.astype(np.float64)
+
+
+# Reading charts ---------------------------------------------------------------------------------
+
+
+def read_chart(
+    path: str | Path,
+    at: tuple[float, float] | None = None,
+    size: float = 300.0,
+    layers: Sequence[str] | None = None,
+    draught: float = DRAUGHT,
+    most_segments: int = MOST_SEGMENTS,
+    tolerance: float | None = None,
+) -> Chart:
+    """Read a window of a chart, whose lines are simplified until they have few segments.
+
+    GeoJSON is read by itself; S-57 (``.000``), GeoPackage and shapefiles need the extra ``charts``. Land are the
+    polygons of LAND_LAYERS, and depth areas that are nowhere deeper than the draught; their other lines are walls with
+    water on both sides. Polygons without a layer are land, lines without a layer walls.
+
+    Args:
+        path: path of the chart.
+        at: latitude and longitude (degrees) of the middle of the window; by default the middle of the data.
+        size: side of the square window (m); the window ends where the data ends if that is less than 1% less.
+        layers: layers of land, walls and depths in place of the default ones.
+        draught: greatest depth (m) of depth areas that are as good as land.
+        most_segments: largest number of segments; walls have two for each of their edges.
+        tolerance: error of simplification (m); by default the smallest that gives few enough segments, up to 1% of
+            the side.
+
+    Raises:
+        ConfigError: if the file or an option cannot be used, or the window has no shore, no water, or too many
+            segments.
+    """
+    path = Path(path)
+    _check_options(at, size, draught, most_segments, tolerance)
+    features = read_features(path)
+    land, lines, chosen = _choose(features, layers, draught, str(path))
+    plane, window = _place(features, at, size)
+    _require_coverage(features, plane, window, str(path))
+    areas = [[plane.to_metres(ring) for ring in area] for area in land]
+    walls = [plane.to_metres(line) for line in lines]
+    network = unite(areas, walls, window)
+    if not len(network.edges):
+        raise _empty_window(areas, walls, plane, window, str(path))
+    most_error = _MOST_ERROR * size if tolerance is None else tolerance
+    least = min(_LEAST_ERROR, most_error) if tolerance is None else tolerance
+    shores, error = simplify(list(network.chains()), most_segments, least, most_error)
+    if len(shores) > most_segments:
+        advice = f"a larger --segments, a smaller --size{'' if tolerance is None else ' or a larger --tolerance'}"
+        raise ConfigError(
+            f"{path}: the window has {len(shores):,} segments with an error of {most_error:g} m, more than "
+            f"{most_segments:,}: {advice} helps"
+        )
+    routes = [plane.to_metres(line) for item in features if item.layer in ROUTE_LAYERS for line in item.lines]
+    offered = tuple(part for route in routes for part in _route_parts(route, window, shores))
+    source = f"{path.name}: {', '.join(chosen)}; depths up to {draught:g} m are land"
+    chart = Chart(path.stem, *window, shores, offered, (plane.latitude, plane.longitude), error, source)
+    _require_agreement(chart, areas, str(path))
+    return chart
+
+
+def _check_options(
+    at: tuple[float, float] | None, size: float, draught: float, most_segments: int, tolerance: float | None
+) -> None:
+    """Raise an error for an option of ``read_chart`` that cannot be used."""
+    if at is not None:
+        valid = len(at) == 2 and all(map(is_number, at)) and abs(at[0]) < 90.0 and abs(at[1]) <= 360.0
+        require(valid, "at", at, "latitude and longitude in degrees, such as 25.77,-80.18")
+    low, high = SIZES
+    require(is_number(size) and low <= size <= high, "size", size, f"a number of metres from {low:g} to {high:g}")
+    require(is_number(draught) and abs(draught) <= 100.0, "draught", draught, "a number of metres from -100 to 100")
+    valid = is_nonnegative_int(most_segments) and 1 <= most_segments <= LIMIT_OF_SEGMENTS
+    require(valid, "segments", most_segments, f"a whole number from 1 to {LIMIT_OF_SEGMENTS:,}")
+    valid = tolerance is None or (is_number(tolerance) and 0.0 <= tolerance <= size)
+    require(valid, "tolerance", tolerance, "a number of metres from 0 to the size")
+
+
+def read_features(path: Path) -> list[Feature]:
+    """Return the features of a chart file in longitudes and latitudes; the name of the file determines its format."""
+    features, crs = read_geojson(path)
+    if crs:
+        raise ConfigError(f"{path}: its coordinate system {crs} is not that of longitude and latitude (WGS84)")
+    require_degrees(features, str(path))
+    return features
+
+
+def _choose(
+    features: list[Feature], layers: Sequence[str] | None, draught: float, name: str
+) -> tuple[list[Area], list[Floats], list[str]]:
+    """Return the areas of land and the walls of features (degrees), and the layers that they come from."""
+    present = {item.layer for item in features}
+    wanted = {"", DEPTH_LAYER, *LAND_LAYERS} if layers is None else {layer.upper() for layer in layers}
+    shown = ", ".join(sorted(present - {""})) or "none"
+    if layers is not None and wanted - present:
+        raise ConfigError(f"{name}: has no layer {', '.join(sorted(wanted - present))}; its layers are {shown}")
+    areas: list[Area] = []
+    lines: list[Floats] = []
+    for item in features:
+        is_deep = item.layer == DEPTH_LAYER and (item.depth is None or item.depth > draught)
+        if item.layer in wanted and not is_deep:
+            areas += item.areas
+            lines += item.lines
+    if not areas and not lines:
+        raise ConfigError(f"{name}: has no land in {', '.join(sorted(wanted - {''}))}; its layers are {shown}")
+    return areas, lines, sorted(wanted & present - {""}) or ["polygons and lines"]
+
+
+def _place(
+    features: list[Feature], at: tuple[float, float] | None, size: float
+) -> tuple[LocalPlane, tuple[float, float]]:
+    """Return the plane at the south-west corner of a window, and the size of the window along x and y (m).
+
+    The window lies around ``at``, by default the middle of the data. If it reaches a little beyond the data, it is cut
+    there, because polygons of a cut file run along its edge.
+    """
+    points = np.concatenate([points for item in features for points in item.points()])
+    bounds = np.stack([points.min(0), points.max(0)])
+    middle = LocalPlane(*(bounds.mean(0)[::-1].tolist() if at is None else at))
+    low, high = middle.to_metres(bounds)
+    half, most = 0.5 * size, _MOST_ERROR * size
+    low = np.where((low > -half) & (low < most - half), low, -half)
+    high = np.where((high < half) & (high > half - most), high, half)
+    longitude, latitude = middle.to_degrees(low).tolist()
+    width, height = np.round(high - low, 2).tolist()
+    return LocalPlane(round(latitude, 8), round(longitude, 8)), (width, height)
+
+
+def _require_coverage(features: list[Feature], plane: LocalPlane, window: tuple[float, float], name: str) -> None:
+    """Raise an error if a chart that says what it covers does not cover the corners of a window."""
+    covered = [area for item in features if item.layer == COVERAGE_LAYER for area in item.areas]
+    if covered:
+        corners = np.array([[x, y] for x in (1.0, window[0] - 1.0) for y in (1.0, window[1] - 1.0)])
+        edges = [edges_of([plane.to_metres(ring) for ring in area], 0.01, closed=True) for area in covered]
+        if not contains(edges, corners).all():
+            raise ConfigError(f"{name}: the window reaches beyond what the chart covers")
+
+
+def _empty_window(
+    areas: Sequence[Area], lines: Sequence[Floats], plane: LocalPlane, window: tuple[float, float], name: str
+) -> ConfigError:
+    """Return the error for a window without shores: it is all land or all water, and where the nearest shore is."""
+    middle = 0.5 * np.array([window])
+    is_land = contains([edges_of(area, 0.01, closed=True) for area in areas], middle)[0]
+    points = np.concatenate([np.zeros((0, 2)), *(ring for area in areas for ring in area), *lines])
+    near = plane.to_degrees(points[np.hypot(*(points - middle).T).argmin()])
+    what = "no water: it is all land" if is_land else "no shore: it is all water"
+    return ConfigError(f"{name}: the window has {what}; a shore is at {near[1]:.6f},{near[0]:.6f} (--at)")
+
+
+def _route_parts(route: Floats, window: tuple[float, float], shores: Floats) -> list[Floats]:
+    """Return the parts [n, 2] of a route in a window that stay in the water and have a fifth of its side or more."""
+    pieces = clip(np.concatenate([route[:-1], route[1:]], -1), window)
+    pieces = pieces[(clearance_of_ways(pieces[:, :2], pieces[:, 2:], shores) > 0.0)]
+    breaks = np.flatnonzero((pieces[1:, :2] != pieces[:-1, 2:]).any(-1)) + 1
+    parts = []
+    for part in np.split(pieces, breaks) if len(pieces) else []:
+        points = np.concatenate([part[:1, :2], part[:, 2:]])
+        values = significance(points)
+        points = points[values >= np.sort(values)[-min(MOST_WAYPOINTS, len(values))]]
+        in_water = len(points) > 1 and (signed_distance(points, shores) > 0.0).all()
+        is_long = np.hypot(*(points[1:] - points[:-1]).T).sum() >= 0.2 * min(window)
+        if is_long and in_water and (clearance_of_ways(points[:-1], points[1:], shores) > 0.0).all():
+            parts.append(points)
+    return parts
+
+
+def _require_agreement(chart: Chart, areas: Sequence[Area], name: str) -> None:
+    """Raise an error unless simplified shores have water and land where the chart has them, and there is water."""
+    points, distance = chart.sample()
+    is_land = contains([edges_of(area, 0.01, closed=True) for area in areas], points)
+    differs = (is_land != (distance < 0.0)) & (np.abs(distance) > chart.tolerance + 0.1)
+    if differs.any():
+        raise ConfigError(f"{name}: the simplified shores would not keep land and water apart; more --segments help")
+    if not (distance > 0.0).any():
+        raise ConfigError(f"{name}: the window has no water")

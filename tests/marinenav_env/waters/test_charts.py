@@ -1,0 +1,276 @@
+"""Windows of charts become shores, and files of charts are read back; what cannot be used is one sentence."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("shapely", reason="needs the extra test")
+import shapely
+
+from marinenav_env import ConfigError
+from marinenav_env.waters.charts import Chart, read_chart
+from marinenav_env.waters.projection import LocalPlane
+from marinenav_env.waters.shapes import signed_distance
+from tests.marinenav_env.waters.windows import WINDOWS, land_of, line_of, shapes_of, window_path
+
+PLACE = LocalPlane(25.77, -80.18)
+LAND = [[-100.0, -100.0], [10.0, -100.0], [30.0, 100.0], [-100.0, 100.0]]
+"""A coast with water to the north of it (m; x north, y east)."""
+
+
+def ring(points, closed=True):
+    """Positions of points (m) in degrees, as GeoJSON has them."""
+    degrees = PLACE.to_degrees(np.array(points)).tolist()
+    return [*degrees, degrees[0]] if closed else degrees
+
+
+def polygon(*rings):
+    return {"type": "Polygon", "coordinates": [ring(each) for each in rings]}
+
+
+def line(*points):
+    return {"type": "LineString", "coordinates": ring(points, closed=False)}
+
+
+def feature(geometry, layer=None, **properties):
+    return {"type": "Feature", "properties": properties | ({"layer": layer} if layer else {}), "geometry": geometry}
+
+
+def collection(*features, **members):
+    return {"type": "FeatureCollection", "features": list(features), **members}
+
+
+def read(tmp_path, content, **options):
+    path = tmp_path / "harbour.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return read_chart(path, **({"at": (PLACE.latitude, PLACE.longitude), "size": 100.0} | options))
+
+
+COAST = feature(polygon(LAND), "LNDARE")
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_have_land_where_shapely_has_it(name):
+    chart = read_chart(window_path(name), most_segments=256)
+    areas, walls = shapes_of(name, chart)
+    land = land_of(areas)
+    window = shapely.box(0.05, 0.05, chart.width - 0.05, chart.height - 0.05)
+    lines = shapely.union_all([shapely.LineString(wall) for wall in walls]).difference(land.buffer(0.02))
+    expected = shapely.union(land.boundary, lines).intersection(window)
+    found = line_of(chart.shores).intersection(window)
+    assert shapely.hausdorff_distance(found, expected, 0.01) < chart.tolerance + 0.05
+    points, distance = chart.sample()
+    clear = shapely.distance(expected, shapely.points(points)) > 2.0 * chart.tolerance
+    assert (shapely.contains_xy(land, points) == (distance < 0.0))[clear].all()
+    np.testing.assert_allclose(
+        np.abs(distance), shapely.distance(line_of(chart.shores), shapely.points(points)), rtol=0.0, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(("name", "most"), [("island", 8), ("island", 16), ("marina", 32)])
+def test_fewer_segments_are_less_exact_as_stated(name, most):
+    exact, chart = (read_chart(window_path(name), most_segments=count) for count in (256, most))
+    assert len(chart.shores) <= most < len(exact.shores)
+    measured = shapely.hausdorff_distance(line_of(chart.shores), line_of(exact.shores), 0.01)
+    assert 0.1 < measured <= chart.tolerance + exact.tolerance
+    assert chart.tolerance < 3.0
+
+
+def test_a_chart_is_read_back_from_its_small_file(tmp_path):
+    chart = read_chart(window_path("marina"))
+    chart.save(tmp_path / "marina.json")
+    loaded = Chart.load(tmp_path / "marina.json")
+    assert (tmp_path / "marina.json").stat().st_size < 3000
+    np.testing.assert_allclose(loaded.shores, chart.shores, atol=0.005)
+    assert (loaded.name, loaded.width, loaded.height) == ("miami_marina_300", chart.width, chart.height)
+    assert (loaded.source, loaded.routes, loaded.origin) == (chart.source, (), chart.origin)
+    assert loaded.tolerance == pytest.approx(chart.tolerance, abs=1e-3)
+
+
+def test_the_window_lies_around_its_place_with_x_to_the_north(tmp_path):
+    chart = read(tmp_path, collection(COAST))
+    middle = np.array([chart.width, chart.height]) / 2
+    np.testing.assert_allclose(chart.plane.to_degrees(middle), [PLACE.longitude, PLACE.latitude], atol=1e-7)
+    ((ax, ay, bx, by),) = chart.shores
+    assert (ay, by) == (100.0, 0.0)  # to the west: land, to the south, is on the left
+    assert (ax, bx) == (pytest.approx(75.0, abs=0.02), pytest.approx(65.0, abs=0.02))
+    assert (
+        signed_distance(middle[None], chart.shores)[0] < 0.0 < signed_distance(np.array([[90.0, 50.0]]), chart.shores)
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        collection(COAST),
+        COAST,
+        polygon(LAND),
+        polygon(LAND[::-1]),
+        {"type": "MultiPolygon", "coordinates": [polygon(LAND)["coordinates"], []]},
+        {"type": "GeometryCollection", "geometries": [polygon(LAND), {"type": "Point", "coordinates": [0, 0]}]},
+        {"type": "Polygon", "coordinates": [[[*p, 4.5] for p in ring(LAND)]]},
+        {"type": "Polygon", "coordinates": [[[*p, *[4.5] * (i % 2)] for i, p in enumerate(ring(LAND))]]},
+        {"type": "Polygon", "coordinates": [ring(LAND, closed=False)]},
+        {"type": "Polygon", "coordinates": [[*ring(LAND)[:2], ring(LAND)[1], *ring(LAND)[1:]]]},
+        collection(COAST, feature(None), feature({"type": "LineString", "coordinates": []}, "SLCONS")),
+        collection(COAST, feature(polygon(LAND), "LNDARE"), feature(line(*LAND[1:3]), "COALNE")),
+        collection(
+            COAST, feature({"type": "Point", "coordinates": [1, 2]}, "BOYLAT"), feature(line([0, 0], [90, 0]), "DEPCNT")
+        ),
+        collection({"type": "Feature", "properties": None, "geometry": polygon(LAND)}),
+        collection(COAST, crs={"type": "name", "properties": {"name": "urn:ogc:def:crs:OGC:1.3:CRS84"}}),
+        collection(COAST, crs={"type": "name", "properties": {"name": "EPSG:4326"}}),
+        collection(feature(polygon(LAND)), name="LNDARE"),
+        collection(feature(polygon(LAND), "DEPARE", DRVAL1=-1, DRVAL2=0.0)),
+        collection(COAST, feature(polygon([[0, 0], [90, 0], [90, 90]]), "DEPARE", DRVAL1=0.6, DRVAL2=3.0)),
+        collection(COAST, feature(polygon([[0, 0], [90, 0], [90, 90]]), "DEPARE")),
+    ],
+    ids=range(20),
+)
+def test_the_same_coast_in_other_words_is_the_same(tmp_path, content):
+    np.testing.assert_allclose(
+        read(tmp_path, content).shores, read(tmp_path, collection(COAST)).shores, rtol=0.0, atol=0.011
+    )
+
+
+def test_lines_are_walls_and_shallows_are_land_up_to_the_draught(tmp_path):
+    pier = feature(line([20.0, 0.0], [40.0, 0.0]))
+    shallow = feature(polygon([[30, -40], [40, -40], [40, -30], [30, -30]]), "DEPARE", DRVAL1=0.0, DRVAL2=2.0)
+    chart = read(tmp_path, collection(COAST, pier, shallow))
+    assert len(chart.shores) == 4  # the coast in two, and both sides of the pier
+    deep = read(tmp_path, collection(COAST, pier, shallow), draught=2.0)
+    assert len(deep.shores) == 8
+    only = read(tmp_path, collection(COAST, pier, shallow), draught=2.0, layers=["depare"])
+    assert len(only.shores) == 4
+
+
+def test_a_layer_may_be_a_file(tmp_path):
+    path = tmp_path / "depare.geojson"
+    path.write_text(json.dumps(collection(feature(polygon(LAND), DRVAL2=0.2), feature(polygon(LAND), DRVAL2=5.0))))
+    assert len(read_chart(path, (PLACE.latitude, PLACE.longitude), 100.0).shores) == 1
+
+
+def test_tracks_are_routes_where_they_are_in_the_water(tmp_path):
+    track = feature(line([-80.0, 0.0], [30.0, 0.0], [40.0, 30.0], [40.0, 80.0]), "RECTRC")
+    short = feature(line([-80.0, 20.0], [25.0, 20.0]), "NAVLNE")
+    (route,) = read(tmp_path, collection(COAST, track, short)).routes
+    np.testing.assert_allclose(route, [[80.0, 50.0], [90.0, 80.0], [90.0, 100.0]], atol=0.02)
+
+
+def test_a_given_tolerance_is_kept(tmp_path):
+    coarse = read_chart(window_path("island"), tolerance=2.0, most_segments=64)
+    assert len(coarse.shores) < 12
+    with pytest.raises(ConfigError, match=r"18 segments with an error of 0\.3 m, more than 8: .*larger --tolerance"):
+        read_chart(window_path("island"), tolerance=0.3, most_segments=8)
+
+
+DAMAGED = [
+    ("", {}, "it is empty"),
+    ("{", {}, "cannot be read as a chart"),
+    ("[]", {}, "no object of GeoJSON with a type"),
+    ("null", {}, "no object of GeoJSON"),
+    ('{"type": "FeatureCollection"}', {}, "a FeatureCollection must have a list of its members"),
+    ({"type": "Topology", "arcs": []}, {}, "'Topology' is no type of GeoJSON"),
+    ({"type": 4}, {}, "no object of GeoJSON with a type"),
+    (collection(), {}, "it has no polygons or lines"),
+    (collection(4), {}, "4 is no object of GeoJSON"),
+    (collection(feature({"type": "Point", "coordinates": [0, 0]})), {}, "it has no polygons or lines"),
+    ({"type": "Polygon"}, {}, "None must be a list of coordinates"),
+    ({"type": "Polygon", "coordinates": 3}, {}, "3 must be a list of coordinates"),
+    ({"type": "Polygon", "coordinates": [[1, 2]]}, {}, "must be a list of positions"),
+    ({"type": "Polygon", "coordinates": [[["a", "b"]]]}, {}, "must be a list of positions"),
+    ({"type": "Polygon", "coordinates": [[[1], [2]]]}, {}, "must be a list of positions"),
+    ({"type": "Polygon", "coordinates": [[[None, 2], [3, 4]]]}, {}, "must be a list of positions"),
+    ({"type": "Polygon", "coordinates": [[{"x": 2}]]}, {}, "must be a list of positions"),
+    ({"type": "Polygon", "coordinates": [[[1e400, 2.0], [0.0, 1.0]]]}, {}, "no longitude and latitude"),
+    ('{"type": "Polygon", "coordinates": [[[NaN, 2.0], [0.0, 1.0]]]}', {}, "no longitude and latitude"),
+    (
+        {"type": "Polygon", "coordinates": [[[582000.0, 2850000.0], [0, 1]]]},
+        {},
+        "[582000.0, 2850000.0] is no longitude",
+    ),
+    (collection(COAST, crs={"type": "name", "properties": {"name": "EPSG:32617"}}), {}, "EPSG:32617"),
+    (collection(COAST, crs=4326), {}, "its crs is unknown: 4326"),
+    (collection(COAST, crs={"type": "link"}), {}, "its crs is unknown"),
+    (collection(feature(polygon(LAND), "BUAARE")), {}, "its layers are BUAARE"),
+    (collection(feature(polygon(LAND), "DEPARE", DRVAL2=9)), {}, "has no land in COALNE, DEPARE, LNDARE"),
+    (collection(COAST), {"layers": ["SLCONS"]}, "has no layer SLCONS; its layers are LNDARE"),
+    (collection(COAST), {"at": (25.77, -80.1817)}, "the window has no shore: it is all water; a shore is at 25.7"),
+    (collection(COAST), {"at": (25.7694, -80.18), "size": 20}, "the window has no water: it is all land; a shore is"),
+    (collection(COAST), {"at": (95.0, 0.0)}, "at=(95.0, 0.0): must be latitude and longitude"),
+    (collection(COAST), {"at": (math.nan, 0.0)}, "must be latitude and longitude"),
+    (collection(COAST), {"size": 0.0}, "size=0.0: must be a number of metres from 10"),
+    (collection(COAST), {"size": math.inf}, "size=inf: must be"),
+    (collection(COAST), {"draught": math.nan}, "draught=nan: must be"),
+    (collection(COAST), {"most_segments": 0}, "segments=0: must be a whole number from 1"),
+    (collection(COAST), {"most_segments": 1e9}, "segments=1000000000.0: must be"),
+    (collection(COAST), {"tolerance": -1.0}, "tolerance=-1.0: must be"),
+    (
+        collection(COAST, feature(polygon([[-90, -90], [5, -90], [5, 90], [-90, 90]]), "M_COVR")),
+        {},
+        "the window reaches beyond what the chart covers",
+    ),
+    (
+        collection(COAST, *[feature(line([31, y], [40, y])) for y in range(-40, 40, 5)]),
+        {"most_segments": 16},
+        "a smaller",
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "options", "words"), DAMAGED)
+def test_what_cannot_be_a_chart_is_refused_in_one_sentence(tmp_path, content, options, words):
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path, content, **options)
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_are_not_there_are_refused(tmp_path):
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(ConfigError, match="cannot be read as a chart"):
+            read_chart(path)
+
+
+GOOD = {"name": "x", "width": 100.0, "height": 50.0, "shores": [[0.0, 20.0, 100.0, 20.0]], "routes": [[[1, 2], [3, 4]]]}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ([], "must be an object with the key chart"),
+        ({"chart": 3}, "must be an object with the key chart"),
+        ({"chart": {key: GOOD[key] for key in ("name", "width")}}, "the keys height, shores of chart are missing"),
+        ({"chart": GOOD | {"colour": 3}}, "the keys colour of chart are unknown"),
+        *(
+            ({"chart": GOOD | {key: value}}, f"{key}=")
+            for key, values in {
+                "name": ("a\nb", 3),
+                "source": (None,),
+                "width": (0.0, "3", True, 1e9),
+                "height": (math.nan, [3.0]),
+                "tolerance": (-1.0, "x"),
+                "origin": ([1.0], [100.0, 0.0], "x", [math.nan, 0.0]),
+                "shores": (3, [[1, 2, 3]], [[1, 2, 3, "x"]], [[0.0, 20.0, 101.0, 20.0]], [[math.nan] * 4], [1.0], [[]]),
+                "routes": ({}, [[[1, 2, 3]]], [3], [[[1, 60]]]),
+            }.items()
+            for value in values
+        ),
+    ],
+)
+def test_damaged_files_of_charts_are_refused_in_one_sentence(tmp_path, content, words):
+    (tmp_path / "harbour.json").write_text(json.dumps(content))
+    with pytest.raises(ConfigError) as error:
+        Chart.load(tmp_path / "harbour.json")
+    assert words in str(error.value)
+
+
+def test_a_file_without_shores_or_optional_keys_is_open_water(tmp_path):
+    (tmp_path / "harbour.json").write_text(json.dumps({"chart": GOOD | {"shores": []}}))
+    chart = Chart.load(tmp_path / "harbour.json")
+    assert chart.shores.shape == (0, 4)
+    assert (chart.sample()[1] > 0.0).all()
+    assert [route.tolist() for route in chart.routes] == [[[1.0, 2.0], [3.0, 4.0]]]
