@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 IMPORTS = ("train_RL_agents.api",)
-_FIT_OPTIONS = ("page", "result", "frame", "fit", "keep", "name", "force")
+_FIT_OPTIONS = ("page", "frame", "fit", "keep", "name", "force")
 """Options of a fit, which are rejected with ``--plan``."""
 
 
@@ -26,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--vessel", metavar="BOAT", default="published", help="boat to start from: a name or a vessel file (published)")
     add("--out", metavar="FILE", type=Path, help="write the boat there (.json); with --plan, the commands (.csv)")
     add("--page", metavar="FILE", type=Path, help="write a page with measured and predicted tracks there (.html)")
-    add("--result", metavar="FILE", type=Path, help="write all figures there (.json)")
     add("--name", metavar="NAME", help="name of the boat; by default that of the file of --out")
     frames = (
         "ned (default): x north, y east, yaw clockwise from north; enu: x east, y north, yaw anticlockwise from east"
@@ -51,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         require_writable_outputs(*(given[name] for name in ("out",) if name in given))
         _print_plan(arguments.vessel, given.get("out"))
         return 0
-    outputs = [given[name] for name in ("out", "page", "result") if name in given]
+    outputs = [given[name] for name in ("out", "page") if name in given]
     if "out" not in given:
         error("--out FILE is needed")
     require_writable_outputs(*outputs)
@@ -116,6 +115,4 @@ def _identify(log: Path, given: dict[str, Any]) -> int:
     write_atomically(given["out"], report.vessel_text(result, name))
     if "page" in given:
         write_atomically(given["page"], make_page(result, name))
-    if "result" in given:
-        write_atomically(given["result"], report.result_text(result))
     return 0

@@ -1,4 +1,4 @@
-"""Logs of a boat: commands and poses over time, from a CSV file."""
+"""Logs of a boat: commands and poses over time, from a CSV file; others are refused with the likely cause."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,8 @@ from numpy.typing import NDArray
 from marinenav_env.config import VesselConfig
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.identification.plausibility import (
-    check_columns,
-    check_motion,
-    command_limits,
-    drop_jumps,
-    refuse,
-)
+from marinenav_env.vessels import top_speed
+from train_RL_agents.identification.coefficients import coefficient_value
 
 Array = NDArray[np.float64]
 Groups = Sequence[tuple[str, ...]]
@@ -30,10 +26,69 @@ _POSITION = (("x", "y"), ("north", "east"), ("latitude", "longitude"))
 _THRUSTS = (("left", "right"), ("left_command", "right_command"))
 _STEERED_THRUST = (("thrust", "angle"), ("thrust_command", "angle_command"))
 _MAX_SHOWN_LENGTH = 60
-_MAX_CLOCK_JITTER = 2.0
-"""Largest jump of the clock backwards that counts as jitter (s)."""
 _EQUATOR_RADIUS, _SQUARED_ECCENTRICITY = 6_378_137.0, 6.694_379_990_14e-3
 """Radius of the earth at the equator (m), and squared eccentricity of its meridians (1), both of WGS 84."""
+_MAX_SPEED = 50.0
+"""Largest plausible speed (m/s)."""
+_MAX_SPEED_RATIO = 2.0
+"""Ratio of the measured speed to that of the preset under the same thrust above which it is questioned."""
+_MAX_YAW_OFFSET = 8.0
+"""Mean difference of yaw and course ahead above which the yaw is questioned (degrees)."""
+_GRID_STEP, _RESPONSE_STEPS = 0.5, 2
+"""Step of the time grid of the motion (s), and number of steps after which the yaw rate counts as the response."""
+_SOME, _ANY = 1e-300, math.inf
+# Name of a fact, its smallest and its largest value, and the sentence if the fact is not between them.
+REFUSALS = (
+    # The table of the file.
+    ("lines", 1, _ANY, "there is nothing; must be a table with the names of its columns in the first line"),
+    ("missing_quantities", 0, 0, "not a log of such a boat: it lacks the columns {missing}; it has {shown}"),
+    ("rows", 100, _ANY, "rows: {rows}; must be at least 100"),
+    ("surplus", 0, 0, "line {line}: values: {count}; must be {wanted}, as many as names of columns{hint}"),
+    ("is_number", 1, 1, "line {line}: {name}: {cell}; must be a number, or empty where it is missing"),
+    ("disorder", 0, 0.05, "time: missing or not later than before in {rows_in_disorder} of {rows_in_all} rows; "
+     "must be later in every row"),
+    ("commands_present", 0.5, 1, "{name}: missing in {missing} of {rows_in_all} rows; must be there in half of them"),
+    # Its columns.
+    ("length", 60, _ANY, "length: {length:.3g} s; must be at least 60 s: marinenav identify --plan proposes some"),
+    ("length", 0, 7200, "length: {length:.4g} s; must be at most 7200 s: is it in seconds?"),
+    ("interval", 0, 1, "time: {interval:.3g} s apart; must be at most 1 s apart: is it in seconds?"),
+    ("change", _SOME, _ANY, "{names}: {first:g} and {second:g} in every row; must be commands that change"),
+    ("share", 0, 1.001, "{name}: {low:.4g} to {high:.4g}; "
+     "must be from -1 to 1 (divide percent by 100, and pulse widths by their range)"),
+    ("beyond", -_ANY, 1e-9, "{name}: {low:.4g} to {high:.4g}; must be from {least:g} to {most:g} {unit}, the limits of "
+     "{boat}; state its limits in a vessel file of your own, or name columns of shares {shares}"),
+    ("thrust", 1.001, _ANY, "{name}: {low:.4g} to {high:.4g}; must be in newtons: name columns of shares {shares}"),
+    ("range", _SOME, _ANY, "{name}: {value:g} in every row; must be measured: a sensor may be stuck"),
+    ("farthest", 0, 1e9, "{position}: up to {farthest:.3g}; must be in meters"),
+    ("together", 0.3, 1, "{position}, {yaw}: together in {together:.0%} of the rows; must be in at least 30%"),
+    # Its motion.
+    ("speed_share", 0, 1, "speed: {speed:.3g} m/s in the median; "
+     "must be plausible for {boat}, of at most {top:.3g} m/s: is it in meters and seconds?"),
+    ("jumping", 0, 0.05, "position: jumping in {jumping:.0%} of the rows; must be that of one boat, in meters"),
+    ("jump", 0, 0, "position: {jump:.3g} m in {span:.2g} s at {at:.0f} s; must be without jumps: cut the log there"),
+    ("extent", 5, _ANY, "track: {extent:.2g} m across; must be at least 5 m: the boat does not move"),
+    ("turned", 20, _ANY, "yaw: within {turned:.2g} degrees; "
+     "must be of a boat that turns: is it in radians, or yaw_deg in degrees?"),
+    ("yaw_rate", 0, 6, "yaw: turning at {yaw_rate:.3g} rad/s; "
+     "must be that of a boat: is it in radians, or yaw_deg in degrees?"),
+    ("mirrored", 0, 0, "yaw: turning against the course; "
+     "must be clockwise from north as the course is: is it --frame enu, or are x and y exchanged?"),
+    ("along", 0.4, 1, "yaw: not along the course of a boat that moves ahead; "
+     "must be that of the bow, in the unit of its column"),
+    ("offset", -60, 60, "yaw: {offset:.0f} degrees off the course; must be along the course on average when it moves "
+     "ahead: is it the yaw of the bow, clockwise from north (--frame ned)?"),
+    ("angle_follows", -0.2, 1, "yaw: against the angle (correlation {angle_follows:.2f}); must be turning as the angle "
+     "pushes the stern: is it clockwise from above, or with --frame enu anticlockwise?"),
+    ("follows", -0.2, 1, "yaw: against the thrusts (correlation {follows:.2f}); must be turning to starboard with more "
+     "thrust at the left: are the sides exchanged, or is it --frame enu?"),
+)  # fmt: skip
+
+
+def _refuse(**facts: Any) -> None:
+    """Raise a ConfigError with the sentence of the first refusal that applies to facts about a log."""
+    for fact, low, high, sentence in REFUSALS:
+        if fact in facts and not low <= facts[fact] <= high:
+            raise ConfigError(sentence.format(**facts))
 
 
 @dataclass(frozen=True)
@@ -77,12 +132,12 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     """Return the log that the text of a CSV file contains."""
     is_steered = vessel.actuators.steering != "thrusters"
     columns = _read_columns(text, (_TIME, _STEERED_THRUST if is_steered else _THRUSTS, _POSITION, _YAW))
-    order, notes = _order_by_time(columns[0][1][:, 0])
+    order, notes = _increasing_rows(columns[0][1][:, 0])
     (_, time), (command_names, commands), (position_names, position), (yaw_names, yaw) = (
         (names, values[order]) for names, values in columns
     )
     time, yaw, commands = time[:, 0], yaw[:, 0], _fill_missing(commands, command_names)
-    check_columns(time, (commands, position, yaw), (command_names, position_names, yaw_names[0]), vessel)
+    _check_columns(time, (commands, position, yaw), (command_names, position_names, yaw_names[0]), vessel)
     commands = _to_shares(commands, command_names, vessel)
     if position_names[0] == "latitude":
         position = _to_local_plane(position)
@@ -95,13 +150,13 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
             commands[:, 1] = -commands[:, 1]
     pose[~np.isfinite(pose).all(1)] = math.nan
     time = time - time[0]
-    dropped = drop_jumps(time, pose, vessel)
+    dropped = _drop_jumps(time, pose, vessel)
     notes += [f"{dropped} positions that no boat can jump to are not used"] if dropped else []
     present = np.isfinite(pose[:, 0])
     notes += [f"{int((~present).sum())} of {len(pose)} rows have no pose"] if not present.all() else []
     pose[present, 2] = np.unwrap(pose[present, 2])
     is_in_newtons = command_names[0] in ("left", "thrust")
-    doubts, offset = check_motion(time, commands, pose, vessel, is_in_newtons)
+    doubts, offset = _check_motion(time, commands, pose, vessel, is_in_newtons)
     return BoatLog(time, commands, pose, is_in_newtons, (*notes, *doubts), offset)
 
 
@@ -118,31 +173,29 @@ def _read_columns(text: str, quantities: Sequence[Groups]) -> list[tuple[tuple[s
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, row))]
     except csv.Error as error:
         raise ConfigError(f"cannot be read as a table ({error})") from error
-    refuse(lines=len(rows))
+    _refuse(lines=len(rows))
     names = [name.strip().lower() for name in rows[0]]
     shown = ", ".join(names)[:_MAX_SHOWN_LENGTH]
-    refuse(numbers_as_names=sum(math.isfinite(_parse_number(name)) for name in names), shown=shown)
     chosen = [next((group for group in groups if {*group} <= {*names}), None) for groups in quantities]
     lacking = [groups for groups, group in zip(quantities, chosen, strict=True) if group is None]
     missing = "; ".join(", or ".join(" and ".join(group) for group in groups) for groups in lacking)
-    refuse(missing_quantities=len(lacking), missing=missing, shown=shown)
+    _refuse(missing_quantities=len(lacking), missing=missing, shown=shown)
     rows, found = rows[1:], []
     line = next((number for number, row in enumerate(rows) if len(row) != len(names)), 0)
-    refuse(rows=len(rows))
+    _refuse(rows=len(rows))
     hint = "; decimal commas need semicolons between the columns" if delimiter == "," else ""
-    refuse(
+    _refuse(
         surplus=abs(len(rows[line]) - len(names)), line=line + 2, count=len(rows[line]), wanted=len(names), hint=hint
     )
     for group in filter(None, chosen):
         places = [names.index(name) for name in group]
-        refuse(repetitions=max(map(names.count, group)), name=max(group, key=names.count))
         cells = [[row[place] for place in places] for row in rows]
         if delimiter != ",":
             cells = [[cell.replace(",", ".") for cell in row] for row in cells]
         values = np.array([[*map(_parse_number, row)] for row in cells])
         for line, column in np.argwhere(np.isinf(values))[:1]:
             cell = cells[line][column].strip()[:_MAX_SHOWN_LENGTH]
-            refuse(is_number=0, line=line + 2, name=group[column], cell=cell)
+            _refuse(is_number=0, line=line + 2, name=group[column], cell=cell)
         found.append((group, values))
     return found
 
@@ -158,20 +211,13 @@ def _parse_number(text: str) -> float:
         return math.inf
 
 
-def _order_by_time(time: Array) -> tuple[NDArray[np.intp], list[str]]:
-    """Return the indices of the rows in the order of their times, without repeated ones, and sentences on repairs."""
-    order = np.flatnonzero(np.isfinite(time))
-    missing = len(time) - len(order)
-    refuse(without_time=missing / len(time), missing=missing, rows_in_all=len(time))
-    steps = np.diff(time[order])
-    back, typical, disorder = -steps.min(initial=0.0), np.median(np.abs(steps)), int((steps <= 0.0).sum())
-    refuse(typical_step=typical)
-    refuse(back_share=back / max(_MAX_CLOCK_JITTER, 3.0 * typical), back=back)
-    refuse(disorder=disorder / len(time), rows_in_disorder=disorder)
-    order = order[np.argsort(time[order], kind="stable")]
-    notes = [f"{disorder} rows were out of order or repeated"] if disorder else []
-    notes += [f"{missing} rows without a time are not used"] if missing else []
-    return order[np.diff(time[order], prepend=-math.inf) > 0.0], notes
+def _increasing_rows(time: Array) -> tuple[NDArray[np.intp], list[str]]:
+    """Return the indices of the rows with times later than all before, and a sentence if there are others."""
+    before = np.fmax.accumulate(np.append(-math.inf, time[:-1]))
+    rows = np.flatnonzero(time > before)
+    dropped = len(time) - len(rows)
+    _refuse(disorder=dropped / len(time), rows_in_disorder=dropped, rows_in_all=len(time))
+    return rows, [f"{dropped} rows without a later time are not used"] if dropped else []
 
 
 # Quantities -------------------------------------------------------------------------------------
@@ -182,7 +228,7 @@ def _fill_missing(commands: Array, names: Sequence[str]) -> Array:
     held = commands.copy()
     for name, side in zip(names, held.T, strict=True):
         present = np.isfinite(side)
-        refuse(commands_present=present.mean(), name=name, missing=int((~present).sum()), rows_in_all=len(side))
+        _refuse(commands_present=present.mean(), name=name, missing=int((~present).sum()), rows_in_all=len(side))
         last = np.maximum.accumulate(np.where(present, np.arange(len(side)), -1))
         side[:] = side[np.where(last < 0, int(np.argmax(present)), last)]
     return held
@@ -192,7 +238,7 @@ def _to_shares(commands: Array, names: Sequence[str], vessel: VesselConfig) -> A
     """Return commands [T, 2] as shares of the limits of a boat, clipped to [-1, 1]."""
     if names[0].endswith("_command"):
         return np.clip(commands, -1.0, 1.0)
-    least, most = np.transpose([command_limits(vessel, name) for name in names])
+    least, most = np.transpose([_command_limits(vessel, name) for name in names])
     return np.clip(commands / np.where(commands < 0.0, np.maximum(-least, 1e-9), most), -1.0, 1.0)
 
 
@@ -205,3 +251,142 @@ def _to_local_plane(degrees: Array) -> Array:
     north_radius = _EQUATOR_RADIUS * (1.0 - _SQUARED_ECCENTRICITY) / share**1.5
     east_radius = _EQUATOR_RADIUS / math.sqrt(share) * math.cos(latitude[first])
     return np.column_stack((north_radius * (latitude - latitude[first]), east_radius * east))
+
+
+# Plausibility -----------------------------------------------------------------------------------
+
+
+def _command_limits(vessel: VesselConfig, name: str) -> tuple[float, float]:
+    """Return the smallest and the largest value of a column of thrusts (N), or of the angle (rad)."""
+    if name == "angle":
+        return -coefficient_value(vessel, "angle_limit"), coefficient_value(vessel, "angle_limit")
+    return coefficient_value(vessel, "min_thrust"), coefficient_value(vessel, "max_thrust")
+
+
+def _check_columns(
+    time: Array,
+    values: tuple[Array, Array, Array],
+    names: tuple[Sequence[str], Sequence[str], str],
+    vessel: VesselConfig,
+) -> None:
+    """Refuse columns that are mostly missing, constant, or in other units than their names state.
+
+    Times [T] are in order (s); values and names are those of the commands [T, 2], of the positions [T, 2] and of the
+    yaw [T] as in the log, the last two NaN where they are missing.
+    """
+    (commands, position, yaw), (command_names, position_names, yaw_name) = values, names
+    _refuse(length=float(time[-1] - time[0]), interval=float(np.median(np.diff(time))))
+    first, second = commands[0]
+    _refuse(change=float(np.ptp(commands, axis=0).max()), names=" and ".join(command_names), first=first, second=second)
+    for name, column in zip(command_names, commands.T, strict=True):
+        _check_command(name, column, command_names, vessel)
+    together = float((np.isfinite(position).all(1) & np.isfinite(yaw)).mean())
+    _refuse(position=", ".join(position_names), yaw=yaw_name, together=together)
+    _refuse(position=", ".join(position_names), farthest=np.nanmax(np.abs(position)))
+    for name, column in zip((*position_names, yaw_name), (*position.T, yaw), strict=True):
+        present = column[np.isfinite(column)]
+        _refuse(name=name, range=float(np.ptp(present)), value=present[0])
+
+
+def _check_command(name: str, column: Array, names: Sequence[str], vessel: VesselConfig) -> None:
+    """Refuse a column of commands [T] that are no shares, or not within the limits of a boat."""
+    facts = {"name": name, "low": column.min(), "high": column.max()}
+    if name.endswith("_command"):
+        _refuse(share=float(np.abs(column).max()), **facts)
+        return
+    (least, most), unit = _command_limits(vessel, name), "rad" if name == "angle" else "N"
+    facts |= {"boat": vessel.name, "shares": " and ".join(f"{each}_command" for each in names)}
+    beyond = max(1.01 * least - facts["low"], facts["high"] - 1.01 * most)
+    _refuse(beyond=beyond, least=least, most=most, unit=unit, **facts)
+    if name != "angle" and most > 20.0:
+        _refuse(thrust=float(np.abs(column).max()), **facts)
+
+
+def _drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
+    """Set poses [T, 3] that the boat cannot have jumped to between times [T] to NaN, in place, and return how many.
+
+    A log with too many of them, or of a boat that is too fast or too far away, is refused.
+    """
+    present = np.flatnonzero(np.isfinite(pose[:, 0]))
+    points, times, top = pose[present, :2], time[present], top_speed(vessel)
+    # Distance from the median of the neighbours, beyond what the boat can sail between them.
+    fastest = min(_MAX_SPEED, 3.0 * top + 2.0)
+    rows = np.clip(np.arange(len(points))[:, None] + np.array([-2, -1, 1, 2]), 0, len(points) - 1)
+    near, span = np.median(points[rows], axis=1), np.abs(times[rows] - times[:, None]).max(1)
+    far = np.linalg.norm(points - near, axis=1) > fastest * span + 3.0
+    steps, spans = np.linalg.norm(np.diff(points, axis=0), axis=1), np.diff(times)
+    speed = np.median(steps / np.maximum(spans, 1e-3))
+    share = speed / np.clip(3.0 * top, 3.0, _MAX_SPEED)
+    _refuse(speed_share=share, speed=speed, boat=vessel.name, top=top, jumping=far.mean())
+    points, times = points[~far], times[~far]
+    steps, spans = np.linalg.norm(np.diff(points, axis=0), axis=1), np.diff(times)
+    for row in np.flatnonzero(steps > fastest * spans + 3.0)[:1]:
+        _refuse(jump=steps[row], span=spans[row], at=times[row])
+    pose[present[far]] = math.nan
+    return int(far.sum())
+
+
+def _check_motion(
+    time: Array, commands: Array, pose: Array, vessel: VesselConfig, is_in_newtons: bool
+) -> tuple[list[str], float]:
+    """Return doubts about a log, and the offset of its yaw (rad), if there is one; motion of no boat is refused.
+
+    Commands [T, 2] at times [T] (s) are shares of the limits, poses [T, 3] are NaN where missing, yaw not wrapped;
+    ``is_in_newtons`` is true if the log has thrusts (N).
+    """
+    present = np.isfinite(pose[:, 0])
+    grid = np.arange(time[present][0], time[present][-1], _GRID_STEP)
+    x, y, yaw = (_smooth(np.interp(grid, time[present], values)) for values in pose[present].T)
+    held = commands[np.searchsorted(time, grid, side="right") - 1]
+    north, east, turn = (np.gradient(values, _GRID_STEP) for values in (x, y, yaw))
+    speed, is_steered = np.hypot(north, east), vessel.actuators.steering != "thrusters"
+    _refuse(extent=math.hypot(np.ptp(x), np.ptp(y)))
+    _refuse(turned=math.degrees(np.ptp(yaw)), yaw_rate=float(np.quantile(np.abs(turn), 0.95)))
+    doubts, offset, ahead = [], 0.0, held[:, 0] if is_steered else held.mean(1)
+    moving = (_smooth(ahead) > 0.1) & (speed > max(0.3, 0.3 * float(np.quantile(speed, 0.9))))
+    if moving.sum() >= 40:
+        course = np.arctan2(east, north)[moving]
+        along, mirrored = (complex(np.exp(1j * (course + sign * yaw[moving])).mean()) for sign in (-1, 1))
+        degrees = math.degrees(np.angle(along))
+        is_mirrored = abs(mirrored) > 0.8 > abs(along) + 0.1
+        _refuse(mirrored=is_mirrored, along=abs(along), offset=degrees)
+        if abs(degrees) > _MAX_YAW_OFFSET:
+            offset = -math.radians(degrees)
+            cause = "a constant offset of the compass or its mounting is fitted, other causes are not"
+            doubts.append(f"doubtful: the yaw is {-degrees:.0f} degrees off the course on average: {cause}")
+    if is_steered:
+        # A positive angle pushes the hull to starboard, at the stern if no other position is stated.
+        _refuse(
+            angle_follows=_correlation(np.sign(coefficient_value(vessel, "position")) * held[:, 0] * held[:, 1], turn)
+        )
+    else:
+        _refuse(follows=_correlation(held[:, 0] - held[:, 1], turn))
+    # Between linear and quadratic damping, of which the latter allows more.
+    expected = top_speed(vessel) * math.sqrt(max(float(np.quantile(ahead, 0.95)), 0.0))
+    fast = float(np.quantile(speed, 0.95))
+    if is_in_newtons and fast > _MAX_SPEED_RATIO * max(expected, 0.1):
+        text = f"the boat sails at {fast:.2g} m/s, {vessel.name} would at {expected:.2g} m/s under these thrusts"
+        doubts.append(f"doubtful: {text}: are positions in meters and thrusts in newtons?")
+    return doubts, offset
+
+
+def _correlation(turning: Array, turn: Array) -> float:
+    """Return the correlation of the turning effect [N] of commands with yaw rates [N], or with the response to it.
+
+    The larger one counts: commands that keep a course are against a yaw rate due to waves. The response is the yaw rate
+    _RESPONSE_STEPS later after its linear dependence on the yaw rate at the time of the commands is removed. It is 1 if
+    the boat hardly turns.
+    """
+    turning, turn = _smooth(_smooth(turning)), _smooth(turn)
+    if not (float(turning.std()) > 0.02 and float(turn.std()) > 0.01):
+        return 1.0
+    parts = turning[:-_RESPONSE_STEPS], turn[:-_RESPONSE_STEPS], turn[_RESPONSE_STEPS:]
+    at_once, delayed, own = np.asarray(np.corrcoef(parts))[np.triu_indices(3, 1)]
+    spread = math.sqrt(max((1.0 - at_once**2) * (1.0 - own**2), 1e-12))
+    return float(min(max(at_once, (delayed - at_once * own) / spread), 1.0))
+
+
+def _smooth(values: Array) -> Array:
+    """Return the moving average of values [N] over three neighbours, with the end values repeated."""
+    padded = np.concatenate((values[:1], values, values[-1:]))
+    return np.asarray((padded[:-2] + padded[1:-1] + padded[2:]) / 3.0)

@@ -45,8 +45,6 @@ class HorizonError:
     count: int
     position: float
     """Root of the mean squared distance from measured positions (m)."""
-    median: float
-    """Median distance from measured positions (m)."""
     yaw: float
     """Root of the mean squared error of the yaw (degrees)."""
     path: float
@@ -132,11 +130,11 @@ def _horizon_error(horizon: float, poses: Array, stamp: Array, measured: Array, 
     far = np.where(np.isfinite(measured[..., 0]), np.abs(stamp - horizon), np.inf)
     reached = (far.min(1) <= _MAX_TIME_DIFFERENCE) & (ends >= horizon - 1e-9)
     if not reached.any():
-        return HorizonError(horizon, 0, *[math.nan] * 4)
+        return HorizonError(horizon, 0, *[math.nan] * 3)
     rows = np.flatnonzero(reached), far.argmin(1)[reached]
     x, y, turn = (interpolate_poses(poses, stamp) - measured)[rows].T
     square, turns = x**2 + y**2, np.angle(np.exp(1j * turn), deg=True)
     track = poses[reached, : round(horizon / TIME_STEP) + 1, :2]
     path = np.linalg.norm(np.diff(track, axis=1), axis=2).sum(1).mean()
-    errors = math.sqrt(square.mean()), math.sqrt(np.median(square)), math.sqrt((turns**2).mean())
+    errors = math.sqrt(square.mean()), math.sqrt((turns**2).mean())
     return HorizonError(horizon, len(square), *errors, float(path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from train_RL_agents.identification.fit import DETERMINED, UNCERTAIN, Estimate, 
 from train_RL_agents.identification.log import BoatLog, read_log
 from train_RL_agents.identification.manoeuvres import manoeuvres_identifying, plan_manoeuvres
 from train_RL_agents.identification.prediction import HORIZONS, Prediction, predict
-from train_RL_agents.results.rows import nonfinite_to_none
 from train_RL_agents.results.table import Column, Table
 
 HELD_OUT_SHARE = 0.25
@@ -123,32 +122,6 @@ def _setting_entry(name: str, value: Any, estimate: Estimate | None) -> Any:
     source = f"95% interval {low:g} to {high:g}" + ("" if estimate.verdict == DETERMINED else f"; {estimate.verdict}")
     preset = "the preset's: the log does not determine it"
     return {"value": fitted} | unit | {"source": source if estimate.is_fitted else preset}
-
-
-def result_text(result: Identification) -> str:
-    """Return all metrics of an identification as JSON: the errors of predictions, and coefficients with intervals."""
-    fitted, value, width = result.fit, result.fit.nuisance, result.fit.nuisance_width
-    manoeuvres = plan_manoeuvres(result.preset.vessel)
-    coefficients: dict[str, Any] = {}
-    for item in fitted.estimates:
-        coefficients[item.coefficient.name] = row = item.row
-        if item.is_undetermined:
-            row["manoeuvres"] = manoeuvres_identifying(item.coefficient.name, manoeuvres)
-    content = {
-        "log": result.log_name,
-        "seconds": result.log.duration,
-        "notes": list(result.log.notes),
-        "preset": result.preset.name,
-        "fitted_seconds": result.held_out_start,
-        "segments": fitted.num_segments,
-        "noise": {"position_m": fitted.noise[0], "yaw_degrees": math.degrees(fitted.noise[1])},
-        "current_m_s": {"north": value.north, "east": value.east, "half_width": max(width.north, width.east)},
-        "yaw_offset_rad": {"value": value.yaw_offset, "half_width": width.yaw_offset},
-        "coefficients": coefficients,
-        "prediction": [asdict(error) for error in result.prediction.errors],
-        "prediction_of_preset": [asdict(error) for error in result.preset_prediction.errors],
-    }
-    return json.dumps(nonfinite_to_none(content), indent=2, allow_nan=False) + "\n"
 
 
 # Text -------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Identification of boats from logs that implementations of others sail."""
 
-import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -103,10 +103,10 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys, monkeypatc
         monkeypatch.setattr(f"train_RL_agents.identification.{module}.num_substeps", lambda vessel: 2)
     rows, _ = sail("otter", seconds=240.0, seed=3)
     rows[:, 1:3] /= np.where(rows[:, 1:3] < 0.0, -TRUTH.min_thrust, TRUTH.max_thrust)
-    log, boat, page, metrics = (tmp_path / name for name in ("log.csv", "mine.json", "mine.html", "metrics.json"))
+    log, boat, page = (tmp_path / name for name in ("log.csv", "mine.json", "mine.html"))
     log.write_text(text_of(rows, "time,left_command,right_command,x,y,yaw"))
     words = ["identify", str(log), "--vessel", "otter", "--out", str(boat), "--page", str(page)]
-    assert main([*words, "--result", str(metrics)]) == 0
+    assert main(words) == 0
     printed = capsys.readouterr().out
     assert "Prediction over 5 s" in printed and "Prediction over 20 s" in printed
     vessel = read_vessel(boat)
@@ -115,11 +115,8 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys, monkeypatc
         TRUTH.max_thrust, rel=0.1
     )
     assert "95% interval" in boat.read_text() and read_vessel_file(boat).approximated
-    content = json.loads(metrics.read_text())
-    assert [error["seconds"] for error in content["prediction"]] == [5.0, 20.0]
-    assert content["prediction"][1]["position"] < 1.0
-    for entry in content["coefficients"].values():
-        assert entry["verdict"].startswith(("determined", "fitted")) or entry["manoeuvres"]
+    errors = [float(text) for text in re.findall(r"Prediction over 20 s .*: ([\d.]+) m", printed)]
+    assert len(errors) == 1 and errors[0] < 1.0
     html = page.read_text()
     assert html.count("<figure>") == 8 and "http" not in html.replace("http://www.w3.org", "")
 

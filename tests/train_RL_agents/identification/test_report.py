@@ -24,7 +24,6 @@ from train_RL_agents.identification.prediction import HorizonError, Prediction
 from train_RL_agents.identification.report import (
     Identification,
     check_predictions,
-    result_text,
     summary_lines,
     undetermined_lines,
     vessel_text,
@@ -48,7 +47,7 @@ def identification(name, is_in_newtons=True, predicted=True):
     windows = 3 if predicted else 0
     poses = np.cumsum(np.full((windows, 201, 3), 0.1), 1)
     stamp = np.tile(np.arange(0.0, 20.0, 0.2), (windows, 1))
-    errors = tuple(HorizonError(seconds, windows, 0.2, 0.1, 1.0, 20.0) for seconds in (5.0, 20.0)) if predicted else ()
+    errors = tuple(HorizonError(seconds, windows, 0.2, 1.0, 20.0) for seconds in (5.0, 20.0)) if predicted else ()
     prediction = Prediction(75.0 + np.arange(windows), poses, stamp, np.full((windows, 100, 3), 1.0), errors)
     return Identification(log, "a <log>.csv", preset, fit, 75.0, prediction, prediction)
 
@@ -91,13 +90,8 @@ def test_a_dead_side_stays_dead(tmp_path):
     assert (written.left_limit, written.left_strength) == (read.left_limit, read.left_strength) == (0.0, 0.0)
 
 
-def test_the_metrics_name_what_would_tell_the_rest():
+def test_manoeuvres_are_named_that_would_determine_the_rest():
     result = identification("otter")
-    content = json.loads(result_text(result))
-    verdicts = {name: entry["verdict"] for name, entry in content["coefficients"].items()}
-    assert verdicts["xDotU"] == PRESET_KEPT and content["coefficients"]["xDotU"]["manoeuvres"]
-    assert "manoeuvres" not in content["coefficients"]["lag"]
-    assert [error["seconds"] for error in content["prediction"]] == [5.0, 20.0]
     lines = undetermined_lines(result)
     assert lines[0].startswith("The log does not determine xDotU alone; what would: accelerate and coast")
     assert summary_lines(result)[-1] == (
@@ -108,7 +102,7 @@ def test_the_metrics_name_what_would_tell_the_rest():
 def test_a_boat_that_predicts_badly_is_refused():
     result = identification("otter")
     check_predictions(result)
-    errors = (HorizonError(20.0, 3, 13.6, 12.0, 40.0, 20.0),)
+    errors = (HorizonError(20.0, 3, 13.6, 40.0, 20.0),)
     bad = replace(result, prediction=replace(result.prediction, errors=errors))
     with pytest.raises(ConfigError, match=r"predictions='off by 13.6 m, 68% of the path, after 20 s': must be off by"):
         check_predictions(bad)
