@@ -64,7 +64,6 @@ HEAVY = (
     "train_RL_agents/figures/test_demo.py",
     "train_RL_agents/figures/test_drawing.py",
     "train_RL_agents/figures/test_replay_page.py",
-    "train_RL_agents/figures/test_snapshot.py",
     "train_RL_agents/learning/test_algorithm.py",
     "train_RL_agents/learning/test_gradients.py",
     "train_RL_agents/learning/test_imitation.py",

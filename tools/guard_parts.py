@@ -40,7 +40,6 @@ TRAINING_SETTINGS = (
     "execution.device=cpu",
     "execution.threads=1",
     "seed=3",
-    "draw_evaluations=false",
     "monitor=false",
     "eval_schedule.num_episodes=2,2,2,2,2,2",
 )

@@ -41,7 +41,6 @@ TINY: dict[str, Any] = {
     "eval_freq": 80,
     "log_freq": 40,
     "execution": {"device": "cpu", "threads": 1, "compile": False},
-    "draw_evaluations": False,
     "trainer": {
         "num_envs": 8,
         "batch_size": 8,

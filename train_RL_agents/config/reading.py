@@ -147,7 +147,8 @@ def restore_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
     if "execution" not in values:
         raise ConfigError(f"{source}: has settings of a version before 0.2, which this one does not read")
     settings = {_OLD_SETTINGS.get(key, key): value for key, value in flatten(values).items()}
-    settings.pop("execution.kernel", None)  # of version 0.2; it changed no result
+    for key in ("execution.kernel", "draw_evaluations"):  # of version 0.2; they changed no result
+        settings.pop(key, None)
     for key in [key for key, value in _REMOVED_SETTINGS.items() if settings.get(key) == value]:
         del settings[key]
     return from_dict(settings, is_complete=True)
@@ -194,10 +195,8 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), is_complete: bo
     stated = {key: value for key, value in (last if is_complete else file | last).items() if key in read}
     config = _replace_settings(config, "", read)
     if not config.env.is_built_in:
-        ineffective = stated.keys() & {"draw_evaluations"}
-        ineffective |= {"agent.risk"} if stated.get("agent.risk") == "adaptive" else set()
-        for key in sorted(ineffective):
-            require(False, key, stated[key], f"left out: it has no effect in {config.env.name}")
+        risk = stated.get("agent.risk")
+        require(risk != "adaptive", "agent.risk", risk, f"left out: it has no effect in {config.env.name}")
     return _with_training_rewards(config, stated, last)
 
 

@@ -186,9 +186,6 @@ class TrainConfig(Generic[AgentConfigType]):
     """Training scenarios."""
     eval_schedule: EvalSchedule = field(default_factory=EvalSchedule)
     """Evaluation scenarios."""
-    draw_evaluations: bool = True
-    """Draw an episode of each level for TensorBoard after the last evaluation, and after earlier ones as long
-    as drawing takes at most 2% of the time; needs matplotlib."""
     save_replay: bool = True
     """Keep the replay buffer of an off-policy agent in the latest checkpoint, without which the run cannot be
     resumed."""

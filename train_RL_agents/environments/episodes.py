@@ -115,9 +115,7 @@ class ExternalEvaluations(Evaluations[EpisodeTable]):
     _env: GroupEnv | None = None
     """Environments of the evaluations, made for the first one and kept."""
 
-    def evaluate(
-        self, agent: Agent[Any], env_steps: int, last: bool = False, progress: ProgressCallback | None = None
-    ) -> None:
+    def evaluate(self, agent: Agent[Any], env_steps: int, progress: ProgressCallback | None = None) -> None:
         """Run the seeded episodes with an agent, store their results, and log their returns; see Evaluations."""
         count = self._config.env.eval_episodes
         self._env = self._env or make_env(self._config.env, min(count, MAX_EVAL_ENVS), self._device, 0)

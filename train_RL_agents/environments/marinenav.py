@@ -27,7 +27,6 @@ from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainingSch
 from train_RL_agents.environments.worlds import training_scenarios, training_world
 from train_RL_agents.evaluation.running.episodes import drawing_bytes, step_bytes
 from train_RL_agents.evaluation.running.history import WorldEvaluations
-from train_RL_agents.figures.snapshot import EvaluationProbe
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.run.run_folder import RunFolder
 
@@ -111,11 +110,7 @@ class BuiltInEnvironment:
 
     def make_evaluator(self, run: RunFolder, device: torch.device, env: Any) -> WorldEvaluations:
         """Return the evaluations of a run, on a fixed set of scenarios; see Environment."""
-
-        def probe(agent: Agent[Any], levels: Tensor, draws: bool) -> EvaluationProbe:
-            return EvaluationProbe(agent, levels, device, draws and self.config.draw_evaluations)
-
-        return WorldEvaluations(run, device, probe, env)
+        return WorldEvaluations(run, device, env)
 
     def device_scalars(self, env: Any) -> dict[str, Tensor]:
         """Return the number of scenarios that refreshes of the pool kept, on the device; empty if they keep none."""

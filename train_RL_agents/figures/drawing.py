@@ -242,30 +242,19 @@ def draw_overview(views: Sequence[EpisodeView]) -> Figure:
     """Return a figure of the tracks of several episodes, at most MAX_PANELS, side by side."""
     count = len(views)
     require(1 <= count <= MAX_PANELS, "--overview", count, f"from 1 to {MAX_PANELS} episodes")
-    columns = _panels_per_row(count)
+    columns = min(3 if count <= 12 else 6, count)
     size = max(3.4 * columns, 5.0), 3.4 * -(-count // columns) + 0.4
     figure = new_figure(*size, "constrained")
-    draw_panels(figure, views, map_limits(*views))
-    figure.suptitle(f"{views[0].policy}\nhulls to scale, bold numbers at starts, stars at goals", fontsize=11)
-    for axes in figure.axes:
-        axes.label_outer()
-    return figure
-
-
-def draw_panels(figure: Figure, views: Sequence[EpisodeView], limits: Limits) -> None:
-    """Draw the tracks of whole episodes, in limits of the map (m), three panels per row, or six if there are many."""
-    columns = _panels_per_row(len(views))
-    grid = figure.subplots(-(-len(views) // columns), columns, squeeze=False).flat
+    grid = figure.subplots(-(-count // columns), columns, squeeze=False).flat
     for axes, view in zip_longest(grid, views):
         if view is None:
             axes.remove()
         else:
-            draw_whole_episode(axes, view, limits)
-
-
-def _panels_per_row(panels: int) -> int:
-    """Return the number of panels per row of a figure with a given number of panels."""
-    return min(3 if panels <= 12 else 6, panels)
+            draw_whole_episode(axes, view, map_limits(*views))
+    figure.suptitle(f"{views[0].policy}\nhulls to scale, bold numbers at starts, stars at goals", fontsize=11)
+    for axes in figure.axes:
+        axes.label_outer()
+    return figure
 
 
 def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:

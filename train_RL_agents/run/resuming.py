@@ -17,7 +17,6 @@ RESUMABLE_SETTINGS = (
     "trainer.fused_optimizer",
     "monitor",
     "loggers",
-    "draw_evaluations",
     "save_replay",
     "on_divergence",
     "on_user_signal",

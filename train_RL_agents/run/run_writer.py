@@ -12,9 +12,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from filelock import BaseFileLock, FileLock, Timeout
-from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env.support.files import TEMPORARY_SUFFIX
@@ -154,10 +152,6 @@ class RunWriter:
         values = values[values.isfinite()]
         if len(values):
             self._call_loggers(lambda logger: logger.log_histogram(name, values, env_steps))
-
-    def log_image(self, name: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
-        """Log an image [height, width, 3]."""
-        self._call_loggers(lambda logger: logger.log_image(name, pixels, env_steps))
 
     def log_end(self, env_steps: int) -> None:
         """Log that the run has completed all its env-steps."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.tensorboard.summary import hparams, scalar
 from torch.utils.tensorboard.writer import SummaryWriter
@@ -66,9 +65,6 @@ class RunLogger:
     def log_histogram(self, tag: str, values: Tensor, env_steps: int) -> None:
         """Log the distribution of values."""
 
-    def log_image(self, tag: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
-        """Log an image [height, width, 3]."""
-
     def log_end(self, env_steps: int) -> None:
         """Log that the run has reached its last env-step."""
 
@@ -118,10 +114,6 @@ class TensorBoard(RunLogger):
         margin = 1e-6 * (1.0 + max(abs(low), abs(high)))  # numpy fails to choose bins if values differ too little
         bins = np.linspace(low - margin, high + margin, HISTOGRAM_BINS + 1)
         self._writer.add_histogram(tag, values.double(), env_steps, bins=bins)
-
-    def log_image(self, tag: str, pixels: NDArray[np.uint8], env_steps: int) -> None:
-        """Log an image [height, width, 3]."""
-        self._writer.add_image(tag, pixels, env_steps, dataformats="HWC")
 
     def log_end(self, env_steps: int) -> None:
         """Log that the run has reached its last env-step."""

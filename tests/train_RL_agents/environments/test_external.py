@@ -180,7 +180,6 @@ def test_the_actions_of_ppo_follow_the_environment(action, continuous):
         ("DQN", ['eval_schedule.levels=[{"num_robots": 2}]'], "eval_schedule.levels"),
         ("DQN", ["agent.goal_reach=40"], "agent.goal_reach"),
         ("DQN", ["agent.features=raw"], "agent.features"),
-        ("DQN", ["draw_evaluations=true"], "draw_evaluations"),
         ("IQN", ["agent.risk=adaptive"], "agent.risk"),
     ],
 )

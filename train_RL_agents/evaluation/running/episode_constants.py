@@ -16,12 +16,11 @@ def to_host(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.is_floating_point() else tensor
 
 
-def episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> dict[str, Tensor]:
+def episode_constants(env: MarineNavEnv, scores: bool) -> dict[str, Tensor]:
     """Return the constants of recorded episodes by their names in Recording.
 
     Args:
         env: environments in which all episodes started.
-        rows: indices of the recorded episodes; None: all.
         scores: true if the recording has scores, so that the pairs of commands that they rate are returned, too.
     """
     scenario, vessel = env.scenario, env.constants.vessel
@@ -52,7 +51,7 @@ def episode_constants(env: MarineNavEnv, rows: Tensor | None, scores: bool) -> d
         rules = env.constants.rules
         weights = torch.stack((rules.timestep_penalty, rules.COLREGs_penalty), -1)
         tensors["weights"] = weights.expand(len(robots), 2)
-    return {name: to_host(tensor if rows is None else tensor[rows]) for name, tensor in tensors.items()}
+    return {name: to_host(tensor) for name, tensor in tensors.items()}
 
 
 def _steering_tensor(constants: Parameters, robots: Tensor) -> Tensor:

@@ -239,8 +239,7 @@ class EpisodeRunner:
             self._has_callback = on_step is not None
             seen = self.loop()
             if on_step is not None:
-                transition = Transition(self._rows, *seen).first_episodes(self._count)
-                on_step = None if on_step(transition, self._env) is False else on_step
+                on_step(Transition(self._rows, *seen).first_episodes(self._count), self._env)
         self._store(slice(self._count))
         return episode_rows(self._all_sums, self._env.scenario, self._num_actions, self._only_own)
 

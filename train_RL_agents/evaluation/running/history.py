@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.runtime.host_reads import host_reads_are_free
@@ -24,13 +20,11 @@ from train_RL_agents.evaluation.running.episodes import (
     draw_scenarios,
     make_evaluation_env,
 )
-from train_RL_agents.evaluation.running.steps import ProgressCallback, Transition
+from train_RL_agents.evaluation.running.steps import ProgressCallback
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import Episodes, nonfinite_to_none, stored_arrays
 from train_RL_agents.run.run_folder import RunFolder, record_policy
 
-_MAX_DRAWING_SHARE = 0.02
-"""Largest share of a run's time that may be spent on drawing; the last evaluation is always drawn."""
 Results = TypeVar("Results")
 """Results of the episodes of one evaluation."""
 Metrics = dict[str, Any]
@@ -55,15 +49,12 @@ class Evaluations(ABC, Generic[Results]):
         """Write what a new run states about its evaluations: nothing, where episodes follow from the seed."""
 
     @abstractmethod
-    def evaluate(
-        self, agent: Agent[Any], env_steps: int, last: bool = False, progress: ProgressCallback | None = None
-    ) -> None:
+    def evaluate(self, agent: Agent[Any], env_steps: int, progress: ProgressCallback | None = None) -> None:
         """Run the evaluation episodes of an agent, store their results, and log their distribution.
 
         Args:
             agent: agent to evaluate.
             env_steps: env-steps of the run so far.
-            last: whether the run ends with this evaluation.
             progress: callback with the number of ended episodes and the number of all episodes.
         """
 
@@ -123,46 +114,23 @@ class Evaluations(ABC, Generic[Results]):
         """Return whether results are complete, and of the episodes of this run."""
 
 
-class Probe(Protocol):
-    """Callback that observes an evaluation for TensorBoard; see figures.snapshot."""
-
-    first_quantiles: Tensor | None
-    """Quantiles of the return of the first actions of all robots (scaled rewards), flat; None if the agent does not
-    estimate them."""
-
-    def __call__(self, transition: Transition, env: MarineNavEnv) -> bool:
-        """Record a control step, and return whether further steps are needed (see StepCallback)."""
-
-    def picture(self, title: str, map_size: tuple[float, float]) -> NDArray[np.uint8] | None:
-        """Return a picture of the tracks, with a title, as pixels [height, width, 3]; None if none is drawn."""
-
-
 class WorldEvaluations(Evaluations[Episodes]):
     """Evaluations on a fixed set of scenarios of the built-in world.
 
     Args:
         run: run folder, with the configuration.
         device: device of the evaluations.
-        make_probe: factory of the probe of one evaluation, from the agent, the levels [N] of the scenarios and whether
-            to draw.
         training_env: training environment, whose compiled code evaluations on a CPU share if it fits.
     """
 
-    def __init__(
-        self,
-        run: RunFolder,
-        device: torch.device,
-        make_probe: Callable[[Agent[Any], Tensor, bool], Probe],
-        training_env: MarineNavEnv | None = None,
-    ) -> None:
+    def __init__(self, run: RunFolder, device: torch.device, training_env: MarineNavEnv | None = None) -> None:
         super().__init__(run, device)
-        self._make_probe, self._training_env = make_probe, training_env
+        self._training_env = training_env
         schedule = self._config.eval_schedule
         self.scenarios = draw_scenarios(self._config.world, schedule.levels, schedule.num_episodes, schedule.seed)
         self._runner: EpisodeRunner | None = None
         """Runner of the fixed set with ``_agent``; kept, so that its code is compiled only once."""
         self._agent: Agent[Any] | None = None
-        self._began, self._drawing = time.perf_counter(), 0.0
 
     def begin(self) -> None:
         """Write the scenarios of the fixed set to the run folder."""
@@ -171,19 +139,12 @@ class WorldEvaluations(Evaluations[Episodes]):
             scenario_text(episodes_from_scenarios(self.scenarios, config.world, config.eval_schedule.seed))
         )
 
-    def evaluate(
-        self, agent: Agent[Any], env_steps: int, last: bool = False, progress: ProgressCallback | None = None
-    ) -> None:
-        """Run the fixed set with an agent, store the episodes, and log returns and tracks; see Evaluations."""
-        elapsed = time.perf_counter() - self._began
-        probe = self._make_probe(agent, self.scenarios.level, last or self._drawing <= _MAX_DRAWING_SHARE * elapsed)
+    def evaluate(self, agent: Agent[Any], env_steps: int, progress: ProgressCallback | None = None) -> None:
+        """Run the fixed set with an agent, store the episodes, and log their returns; see Evaluations."""
         if self._runner is None or self._agent is not agent:
             self._agent, self._runner = agent, self._make_runner(agent)
-        episodes = self._runner.run(probe, progress)
-        self.episodes.append(episodes)
-        began = time.perf_counter()
-        self._log_plots(episodes, probe, env_steps)
-        self._drawing += time.perf_counter() - began
+        self.episodes.append(self._runner.run(progress=progress))
+        self._run.writer.log_histogram("eval/returns", self.episodes[-1].returns, env_steps)
 
     def _make_runner(self, agent: Agent[Any]) -> EpisodeRunner:
         """Return the runner of the fixed set with an agent, by compiled code if the run's settings say so."""
@@ -204,18 +165,6 @@ class WorldEvaluations(Evaluations[Episodes]):
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return stored_arrays(self.episodes)
-
-    def _log_plots(self, episodes: Episodes, probe: Probe, env_steps: int) -> None:
-        """Log returns, return quantiles of the first actions, and tracks."""
-        self._run.writer.log_histogram("eval/returns", episodes.returns, env_steps)
-        if probe.first_quantiles is not None:
-            quantiles = probe.first_quantiles / self._config.trainer.reward_scale
-            self._run.writer.log_histogram("eval/return_quantiles", quantiles, env_steps)
-        area = self._config.world.scenario
-        title = f"{self._config.agent_type} after {env_steps:,} env-steps"
-        picture = probe.picture(title, (area.width, area.height))
-        if picture is not None:
-            self._run.writer.log_image("eval/trajectories", picture, env_steps)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the rows and the episodes of all evaluations so far, for a checkpoint."""

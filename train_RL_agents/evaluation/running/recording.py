@@ -193,14 +193,9 @@ _MAX_STEP_SECONDS = 1e3
 
 
 class Recorder:
-    """Callback that records every step; nothing is read from the device before ``finish``.
+    """Callback that records every step; nothing is read from the device before ``finish``."""
 
-    Args:
-        rows: indices of the episodes to record, on the device of the environments; None for all.
-    """
-
-    def __init__(self, rows: Tensor | None = None) -> None:
-        self._rows = rows
+    def __init__(self) -> None:
         self._collected: dict[str, list[Tensor]] = defaultdict(list)
         self._env: MarineNavEnv | None = None
 
@@ -223,11 +218,7 @@ class Recorder:
         for name, tensor in tensors.items():  # rows of episodes that are not in the batch are zero
             whole = tensor.new_zeros((env.num_envs, *tensor.shape[1:]))
             whole[transition.rows] = tensor
-            self._collected[name].append(self._select(whole))
-
-    def _select(self, whole: Tensor) -> Tensor:
-        """Return the rows of the episodes to record."""
-        return whole if self._rows is None else whole[self._rows]
+            self._collected[name].append(whole)
 
     def finish(self, policy: str, groups: Sequence[str], map_size: Tensor, seed: int | None = None) -> Recording:
         """Return the recording, with every episode cut at its end.
@@ -250,8 +241,8 @@ class Recorder:
             number = (begun + torch.arange(steps_seen)[:, None]).clamp_max(steps_seen - 1)
             stacked = {name: tensor[number, torch.arange(len(begun))] for name, tensor in stacked.items()}
         for name, start in _frame_tensors(env.state).items():
-            stacked[name] = torch.cat((to_host(self._select(start))[None], stacked[name]))
-        constants = episode_constants(env, self._rows, "scores" in stacked)
+            stacked[name] = torch.cat((to_host(start)[None], stacked[name]))
+        constants = episode_constants(env, "scores" in stacked)
         steps = _episode_steps(stacked, constants.get("behaviour"))
         steps = steps.minimum((steps_seen - begun).clamp_max(env.config.max_steps))
         last = int(steps.max())

@@ -56,9 +56,8 @@ class Transition(NamedTuple):
         return Transition(rows[:count], acted[:count], cut(before), cut(after), outcome[:count])
 
 
-StepCallback = Callable[[Transition, MarineNavEnv], bool | None]
-"""Callback that receives every step, and the environments in which all N episodes started; after it has returned False
-it is called no more."""
+StepCallback = Callable[[Transition, MarineNavEnv], None]
+"""Callback that receives every step, and the environments in which all N episodes started."""
 
 
 class StepShare:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
@@ -18,7 +17,6 @@ from train_RL_agents.evaluation.running.history import WorldEvaluations
 from train_RL_agents.run.checkpoint import load_policy
 
 CONFIG = from_dict(TINY | {"trainer": TINY["trainer"] | {"reward_scale": 0.5}})
-PIXELS = np.zeros((2, 2, 3), np.uint8)
 
 
 class Run:
@@ -42,35 +40,14 @@ class Run:
         return [given for told, *given in self.told if told == name]
 
 
-class Probe:
-    """Sees every step, and draws one picture of each kind."""
-
-    first_quantiles = torch.tensor([1.0, 3.0])
-
-    def __init__(self, agent, levels, draws):
-        self.levels, self.draws, self.moments, self.asked = levels, draws, 0, []
-
-    def __call__(self, transition, env):
-        self.moments += 1
-
-    def picture(self, *given):
-        self.asked.append(given)
-        return PIXELS
-
-
-@pytest.fixture
-def probes():
-    return []
-
-
 @pytest.fixture
 def run(tmp_path):
     return Run(tmp_path)
 
 
 @pytest.fixture
-def history(run, probes):
-    return WorldEvaluations(run, CPU, lambda *given: probes.append(Probe(*given)) or probes[-1])
+def history(run):
+    return WorldEvaluations(run, CPU)
 
 
 @pytest.fixture(scope="module")
@@ -78,30 +55,6 @@ def agent():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return make_agent(CONFIG, CONFIG.world.vessel.num_actions, CPU)
-
-
-def test_an_evaluation_is_shown_to_probe_and_loggers(history, run, probes, agent):
-    history.rows = [{"env_steps": 40}]  # of an earlier evaluation
-    history.evaluate(agent, 80)
-    history.evaluate(agent, 1200)
-    probe, _ = probes
-    assert probe.levels.tolist() == [0, 0, 1] and 1 <= probe.moments <= 8
-    assert probe.asked == [("DQN after 80 env-steps", (25.0, 25.0))]
-    assert probes[1].asked[0][0] == "DQN after 1,200 env-steps"
-    returns, quantiles, *_ = run.all("log_histogram")
-    assert returns == ["eval/returns", history.episodes[0].returns, 80]
-    assert quantiles[0] == "eval/return_quantiles" and quantiles[1].tolist() == [2.0, 6.0]
-    assert [given[0] for given in run.all("log_image")] == ["eval/trajectories"] * 2
-
-
-def test_pictures_take_a_share_of_the_time_but_for_the_last(tmp_path, probes, agent, monkeypatch):
-    seconds = iter(range(0, 1000, 10))  # each look at the clock is 10 s after the one before
-    clock = SimpleNamespace(perf_counter=lambda: next(seconds))
-    monkeypatch.setattr("train_RL_agents.evaluation.running.history.time", clock)
-    history = WorldEvaluations(Run(tmp_path), CPU, lambda *given: probes.append(Probe(*given)) or probes[-1])
-    for last in (False, False, True):
-        history.evaluate(agent, 80, last)
-    assert [each.draws for each in probes] == [True, False, True]
 
 
 def test_an_evaluation_tells_how_far_it_is(history, agent):
@@ -118,7 +71,7 @@ def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
     env.world.step = lambda *given: steps.append(len(given[0].now)) or step(*given)
     run = Run(tmp_path)
     run.config = replace_execution(CONFIG, compile=True)
-    batched = WorldEvaluations(run, CPU, Probe, env)
+    batched = WorldEvaluations(run, CPU, env)
     for each in (history, batched):
         each.evaluate(agent, 80)
     assert set(steps) == {2}
@@ -142,19 +95,11 @@ def test_other_rewards_than_those_of_the_training_have_compiled_code_too(history
     run.config = replace_execution(CONFIG, compile=True)
     monkeypatch.setattr("train_RL_agents.evaluation.running.history.make_evaluation_env", make)
     monkeypatch.setattr("train_RL_agents.evaluation.running.history.MAX_COMPILED_BATCH", 2)
-    own = WorldEvaluations(run, CPU, Probe, training)
+    own = WorldEvaluations(run, CPU, training)
     for each in (history, own):
         each.evaluate(agent, 80)
     assert made == [(False, 3), (False, 3), (True, 2)] and True in stepped
     torch.testing.assert_close(*(each.episodes[0].state_dict() for each in (history, own)))
-
-
-def test_what_a_probe_does_not_know_or_draw_is_not_shown(history, run, monkeypatch, agent):
-    monkeypatch.setattr(Probe, "first_quantiles", None)
-    monkeypatch.setattr(Probe, "picture", lambda *given: None)
-    history.evaluate(agent, 80)
-    assert [given[0] for given in run.all("log_histogram")] == ["eval/returns"]
-    assert not run.all("log_image")
 
 
 def test_a_record_has_metrics_arrays_and_the_policy(history, run, agent):
@@ -168,6 +113,7 @@ def test_a_record_has_metrics_arrays_and_the_policy(history, run, agent):
     levels = {f"success_rate_level_{number}": table[f"level {number}"]["success_rate"] for number in (1, 2)}
     row = {"env_steps": 160, "wall_time": 1.5, **overall, **levels}
     assert [each["env_steps"] for each in history.rows] == [80, 160] and history.rows[1] == row
+    assert run.all("log_histogram")[1] == ["eval/returns", history.episodes[1].returns, 160]
     rows, arrays = run.all("write_evaluations")[1]
     assert rows is history.rows and arrays["timesteps"] == [80, 160]
     for name, ours in (
@@ -198,7 +144,7 @@ def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, agent, mon
         assert compiled is None
         number = len(evaluations)
         evaluations.append((seed, options))
-        return SimpleNamespace(run=lambda on_step, progress: used.append(number) or episodes)
+        return SimpleNamespace(run=lambda progress: used.append(number) or episodes)
 
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     monkeypatch.setattr("train_RL_agents.evaluation.running.history.EpisodeRunner", evaluation_of)
@@ -217,7 +163,7 @@ def evaluated(history, agent):
 
 def test_a_state_restores_the_record(history, tmp_path, agent):
     state = evaluated(history, agent)
-    other = WorldEvaluations(Run(tmp_path), CPU, Probe)
+    other = WorldEvaluations(Run(tmp_path), CPU)
     other.load_state_dict(state)
     assert other.rows == history.rows
     for name, value in history.episodes[0].state_dict().items():
@@ -240,7 +186,7 @@ def test_a_damaged_state_is_refused_and_changes_nothing(history, tmp_path, agent
     state = evaluated(history, agent)
     state = {"rows": [dict(each) for each in state["rows"]], "evaluations": state["evaluations"]}
     damage(state)
-    other = WorldEvaluations(Run(tmp_path), CPU, Probe)
+    other = WorldEvaluations(Run(tmp_path), CPU)
     with pytest.raises(ValueError, match=r"evaluations of another kind|time is 1-dim"):
         other.load_state_dict(state)
     assert not other.rows and not other.episodes

@@ -15,7 +15,6 @@ from train_RL_agents.evaluation.running import episodes as episodes_module
 from train_RL_agents.evaluation.running.episodes import draw_scenarios, run_episodes
 from train_RL_agents.evaluation.running.recording import (
     TENSORS,
-    Recorder,
     concatenate,
     load,
     record,
@@ -157,18 +156,6 @@ def test_cores_are_those_of_the_scenarios():
     assert recording.core_circulation.tolist() == [[-3.0, 0.75], [0.75, 0.0]]
     assert recording.core_position[0].tolist() == [each[:2] for each in cores]
     assert recording.core_radius.tolist() == [[0.5, 0.5]] * 2
-
-
-def test_episodes_may_be_recorded_alone(whole):
-    """Those of some rows, as they are among the others."""
-    recorder = Recorder(torch.tensor([3, 1]))
-    run_episodes(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU, on_step=recorder)
-    some = recorder.finish("to the goal", ("b", "a"), torch.full((2, 2), 55.0))
-    assert some.outcomes == ["timeout", "collision"] and some.seed is None
-    for name in ("poses", "actions", "reward"):
-        ours, theirs = getattr(some, name), getattr(whole[1], name)[:, [3, 1]]
-        torch.testing.assert_close(ours, theirs[: len(ours)])
-    assert torch.equal(some.goals, whole[1].goals[[3, 1]])
 
 
 def test_quantiles_of_a_policy_that_knows_them():
