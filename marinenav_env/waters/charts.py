@@ -31,12 +31,12 @@ from marinenav_env.waters.projection import LocalPlane
 from marinenav_env.waters.shapes import (
     Area,
     Floats,
-    clearance_of_ways,
     clip,
     contains,
     edges_of,
     signed_distance,
     unite,
+    ways_are_clear,
 )
 from marinenav_env.waters.simplify import significance, simplify
 
@@ -48,14 +48,16 @@ MOST_SEGMENTS = 64
 """Segments of a chart, by default."""
 LIMIT_OF_SEGMENTS = 4096
 """Largest number of segments that may be asked for, and of a file."""
-MOST_WAYPOINTS = 8
-"""Largest number of waypoints of a route."""
+MAX_WAYPOINTS = 8
+"""Number W of waypoints of a route, with the goal."""
 SIZES = (10.0, 20_000.0)
 """Smallest and largest side of a window (m)."""
 _LEAST_ERROR = 0.02
 """Error of simplification (m) that is always allowed."""
 _MOST_ERROR = 0.01
 """Largest error of simplification, and largest gap between data and the window, as a share of the window's side."""
+_TOUCHING = 0.01
+"""Distance (m) from shores below which a route touches land."""
 _SAMPLES = 100
 """Points along a side of the window at which it is looked where water is."""
 
@@ -321,16 +323,16 @@ def _empty_window(
 def _route_parts(route: Floats, window: tuple[float, float], shores: Floats) -> list[Floats]:
     """Return the parts [n, 2] of a route in a window that stay in the water and have a fifth of its side or more."""
     pieces = clip(np.concatenate([route[:-1], route[1:]], -1), window)
-    pieces = pieces[(clearance_of_ways(pieces[:, :2], pieces[:, 2:], shores) > 0.0)]
+    pieces = pieces[ways_are_clear(pieces[:, :2], pieces[:, 2:], shores, _TOUCHING)]
     breaks = np.flatnonzero((pieces[1:, :2] != pieces[:-1, 2:]).any(-1)) + 1
     parts = []
     for part in np.split(pieces, breaks) if len(pieces) else []:
         points = np.concatenate([part[:1, :2], part[:, 2:]])
         values = significance(points)
-        points = points[values >= np.sort(values)[-min(MOST_WAYPOINTS, len(values))]]
+        points = points[values >= np.sort(values)[-min(MAX_WAYPOINTS, len(values))]]
         in_water = len(points) > 1 and (signed_distance(points, shores) > 0.0).all()
         is_long = np.hypot(*(points[1:] - points[:-1]).T).sum() >= 0.2 * min(window)
-        if is_long and in_water and (clearance_of_ways(points[:-1], points[1:], shores) > 0.0).all():
+        if is_long and in_water and ways_are_clear(points[:-1], points[1:], shores, _TOUCHING).all():
             parts.append(points)
     return parts
 

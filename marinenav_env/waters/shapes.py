@@ -43,9 +43,9 @@ def cross(first: Floats, second: Floats) -> Floats:
 
 
 def segment_distances(points: Floats, segments: Floats) -> tuple[Floats, Floats]:
-    """Return the distances [..., S] of points [..., 2] from segments [S, 4], and from their lines, positive on land."""
-    start, way = segments[:, :2], segments[:, 2:] - segments[:, :2]
-    offset = points[..., None, :] - start
+    """Return the distances of points [..., 2] from segments [..., 4], and from their lines, positive on the left."""
+    start, way = segments[..., :2], segments[..., 2:] - segments[..., :2]
+    offset = points - start
     square = np.maximum((way**2).sum(-1), 1e-18)
     share = np.clip((offset * way).sum(-1) / square, 0.0, 1.0)
     nearest = offset - share[..., None] * way
@@ -58,32 +58,44 @@ def signed_distance(points: Floats, shores: Floats) -> Floats:
     At a corner the side is that of the segment whose line is farther away; where that leaves none, it is water.
     """
     result = np.full(len(points), np.inf)
-    step = max(_MOST_PAIRS // max(len(shores), 1), 1)
-    for first in range(0, len(points) if len(shores) else 0, step):
-        distances, sides = segment_distances(points[first : first + step], shores)
+    for part in _parts(len(points), len(shores)):
+        distances, sides = segment_distances(points[part, None], shores)
         least = distances.min(-1)
         nearest = distances <= least[:, None] + SAME_DISTANCE
         high = np.where(nearest, sides, -np.inf).max(-1)
         low = np.where(nearest, sides, np.inf).min(-1)
-        result[first : first + step] = np.where(high + low > SAME_DISTANCE, -least, least)
+        result[part] = np.where(high + low > SAME_DISTANCE, -least, least)
     return result
 
 
-def clearance_of_ways(starts: Floats, ends: Floats, shores: Floats) -> Floats:
-    """Return the least distance [N] of straight ways, from starts to ends [N, 2], from shores [S, 4]; 0 if they cross.
+def clear_of_land(points: Floats, shores: Floats, distance: float) -> Flags:
+    """Return whether points [N, 2] are on water, at a distance (m) from shores [S, 4] or more, as bool [N]."""
+    return np.asarray(signed_distance(points, shores) >= distance - SAME_DISTANCE)
 
-    Without shores it is infinite.
-    """
-    result = np.full(len(starts), np.inf)
-    step = max(_MOST_PAIRS // max(len(shores), 1), 1)
-    for first in range(0, len(starts) if len(shores) else 0, step):
-        a, b = starts[first : first + step], ends[first : first + step]
-        least = np.minimum(segment_distances(a, shores)[0], segment_distances(b, shores)[0])
-        ways = np.concatenate([a, b], -1)
-        for corner in (shores[:, :2], shores[:, 2:]):
-            least = np.minimum(least, segment_distances(corner, ways)[0].T)
-        result[first : first + step] = np.where(_crosses(ways[:, None], shores[None]), 0.0, least).min(-1)
+
+def ways_are_clear(starts: Floats, ends: Floats, shores: Floats, distance: float) -> Flags:
+    """Return whether straight ways from starts to ends [N, 2] keep a distance (m) above 0 from shores [S, 4], [N]."""
+    result = np.ones(len(starts), bool)
+    low = np.minimum(shores[:, :2], shores[:, 2:]) - distance
+    high = np.maximum(shores[:, :2], shores[:, 2:]) + distance
+    for part in _parts(len(starts), len(shores)):
+        a, b = starts[part, None], ends[part, None]
+        way, shore = np.nonzero(((np.minimum(a, b) <= high) & (np.maximum(a, b) >= low)).all(-1))
+        ways, near = np.concatenate([a[way, 0], b[way, 0]], -1), shores[shore]
+        least = np.full(len(way), np.inf)
+        for corners, segments in ((ways, near), (near, ways)):
+            for corner in (corners[:, :2], corners[:, 2:]):
+                least = np.minimum(least, segment_distances(corner, segments)[0])
+        is_near = (least < distance - SAME_DISTANCE) | _crosses(ways, near)
+        result[part][way[is_near]] = False
     return result
+
+
+def _parts(rows: int, columns: int) -> Iterator[slice]:
+    """Yield slices of rows, so that each has few pairs of rows and columns; none without columns."""
+    step = max(_MOST_PAIRS // max(columns, 1), 1)
+    for first in range(0, rows if columns else 0, step):
+        yield slice(first, first + step)
 
 
 def _crosses(first: Floats, second: Floats) -> Flags:
@@ -278,11 +290,10 @@ def contains(areas: Sequence[Floats], points: Floats) -> Flags:
         near = (np.minimum(edges[:, 1], edges[:, 3]) <= high[1]) & (np.maximum(edges[:, 1], edges[:, 3]) >= low[1])
         near &= np.maximum(edges[:, 0], edges[:, 2]) >= low[0]
         a, b = edges[near, :2], edges[near, 2:]
-        step = max(_MOST_PAIRS // max(len(a), 1), 1)
-        for first in range(0, len(points) if len(a) else 0, step):
-            x, y = points[first : first + step].T[..., None]
+        for part in _parts(len(points), len(a)):
+            x, y = points[part].T[..., None]
             spans = (a[:, 1] > y) != (b[:, 1] > y)
             with np.errstate(divide="ignore", invalid="ignore"):
                 ahead = a[:, 0] + (y - a[:, 1]) / (b[:, 1] - a[:, 1]) * (b[:, 0] - a[:, 0]) > x
-            result[first : first + step] |= (spans & ahead).sum(-1) % 2 == 1
+            result[part] |= (spans & ahead).sum(-1) % 2 == 1
     return result

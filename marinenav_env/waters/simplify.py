@@ -22,7 +22,7 @@ def significance(line: Floats) -> Floats:
     fixed = [0, len(line) - 1]
     if np.array_equal(line[0], line[-1]) and len(line) > 3:
         far = int(np.hypot(*(line - line[0]).T).argmax())
-        third = int(segment_distances(line, np.concatenate([line[0], line[far]])[None])[0][:, 0].argmax())
+        third = int(segment_distances(line, np.concatenate([line[0], line[far]]))[0].argmax())
         fixed = sorted({0, far, third, len(line) - 1})
     values[fixed] = np.inf
     spans = [(first, last, np.inf) for first, last in pairwise(fixed)]
@@ -30,8 +30,8 @@ def significance(line: Floats) -> Floats:
         first, last, bound = spans.pop()
         if last - first < 2:
             continue
-        chord = np.concatenate([line[first], line[last]])[None]
-        distances = segment_distances(line[first + 1 : last], chord)[0][:, 0]
+        chord = np.concatenate([line[first], line[last]])
+        distances = segment_distances(line[first + 1 : last], chord)[0]
         middle = first + 1 + int(distances.argmax())
         values[middle] = min(bound, float(distances.max()))
         spans += [(first, middle, values[middle]), (middle, last, values[middle])]

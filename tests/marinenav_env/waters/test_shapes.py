@@ -8,13 +8,14 @@ import shapely
 
 from marinenav_env import ConfigError
 from marinenav_env.waters.shapes import (
-    clearance_of_ways,
+    clear_of_land,
     clip,
     contains,
     crossing_pairs,
     edges_of,
     signed_distance,
     unite,
+    ways_are_clear,
 )
 from tests.marinenav_env.waters.windows import land_of, line_of
 
@@ -74,7 +75,8 @@ def test_points_on_shores_and_at_corners_are_at_no_distance_and_beyond_a_corner_
 def test_without_shores_everything_is_far_from_land():
     none = np.zeros((0, 4))
     assert np.isinf(signed_distance(points(3), none)).all()
-    assert np.isinf(clearance_of_ways(points(3), points(3, 1), none)).all()
+    assert clear_of_land(points(3), none, 9.0).all()
+    assert ways_are_clear(points(3), points(3, 1), none, 9.0).all()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -180,12 +182,22 @@ def test_clipped_segments_are_those_parts_inside():
     assert len(clip(along, SIZE)) == 0
 
 
-def test_clearances_of_ways_equal_the_distances_of_shapely():
-    ways, shores = (np.random.default_rng(seed).uniform(0, 100, (60, 4)) for seed in (1, 2))
-    found = clearance_of_ways(ways[:, :2], ways[:, 2:], shores[:6])
-    expected = [line_of(way[None]).distance(line_of(shores[:6])) for way in ways]
-    np.testing.assert_allclose(found, expected, atol=1e-9)
-    assert 0.0 in found and found.max() > 5.0
+@pytest.mark.parametrize("distance", [0.01, 3.0, 20.0])
+def test_ways_are_clear_that_are_as_far_away_by_shapely(distance):
+    ways, shores = (np.random.default_rng(seed).uniform(0, 100, (100, 4)) for seed in (1, 2))
+    found = ways_are_clear(ways[:, :2], ways[:, 2:], shores[:4], distance)
+    expected = np.array([line_of(way[None]).distance(line_of(shores[:4])) >= distance for way in ways])
+    assert (found == expected).all()
+    assert 5 < found.sum() < 95
+
+
+def test_ways_that_are_just_as_far_are_clear_and_points_too():
+    shores = np.array([[0.0, 10.0, 50.0, 10.0]])
+    points = np.array([[0.0, 7.0], [50.0, 7.0], [0.0, 6.9], [20.0, 13.0]])
+    assert ways_are_clear(points[:1], points[1:2], shores, 3.0).all()
+    assert not ways_are_clear(points[:1], points[1:2], shores, 3.1).any()
+    assert clear_of_land(points, shores, 3.0).tolist() == [False, False, False, True]
+    assert not clear_of_land(points, shores, 3.1).any()
 
 
 def test_crossing_pairs_are_found_and_touching_ones_are_none():
