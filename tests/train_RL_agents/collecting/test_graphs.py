@@ -58,7 +58,9 @@ ROLLOUTS = [
 
 
 @pytest.mark.parametrize(
-    "words", [(*KINDS[0], *LONG), (*KINDS[0], "trainer.replay_storage=host"), *KINDS[1:], *ROLLOUTS], ids=" ".join
+    "words",
+    [("agent_type=DQN", "trainer.n_steps=3", *LONG), (*KINDS[0], "trainer.replay_storage=host"), *KINDS[1:], *ROLLOUTS],
+    ids=" ".join,
 )
 def test_everything_is_as_with_the_collector(tmp_path, tiny, words):
     """Replay, world, windows, weights, statistics and generators."""

@@ -113,9 +113,10 @@ def test_random_numbers_of_a_policy_are_not_those_of_the_noise(monkeypatch):
     assert "conduct" not in found.content()
 
 
-@pytest.mark.parametrize("suite", [None, "rules"])
-def test_progress_counts_the_episodes_of_every_policy(suite):
-    told = []
+@pytest.mark.parametrize(("suite", "steps"), [(None, 60), ("rules", 4)])
+def test_progress_counts_the_episodes_of_every_policy(suite, steps, monkeypatch):
+    told, world = [], WorldConfig(max_steps=steps)
+    monkeypatch.setattr(scoring, "default_schedule_and_world", lambda _: (EvalSchedule(), world))
     given = {"episodes": 2} | ({"suite": suite} if suite else {})
     evaluation = evaluate_built_in({"a": STRAIGHT, "b": STRAIGHT}, given, CPU, lambda *given: told.append(given))
     episodes = evaluation.setting["episodes"]

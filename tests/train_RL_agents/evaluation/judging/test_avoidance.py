@@ -10,6 +10,7 @@ from marinenav_env import GROUP, ConfigError, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.boat.manoeuvres import EscapeManoeuvres
+from train_RL_agents.evaluation.comparing import scoring
 from train_RL_agents.evaluation.comparing.scoring import PolicyRun, evaluate_built_in, score
 from train_RL_agents.evaluation.comparing.tables import CANDIDATE_COLUMNS, MISBEHAVIOUR_COLUMNS
 from train_RL_agents.evaluation.judging import avoidance
@@ -175,8 +176,10 @@ def test_a_vessel_that_only_steers_for_its_goal_is_hit(monkeypatch):
 
 
 @pytest.mark.heavy
-def test_the_suite_is_scored_by_behaviour():
-    evaluation = evaluate_built_in({"straight": STRAIGHT}, {"suite": "unruly", "episodes": 2}, CPU)
+def test_the_suite_is_scored_by_behaviour(monkeypatch):
+    schedule, world = scoring.default_schedule_and_world([])
+    monkeypatch.setattr(scoring, "default_schedule_and_world", lambda _: (schedule, replace(world, max_steps=100)))
+    evaluation = evaluate_built_in({"straight": STRAIGHT}, {"suite": "unruly", "episodes": 1}, CPU)
     first = evaluation.results[0]
     assert first.compliance_columns == MISBEHAVIOUR_COLUMNS and set(first.compliance) == set(first.metrics)
     for group, row in first.compliance.items():

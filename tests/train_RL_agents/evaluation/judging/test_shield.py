@@ -15,6 +15,7 @@ from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, VESSEL, ra
 from tests.train_RL_agents.evaluation.judging.test_policies import CPU
 from train_RL_agents.boat.shield import BoatShield
 from train_RL_agents.environments.scoring import evaluate_all
+from train_RL_agents.evaluation.comparing import scoring
 from train_RL_agents.evaluation.judging import shield as module
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
 from train_RL_agents.evaluation.judging.shield import Shield
@@ -202,14 +203,16 @@ def test_sides_that_differ_equal_those_on_board(continuous, vessel):
 
 
 @pytest.mark.heavy
-def test_evaluations_report_how_often_it_acts():
-    options = {"suite": "rules", "episodes": 1, "shield": True}
-    evaluation = evaluate_all({"straight": EvaluatedPolicy("straight")}, options, CPU)
+def test_evaluations_report_how_often_it_acts(monkeypatch):
+    schedule, world = scoring.default_schedule_and_world([])
+    monkeypatch.setattr(scoring, "default_schedule_and_world", lambda _: (schedule, replace(world, max_steps=100)))
+    options = {"levels": [6], "episodes": 3}
+    evaluation = evaluate_all({"straight": EvaluatedPolicy("straight")}, options | {"shield": True}, CPU)
     share = evaluation.results[0].shielded
     assert 0.0 < share < 0.8
     assert evaluation.setting["shield"] is True and evaluation.content()["shielded"] == share
     assert f"straight: the shield acted in {share:.1%} of the steps" in evaluation.markdown()
     assert evaluation.results[0].overall["collision_rate"] < 1.0
-    without = evaluate_all({"straight": EvaluatedPolicy("straight")}, {"suite": "rules", "episodes": 1}, CPU)
+    without = evaluate_all({"straight": EvaluatedPolicy("straight")}, options, CPU)
     assert "shield" not in without.setting and "shielded" not in without.content()
     assert "shield" not in without.markdown()
