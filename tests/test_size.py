@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 13_386,
-    "train_RL_agents": 28_269,
+    "train_RL_agents": 28_184,
     "pages": 3_860,
     "tools": 1_523,
-    "tests": 41_006,
-    "docs (bytes)": 292_270,
+    "tests": 40_936,
+    "docs (bytes)": 292_730,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -47,6 +48,20 @@ def test_a_callback_stops_a_run_which_can_be_resumed(settings):
     again = train(resume=run.folder, quiet=True)
     assert (again.finished, again.best["env_steps"]) == (True, 80)
     assert again.folder == run.folder
+
+
+def test_the_documented_trace_names_the_phases(settings, tmp_path, monkeypatch):
+    (code,) = re.findall(r"```python\n(# trace\.py\n.*?)```", (ROOT / "docs/performance.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("train_RL_agents.train", lambda agent, callbacks, **_: train(callbacks=callbacks, **settings))
+    exec(code.replace("wait=100", "wait=2").replace("active=20", "active=3"), {})
+    (path,) = Path("trace").iterdir()
+    names = [event["name"] for event in json.loads(path.read_text())["traceEvents"] if event.get("ph") == "X"]
+    assert {name: names.count(name) for name in ("collect", "insert", "update")} == {
+        "collect": 3,
+        "insert": 3,
+        "update": 3,
+    }
 
 
 def test_the_documented_search_prunes_trials_and_ends_with_the_best_settings(settings, tmp_path, monkeypatch, capsys):

@@ -32,8 +32,6 @@ _SETTING_KEYS = {
     "strict": "training_schedule.strict",
 }
 _QUICK_SETTINGS = ("total_timesteps=100000", "eval_freq=100000", "log_freq=5000", "execution.compile=false")
-_TRACED_BATCHES = 20
-"""Default number of the collector's batches in a trace of ``--profile-trace``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,16 +81,6 @@ def _add_running_options(parser: argparse.ArgumentParser) -> None:
         f"folder; of the settings, only these may change: {', '.join(RESUMABLE_SETTINGS)}",
     )
     add(
-        "--profile-trace",
-        metavar="N",
-        nargs="?",
-        type=int,
-        const=_TRACED_BATCHES,
-        help="write a trace of "
-        f"N batches of the collector with their updates ({_TRACED_BATCHES} if not said), once everything "
-        "is compiled, into the run folder",
-    )
-    add(
         "--jobs",
         metavar="N",
         type=int,
@@ -118,9 +106,8 @@ def check(arguments: argparse.Namespace) -> None:
     from train_RL_agents.utils.shipped import require_config
 
     options, error = vars(arguments), arguments.parser.error
-    for name, default in (("profile_trace", 1), ("jobs", 1)):
-        if options.get(name, default) < 1:
-            error(f"argument --{name.replace('_', '-')}: must be at least 1, not {options[name]}")
+    if options.get("jobs", 1) < 1:
+        error(f"argument --jobs: must be at least 1, not {options['jobs']}")
     for option in ("config", "profile", "quick"):
         if "resume" in options and option in options:
             error(f"--resume takes no --{option}: a run has its own")
@@ -145,7 +132,6 @@ def run(arguments: argparse.Namespace) -> int:
     overrides = _overrides(options)
     if "help" in options:
         return _print_help(arguments, overrides)
-    trace = options.get("profile_trace", 0)
     from marinenav_env.support import plugins
     from marinenav_env.support.validation import require
     from train_RL_agents.experiments.run import remove_if_not_begun
@@ -166,8 +152,8 @@ def run(arguments: argparse.Namespace) -> int:
                 options.get("config"), overrides, profile, arguments.argv, jobs, "verbose" in options, **display
             )
         if jobs == 1 and (len(runs) < 2 or ranks.size > 1 or display["json_lines"]):
-            return _train_here(runs, trace)
-        runner = Runner(runs, jobs, display["quiet"], display["bar"], trace)
+            return _train_here(runs)
+        runner = Runner(runs, jobs, display["quiet"], display["bar"])
         runner.run()
         if runner.failures and not runner.stopped:
             remove_if_not_begun(runs[0].new_parent)
@@ -177,13 +163,13 @@ def run(arguments: argparse.Namespace) -> int:
         return runner.print_failures(f"continue all: {shlex.join(words)}")
 
 
-def _train_here(runs: Sequence[Run], trace: int) -> int:
-    """Train runs in this process one by one, with a trace of so many batches if not 0, and return the exit status."""
+def _train_here(runs: Sequence[Run]) -> int:
+    """Train runs in this process one by one, and return the exit status."""
     from train_RL_agents.experiments.run import run_to_the_end
     from train_RL_agents.utils.signals import INTERRUPTED_STATUS
 
     for run in runs:
-        result = run_to_the_end(run, trace)
+        result = run_to_the_end(run)
         if result.stopped and not (result.finished and run is runs[-1]):
             return INTERRUPTED_STATUS
     return 0

@@ -18,7 +18,6 @@ from train_RL_agents.config.schema import TrainConfig, replace_execution
 from train_RL_agents.run.checkpoint import CHECKPOINTS_FOLDER
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.run.tracing import Trace
 from train_RL_agents.sizing.plan import check_memory_plan, plan_memory
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import call_with_compile_fallback, compile_problem, not_compiled_message
@@ -50,7 +49,7 @@ class Run:
     """New training folder, which is removed if the run is refused before any run in it has begun; None if not new."""
 
 
-def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
+def run_to_the_end(run: Run) -> RunResult:
     """Train a run in this process to its end; then drop compiled code, of which torch keeps a limited number."""
     folder, ranks, quiet = run.folder, Ranks(), run.options.get("quiet", False)
     execution, able = folder.config.execution, True
@@ -67,7 +66,8 @@ def run_to_the_end(run: Run, trace: int = 0) -> RunResult:
                 if ranks.is_main:
                     folder.write_config()
         with keep_code_in(cache_folder() / "marinenav", "marinenav_env", "train_RL_agents"):
-            return _train(trainer, trace, quiet)
+            trainer.train()
+        return RunResult(trainer.finished, trainer.stopped)
 
     def log(line: str) -> None:
         folder.writer.close()
@@ -134,16 +134,3 @@ def remove_if_not_begun(parent: Path | None) -> None:
     # A failure on one rank alone must not remove the folder of the ranks that continue.
     if parent and Ranks().is_main and not any(parent.glob(f"seed_*/{CHECKPOINTS_FOLDER}/*")):
         shutil.rmtree(parent, ignore_errors=True)
-
-
-def _train(trainer: TorchRLTrainer, trace: int, quiet: bool) -> RunResult:
-    """Train a run to its end or until it is stopped, and write a profiler trace unless ``trace`` is 0."""
-    tracing = Trace(trainer.run.path, trace, trainer.device) if trace else None
-    if tracing is not None:
-        trainer.callbacks.append(tracing)
-    trainer.train()
-    if tracing is not None:
-        tracing.finish()
-        if not quiet:
-            print(f"trace: {tracing.path}" if tracing.path else "no trace: the run has too few updates")
-    return RunResult(trainer.finished, trainer.stopped)

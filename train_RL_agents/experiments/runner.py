@@ -61,19 +61,16 @@ class Runner:
     save and end, and no more runs are started; a second one ends them at once. SIGUSR1 and SIGUSR2 are
     passed on; if a run ends because of one, no more runs are started.
 
-    ``runs`` begin in their order. ``trace`` is the number of the collector's batches in a profiler trace of each run,
-    0 for none.
+    ``runs`` begin in their order.
     """
 
-    def __init__(
-        self, runs: Sequence[Run], at_once: int, quiet: bool = False, bar: bool = True, trace: int = 0
-    ) -> None:
+    def __init__(self, runs: Sequence[Run], at_once: int, quiet: bool = False, bar: bool = True) -> None:
         self.runs = deque(runs)
         """Runs that have not begun."""
         self._free_shares = machine_shares(max(1, min(at_once, len(runs))))
         self._processes: dict[str, _Process] = {}
         self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
-        self._bars, self._quiet, self._trace = ProgressBars(quiet, bar), quiet, trace
+        self._bars, self._quiet = ProgressBars(quiet, bar), quiet
         self._forwarded = self.stopped = False
         """True once a signal has asked to stop."""
         self.exit_status: dict[str, int] = {}
@@ -109,9 +106,8 @@ class Runner:
         while self._free_shares and self.runs and not self.stopped:
             run = self.runs.popleft()
             machine_share = self._free_shares.pop(0)
-            more = [f"--profile-trace={self._trace}"] if self._trace else []
             popen = subprocess.Popen(
-                training_command(run.folder.path, [*run.overrides, *more]),
+                training_command(run.folder.path, run.overrides),
                 env=os.environ | machine_share,
                 text=True,
                 errors="replace",

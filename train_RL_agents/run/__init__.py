@@ -1,1 +1,1 @@
-"""Files and processes of a run: folder, checkpoints, loggers, ranks, monitor, trace."""
+"""Files and processes of a run: folder, checkpoints, loggers, ranks, monitor."""

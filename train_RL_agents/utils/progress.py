@@ -78,7 +78,7 @@ class PhaseTimer:
     def __init__(self, on_compiled: Callable[[str, float], None] = lambda name, seconds: None) -> None:
         self._on_compiled = on_compiled
         self.phase_context: Callable[[str], AbstractContextManager[Any]] = nullcontext
-        """Function that returns a context, for a profiler or a benchmark, in which the phase of a given name runs."""
+        """Function that returns a context, such as a profiler's, in which the phase of a given name runs."""
         self.is_compiling = False
         """True during the first pass through a phase that compiles."""
         self.seconds: dict[str, float] = {}
