@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 13_386,
-    "train_RL_agents": 28_184,
+    "train_RL_agents": 27_848,
     "pages": 3_860,
     "tools": 1_523,
     "tests": 40_936,

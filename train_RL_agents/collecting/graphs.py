@@ -27,16 +27,10 @@ from marinenav_env.runtime.loop import as_stateless_step, copy_tensors
 class GraphCollector(BaseCollector):
     """Collector of the same steps as TorchRL's Collector, with the same random numbers, by CUDA graphs.
 
-    The state of the environments is in static tensors.
-
-    Args:
-        env: world whose step is a pure function, ``make_step``; collection continues from its current state.
-        policy: policy that writes the actions of a step; further entries that it writes are collected, too. To be
-            compiled it also needs ``draw_noise``; see PolicyWrapper.
-        generators: random generators of policy and world.
-        execution: settings of compilation and capture.
-        log: function that prints a line if the capture fails.
-        steps: number T of vector steps of a batch.
+    The state of the environments is in static tensors; collection continues from the current state of ``env``, whose
+    step is a pure function (``make_step``). Entries that the policy writes beside actions are collected, too; to be
+    compiled it needs ``draw_noise`` (see PolicyWrapper). The generators are those of policy and world, ``log`` prints a
+    line if the capture fails, and a batch has ``steps`` vector steps.
     """
 
     def __init__(

@@ -55,15 +55,10 @@ class Watchdog:
         self._workers: dict[BaseProcess, psutil.Process] = {}
 
     def call(self, function: Callable[[], Result], limit: float = math.inf) -> Result:
-        """Return the result of a function that waits for workers.
+        """Return the result of a function that waits for workers, at most ``limit`` seconds, in another thread.
 
-        Args:
-            function: function to call in another thread; processes that it starts block signals to the process group.
-            limit: longest time to wait (s).
-
-        Raises:
-            WorkersError: when a worker ended, the limit is reached, or all are idle and there is no limit.
-            StoppedWaitingError: when the run was asked to stop.
+        Processes that it starts block signals to the process group. A WorkersError says that a worker ended, the limit
+        is reached, or all are idle without a limit, a StoppedWaitingError that the run was asked to stop.
         """
         answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         Thread(target=_put_result, args=(function, answer), daemon=True).start()

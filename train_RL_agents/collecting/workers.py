@@ -62,11 +62,9 @@ def make_worker_env(make: Callable[[], EnvBase], seed: int, allowed: tuple[str, 
 
 
 class WorkerPolicy(PolicyWrapper):
-    """Exploring policy on the CPU that is sent to workers; every copy draws its own random numbers.
+    """Exploring policy on the CPU that is sent to workers; every copy draws its own random numbers for ``num_envs``.
 
-    Args:
-        policy: policy of the trainer, whose agent is copied without targets. If it is compiled, every worker compiles.
-        num_envs: number of environments of one worker.
+    The agent of the trainer's policy is copied without targets. If the policy is compiled, every worker compiles.
     """
 
     def __init__(self, policy: PolicyWrapper, num_envs: int) -> None:
@@ -96,9 +94,7 @@ class WorkerPolicy(PolicyWrapper):
 class Workers:
     """Worker processes that step the environments, started by the constructor.
 
-    Raises:
-        ConfigError: when Ray is configured but missing, or has too few processors.
-        Exception: when TorchRL cannot start the workers for another reason.
+    A ConfigError says that Ray is missing or has too few processors; TorchRL may raise others.
     """
 
     def __init__(
@@ -131,10 +127,8 @@ class Workers:
     def batches(self) -> Iterator[TensorDictBase]:
         """Yield batches [E, T] on the device, collected with the latest weights.
 
-        Raises:
-            WorkersError: when workers ended or are idle.
-            ConfigError: when external environments do not answer in time.
-            StoppedWaitingError: when the run was asked to stop, and the next batch takes long.
+        See ``Waiting.call`` for the errors of workers; a ConfigError says that external environments do not answer in
+        time.
         """
         batches = iter(self._collector)
 

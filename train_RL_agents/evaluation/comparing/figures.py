@@ -30,12 +30,7 @@ _GROUP_METRICS = (
 
 
 def figures_text(evaluations: Sequence[Evaluation], policies: Mapping[str, EvaluatedPolicy]) -> str:
-    """Return the text of a file with the figures of policies, one group in a line.
-
-    Args:
-        evaluations: evaluations of the same policies in suites.
-        policies: the policies and baselines by name.
-    """
+    """Return the text of a file with the figures of policies, one group in a line, from evaluations in suites."""
     commit, difference = git_revision()
     content = {
         "format": FORMAT_NAME,
@@ -122,11 +117,7 @@ def one_line_per_group(content: Any, depth: int = 0, name: str = "") -> str:
 
 
 def read_figures(path: Path) -> dict[str, Any]:
-    """Read a file with figures, and return its content.
-
-    Raises:
-        ConfigError: when it is no such file.
-    """
+    """Read a file with figures, and return its content."""
     content = read_json(path, "figures of policies")
     is_known = isinstance(content, dict) and content.get("format") == FORMAT_NAME
     require(is_known, str(path), type(content).__name__, f"{FORMAT_NAME}, from marinenav evaluate --suite all --json")

@@ -61,16 +61,9 @@ def evaluate_built_in(
     device: torch.device,
     progress: PolicyProgress | None = None,
 ) -> Evaluation:
-    """Evaluate every policy on the same scenarios of the built-in environment.
+    """Evaluate policies and baselines, by the names they are reported under, on the same built-in scenarios.
 
-    Args:
-        policies: trained policies and baselines, by the name they are reported under.
-        options: options of choose_set and of ActingOptions by name; ``record`` records the last policy.
-        device: device of the world.
-        progress: callback, see PolicyProgress.
-
-    Raises:
-        ConfigError: when an option cannot be used, or the policies cannot be compared.
+    The options are those of choose_scenarios and of ActingOptions by name; ``record`` records the last policy.
     """
     require_effect(policies, options.get("risk"), "stochastic" in options)
     schedule, world = default_schedule_and_world(list(policies.values()))
@@ -84,16 +77,9 @@ def evaluate_frozen_suites(
     device: torch.device,
     progress: PolicyProgress | None = None,
 ) -> Iterator[Evaluation]:
-    """Evaluate every policy on each of the frozen suites, and yield an evaluation for each.
+    """Evaluate policies and baselines on each of the frozen suites, and yield an evaluation for each.
 
-    Args:
-        policies: trained policies and baselines, by the name they are reported under.
-        options: options of ActingOptions by name; ``episodes`` is the number per level or group for a quick look.
-        device: device of the world.
-        progress: as in ``evaluate_built_in``.
-
-    Raises:
-        ConfigError: when an option cannot be used, or the policies cannot be compared.
+    The options are those of ActingOptions by name; ``episodes`` is the number per level or group for a quick look.
     """
     require_effect(policies, options.get("risk"), "stochastic" in options)
     _, world = default_schedule_and_world(list(policies.values()))
@@ -115,17 +101,10 @@ def evaluate_set(
     progress: PolicyProgress | None = None,
     levels: dict[str, Any] | None = None,
 ) -> Evaluation:
-    """Evaluate every policy on a set of scenarios.
+    """Evaluate policies and baselines on a set of scenarios that was made from a world.
 
-    Args:
-        policies: trained policies and baselines, by the name they are reported under.
-        chosen: set of scenarios.
-        world: world that the set was made from.
-        options: as in ``evaluate_built_in``; with ``report`` results have ``failures`` and ``astern``, and with
-            ``judge``, names of profiles, encounters have ``judges``.
-        device: device of the world.
-        progress: as in ``evaluate_built_in``.
-        levels: settings of the levels by name, for the description of the evaluation.
+    The options are those of ``evaluate_built_in``; with ``report`` results have ``failures`` and ``astern``, and with
+    ``judge``, names of profiles, encounters have ``judges``. Settings of the levels by name describe the evaluation.
     """
     others = options.get("others")
     is_alone = others is None or all(part.only_own for part in chosen.parts)

@@ -26,11 +26,7 @@ of other programs have weaker thrusters."""
 
 
 def default_schedule_and_world(policies: Sequence[EvaluatedPolicy]) -> tuple[EvalSchedule, WorldConfig]:
-    """Return the evaluation schedule and the world of the first trained policy; the published ones if there is none.
-
-    Raises:
-        ConfigError: when a policy is of an external environment, or policies cannot be compared (see ``common_world``).
-    """
+    """Return the evaluation schedule and the world of the first trained policy; the published ones if there is none."""
     for evaluated in policies:
         if evaluated.trained is not None:
             evaluated.trained.config.env.require_built_in("levels, suites and scenario files")
@@ -41,18 +37,9 @@ def default_schedule_and_world(policies: Sequence[EvaluatedPolicy]) -> tuple[Eva
 def choose_scenarios(
     world: WorldConfig, schedule: EvalSchedule, options: dict[str, Any]
 ) -> tuple[ScenarioSet, dict[str, Any] | None]:
-    """Read or draw the scenarios that the options of a command request.
+    """Read or draw the scenarios that a command's options, by name, request; the schedule is that of the fixed set.
 
-    Args:
-        world: world of the scenarios.
-        schedule: levels, size and seed of the fixed set.
-        options: command-line options by name.
-
-    Returns:
-        The scenarios, and a description of their levels; None if they are not drawn from levels.
-
-    Raises:
-        ConfigError: when there is no such file, suite, level or seed.
+    Return them with a description of their levels, None if they are not drawn from levels.
     """
     require(0 <= options.get("seed", 0) <= MAX_SEED, "--seed", options.get("seed"), f"from 0 to {MAX_SEED}")
     is_usable = "strict" not in options or "scenarios" in options
@@ -79,11 +66,7 @@ def choose_scenarios(
 def _draw_levels(
     world: WorldConfig, schedule: EvalSchedule, seed: int, options: dict[str, Any]
 ) -> tuple[ScenarioSet, dict[str, Any]]:
-    """Draw all levels and keep the requested ones, so that a level's scenarios do not depend on the request.
-
-    Returns:
-        The scenarios, and the settings and number of episodes of each level by name.
-    """
+    """Draw all levels, so that scenarios do not depend on the request, keep the requested ones, and describe them."""
     levels, counts = convert_levels(Level, schedule.levels), schedule.num_episodes
     if "episodes" in options:
         counts = (options["episodes"],) * len(levels)

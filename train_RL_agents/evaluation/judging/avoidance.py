@@ -44,13 +44,7 @@ def all_manoeuvres() -> EscapeManoeuvres:
 
 
 class OpenLoopPolicy:
-    """Policy that repeats recorded commands of robot 0 until a step, and then makes a manoeuvre.
-
-    Args:
-        commands: [T, E, 2] recorded commands, in [-1, 1].
-        begin: [E] step at which the manoeuvre begins.
-        manoeuvres: one manoeuvre for each of E episodes.
-    """
+    """Policy that repeats commands [T, E, 2] of robot 0, and makes one of E manoeuvres from the steps [E] on."""
 
     def __init__(self, commands: Tensor, begin: Tensor, manoeuvres: EscapeManoeuvres) -> None:
         self._commands, self._begin, self._manoeuvres = commands, begin, manoeuvres
@@ -71,16 +65,7 @@ class OpenLoopPolicy:
 def _find_unavoidable(
     part: Part, commands: Tensor, begin: Tensor, others: EvaluatedPolicy | None, base: WorldConfig, device: torch.device
 ) -> Tensor:
-    """Return which collisions no manoeuvre from a given step on would have avoided, [C] bool.
-
-    Args:
-        part: C scenarios in which the own vessel collided, in a world that ends soon after the latest collision.
-        commands: [T, C, 2] recorded commands of the own vessel, in [-1, 1].
-        begin: [C] step at which manoeuvres begin.
-        others: policy that steers the other vessels; None: they behave as the scenarios say.
-        base: world that the set was made from.
-        device: device of the world.
-    """
+    """Return which collisions of C scenarios no manoeuvre from steps [C] on, after commands [T, C, 2], avoids."""
     assert isinstance(part.scenarios, Scenario)
     manoeuvres, left, begun = all_manoeuvres(), torch.arange(len(part.scenarios)), 0
     while begun < len(manoeuvres.first_steps) and len(left):
@@ -127,18 +112,10 @@ def first_misbehaviour_step(recording: Recording) -> Tensor:
 def collision_masks(
     chosen: ScenarioSet, recording: Recording, world: WorldConfig, acting: ActingOptions, device: torch.device
 ) -> dict[str, Tensor]:
-    """Return which episodes had a collision, and which collisions were unavoidable, [E] bool each, by name.
+    """Return which of a set's recorded episodes had a collision, and which were unavoidable, [E] bool each, by name.
 
-    Args:
-        chosen: set of scenarios.
-        recording: recording of the set's episodes, in their order.
-        world: world that the set was made from.
-        acting: options with which the episodes were run.
-        device: device of the world.
-
-    Returns:
-        Masks ``collision``, ``unavoidable`` (no manoeuvre avoids it once the misbehaviour can be observed), and
-        ``unavoidable_at_sight`` (no manoeuvre avoids it even from the first sight of an object on).
+    The masks are ``collision``, ``unavoidable`` (no manoeuvre avoids it once the misbehaviour can be observed), and
+    ``unavoidable_at_sight`` (no manoeuvre avoids it even from the first sight of an object on).
     """
     collision = recording.collided[:, :, 0].any(0)
     begins = {
@@ -161,16 +138,9 @@ def find_unavoidable_in_set(
     acting: ActingOptions,
     device: torch.device,
 ) -> Tensor:
-    """Return which collisions of a set no manoeuvre from a given step on would have avoided, [E] bool.
+    """Return which recorded collisions of a set no manoeuvre from steps [E] on would have avoided, [E] bool.
 
-    Args:
-        chosen: set of scenarios.
-        recording: recording of the set's episodes, in their order.
-        examined: [E] bool mask of the collisions to examine; the result is false for all other episodes.
-        begin: [E] step at which manoeuvres begin.
-        world: world that the set was made from.
-        acting: options with which the episodes were run.
-        device: device of the world.
+    The result is false for episodes that are not in the mask ``examined`` [E].
     """
     hopeless, first = torch.zeros_like(examined), 0
     for part in chosen.parts:
@@ -195,11 +165,7 @@ def find_unavoidable_in_set(
 def safety_metrics(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
     """Return the metrics of MISBEHAVIOUR_COLUMNS by name, the first two with Wilson intervals (``_low`` and ``_high``).
 
-    A metric is None if no episode counts.
-
-    Args:
-        found: masks [E] by name, from ``collision_masks``.
-        rows: [E] bool mask of the episodes that count.
+    They are those of the episodes in the mask ``rows`` [E], from the masks of ``collision_masks``; None if none counts.
     """
     total = int(rows.sum())
     collisions, hopeless, at_sight = (
@@ -229,11 +195,8 @@ CAUSATION_FACTORS = {
 def candidate_metrics(collided: Tensor, unavoidable: Tensor, rows: Tensor, group: str) -> dict[str, float | None]:
     """Return the metrics of CANDIDATE_COLUMNS by name, the rates with exact Poisson intervals (``_low``, ``_high``).
 
-    Args:
-        collided: [E] bool, the own vessel collided.
-        unavoidable: [E] bool, and no manoeuvre would have avoided it.
-        rows: [E] bool mask of the candidates that count.
-        group: name of their group.
+    They are of a group, the candidates in the mask ``rows`` [E]; masks [E] say where the own vessel collided, and where
+    no manoeuvre would have avoided that.
     """
     total = int(rows.sum())
     counts = {"per_candidate": int((collided & rows).sum())}

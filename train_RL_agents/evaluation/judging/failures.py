@@ -56,12 +56,7 @@ class EpisodeWatch(StepShare):
         self._parts[-1].append((transition.rows.cpu(), place.float().cpu()))
 
     def failures(self, episodes: Episodes, chosen: ScenarioSet) -> tuple[Failure, ...]:
-        """Return failed episodes: one of each group in turn, of the groups with the least success first.
-
-        Args:
-            episodes: episodes of a set, all of whose steps the callback received.
-            chosen: the set.
-        """
+        """Return failed episodes of a set: one of each group in turn, of the groups with the least success first."""
         level, success = episodes.level, episodes.success
         failed = {group: (~success & (level == group)).nonzero().flatten().tolist() for group in set(level.tolist())}
         share = {group: len(numbers) / int((level == group).sum()) for group, numbers in failed.items()}

@@ -114,11 +114,7 @@ class EvaluatedPolicy:
         return replace(world, sensor=replace(world.sensor, max_objects=slots))
 
     def make_policy(self, world: WorldConfig, acting: ActingOptions) -> Policy:
-        """Return the policy as a function that writes actions.
-
-        Raises:
-            ConfigError: when a policy that observes no objects could detect them by a scan or a custom entry.
-        """
+        """Return the policy as a function that writes actions; a blind one must not detect objects by other entries."""
         if self.is_blind:
             allowed = "one that observes objects only as such, with neither a scan nor custom entries"
             observed = {*self.trained.agent.spec.entries} if self.trained else set[str]()
@@ -135,16 +131,10 @@ class EvaluatedPolicy:
 
 
 def find_evaluated(name: str, which: str, device: torch.device) -> EvaluatedPolicy:
-    """Return the trained policy or the baseline with a name.
+    """Return the trained policy or baseline of a name; with the prefix ``blind:`` it observes no objects.
 
-    Args:
-        name: name of a baseline, run folder, policy file, exported ONNX file, or name of a shipped policy; with the
-            prefix ``blind:`` the policy observes no objects.
-        which: which policy of a run, such as "best"; see load_policy.
-        device: device of a trained policy.
-
-    Raises:
-        ConfigError: when there is no such policy or baseline.
+    It is the name of a baseline or a shipped policy, or the path of a run folder (``which`` chooses its policy, such as
+    "best"), policy file or exported ONNX file.
     """
     if name.startswith(BLIND_PREFIX):
         return replace(find_evaluated(name.removeprefix(BLIND_PREFIX), which, device), is_blind=True)
@@ -184,11 +174,8 @@ def with_available_reward(world: WorldConfig) -> WorldConfig:
 def common_world(policies: Sequence[EvaluatedPolicy]) -> WorldConfig:
     """Return the world to evaluate in: that of the first trained policy, or the published one.
 
-    A warning names the settings in which the worlds of other policies differ from it.
-
-    Raises:
-        ConfigError: when policies were trained with different vessels, sensors or time steps; numbers of object slots
-            may differ.
+    A warning names the settings in which the worlds of other policies differ from it; other vessels, sensors (but for
+    the number of object slots) or time steps are refused.
     """
     loaded = [evaluated.trained for evaluated in policies if evaluated.trained is not None]
     if not loaded:
@@ -210,16 +197,7 @@ def common_world(policies: Sequence[EvaluatedPolicy]) -> WorldConfig:
 
 
 def require_effect(policies: Mapping[str, EvaluatedPolicy], risk: Any = None, stochastic: bool = False) -> None:
-    """Check that options of acting are in range, and that they have an effect on every policy.
-
-    Args:
-        policies: evaluated policies and baselines by name.
-        risk: share of the worst outcomes to act on, "adaptive" or None; see ActingOptions.
-        stochastic: whether policies act as in training; see ActingOptions.
-
-    Raises:
-        ConfigError: when an option is out of range, or has no effect on a policy.
-    """
+    """Check that a risk level and ``stochastic`` (see ActingOptions) are valid, and change what every policy does."""
     is_valid = risk in (None, "adaptive") or (is_number(risk) and 0.0 < risk <= 1.0)
     require(is_valid, "--risk", risk, "adaptive, or above 0 and at most 1")
     for name, evaluated in policies.items():
@@ -232,11 +210,7 @@ def require_effect(policies: Mapping[str, EvaluatedPolicy], risk: Any = None, st
 
 
 def require_which(policies: Iterable[EvaluatedPolicy], options: Mapping[str, Any]) -> None:
-    """Check that ``--which`` is not given for baselines alone, which have no checkpoints.
-
-    Raises:
-        ConfigError: when ``which`` is given and every policy is a baseline.
-    """
+    """Check that ``--which`` is not given for baselines alone, which have no checkpoints."""
     is_usable = "which" not in options or not all(evaluated.trained is None for evaluated in policies)
     require(is_usable, "--which", options.get("which"), "left out: a baseline has no checkpoints")
 
@@ -260,15 +234,9 @@ def _equivalent_commands(vessel: VesselConfig) -> Tensor:
 
 
 def combine_with_others(policy: Policy, others: EvaluatedPolicy, world: WorldConfig) -> Policy:
-    """Combine a policy with continuous actions, for robot 0, with another one, for all other robots.
+    """Combine a policy with continuous actions, for robot 0, with another one, for all other robots of a world.
 
-    Args:
-        policy: policy for robot 0.
-        others: policy that controls the others, with as many object slots as it was trained with.
-        world: world that both act in.
-
-    Raises:
-        ConfigError: when the other policy observes what the world does not measure.
+    The other policy has as many object slots as it was trained with; what the world does not measure is refused.
     """
     theirs = others.make_policy(world, ActingOptions())
     if others.trained is not None:
@@ -311,23 +279,11 @@ def run_set(
     on_step: StepCallback | None = None,
     progress: ProgressCallback | None = None,
 ) -> tuple[Episodes, Recording | None]:
-    """Run all scenarios of a set once.
+    """Run all scenarios of a set, made from a world, once; return the episodes in its order, and the recording.
 
-    Args:
-        evaluated: policy or baseline.
-        chosen: set of scenarios.
-        world: world that the set was made from.
-        acting: options of how the policy acts.
-        device: device of the world.
-        name: name of the policy in a recording; nothing is recorded if None.
-        on_step: callback of every step.
-        progress: callback with the number of ended episodes and the number of all episodes of the set.
-
-    Returns:
-        The episodes in the order of the set, and the recording; None if nothing is recorded.
-
-    Raises:
-        ConfigError: when the policy does not fit the commands or object slots of the set, or memory is not enough.
+    Nothing is recorded without the name of the policy in the recording. Progress is the number of ended episodes and
+    that of all. A policy that does not fit the commands or object slots of the set is refused, as is what memory cannot
+    hold.
     """
     _check_fit(evaluated, chosen)
     for part in chosen.parts:

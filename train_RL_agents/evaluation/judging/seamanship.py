@@ -71,9 +71,7 @@ class JudgedEncounters:
 def judge(recording: Recording, rules: ColregsConfig | None = None) -> JudgedEncounters:
     """Return all encounters in a recording, with the duties of both vessels and whether these were kept.
 
-    Args:
-        recording: recording of E episodes.
-        rules: definitions of encounters and duties; None: those of the recorded world.
+    The definitions ``rules`` of encounters and duties are by default those of the recorded world.
     """
     there, rules = present_robots(recording), rules or recording.rules
     sight = Sight(recording.vessel_radius, recording.detect_radius, recording.sensor_range)
@@ -125,14 +123,10 @@ def steps_and_paths_alone(recording: Recording) -> tuple[Tensor, Tensor]:
 def measure_compliance(
     judged: JudgedEncounters, recording: Recording, alone: tuple[Tensor, Tensor], scored: Tensor
 ) -> dict[str, Tensor]:
-    """Return metrics of compliance of every vessel by name, [E, R] each; nan where a metric does not apply.
+    """Return metrics of compliance of every scored vessel by name, [E, R] each; nan where a metric does not apply.
 
-    Args:
-        judged: encounters of the recording.
-        recording: recording of E episodes.
-        alone: control steps and path (m) of every vessel without the others, [E, R] each; nan where it did not arrive,
-            so that it has no delay and no detour.
-        scored: [E, R] bool, which vessels are scored.
+    ``alone`` are control steps and path (m) of every vessel without the others, [E, R] each; nan where it did not
+    arrive, so that it has no delay and no detour.
     """
     state = judged.state
     clear = state.has_duty & state.keeps_clear
@@ -167,12 +161,7 @@ def measure_compliance(
 
 
 def count_duties(judged: JudgedEncounters, scored: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the numbers of kept and of all duties by role, [E, 5] each, and of fleeting risks, [E]; all int64.
-
-    Args:
-        judged: encounters in E episodes.
-        scored: [E, R] bool, which vessels are scored.
-    """
+    """Return the numbers of kept and of all duties of scored vessels by role, [E, 5], and of fleeting risks, [E]."""
     counts = scored[judged.episode, judged.own]
     role = judged.state.role.to(torch.int64)
 
@@ -190,15 +179,9 @@ def broken_duty_rates(
 ) -> list[dict[str, float | None]]:
     """Return vessel-hours per duty that was not kept, of all roles and by role, for several groups of encounters.
 
-    Args:
-        judged: encounters of the recording.
-        recording: recording of E episodes.
-        scored: [E, R] bool, which vessels are scored.
-        rows: [E] bool masks of the encounters.
-
-    Returns:
-        Dict for each group: the numbers ``broken_duties`` and ``fleeting``; ``hours_per_broken_duty``, and
-        ``hours_per_broken_`` with each role, with the ends of their intervals, None where no vessel has the role.
+    The groups are masks [E], the scored vessels a mask [E, R]. Each group has the numbers ``broken_duties`` and
+    ``fleeting``; ``hours_per_broken_duty``, and ``hours_per_broken_`` with each role, with the ends of their intervals,
+    None where no vessel has the role.
     """
     kept, asked, fleeting = count_duties(judged, scored)
     steps, _, _ = steps_and_paths(recording)
@@ -217,15 +200,11 @@ def broken_duty_rates(
 
 
 def compliance_summary(measured: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
-    """Return the mean of every metric with its 95% interval, by name; None if it applies to no vessel.
+    """Return the mean of every metric [E, R] with its 95% interval, by name; None if it applies to no vessel.
 
-    Intervals of shares are Wilson's, the others normal; the ends of a mean of one vessel are None.
-
-    ``all_kept`` is the share of encounters in which every vessel that has a duty kept the rules.
-
-    Args:
-        measured: metrics of compliance by name, [E, R] each.
-        rows: [E] bool mask of the encounters that count.
+    The encounters in the mask ``rows`` [E] count. Intervals of shares are Wilson's, the others normal; the ends of a
+    mean of one vessel are None. ``all_kept`` is the share of encounters in which every vessel that has a duty kept the
+    rules.
     """
     values = {name: metric[rows] for name, metric in measured.items()}
     kept = values["rules_kept"]

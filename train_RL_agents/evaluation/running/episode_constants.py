@@ -17,12 +17,7 @@ def to_host(tensor: Tensor) -> Tensor:
 
 
 def episode_constants(env: MarineNavEnv, scores: bool) -> dict[str, Tensor]:
-    """Return the constants of recorded episodes by their names in Recording.
-
-    Args:
-        env: environments in which all episodes started.
-        scores: true if the recording has scores, so that the pairs of commands that they rate are returned, too.
-    """
+    """Return the constants of recorded episodes by their names in Recording; with scores also pairs of commands."""
     scenario, vessel = env.scenario, env.constants.vessel
     robots, cores = scenario.robot_mask, scenario.core_circulation
     tensors = {

@@ -58,11 +58,7 @@ def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
 
 
 def drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int]) -> int:
-    """Estimate the temporary memory (bytes) of ``draw_scenarios`` for a number of episodes of each level.
-
-    Raises:
-        ConfigError: when the map has no room for a level.
-    """
+    """Estimate the temporary memory (bytes) of ``draw_scenarios`` for a number of episodes of each level."""
     ends, cores = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_cores"))
     # Each candidate has 16 numbers, and two differences to each end or core.
     numbers = 16 + 2 * max(2 * ends, cores)
@@ -70,19 +66,10 @@ def drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequenc
 
 
 def draw_scenarios(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int], seed: int) -> Scenario:
-    """Draw a fixed evaluation set; the same seed gives the same scenarios on every machine.
+    """Draw a fixed evaluation set, level after level, float64 on the CPU.
 
-    Args:
-        world: configuration of the world; its ``scenario`` section constrains the scenarios.
-        levels: levels of the scenarios.
-        episodes: number of scenarios of each level.
-        seed: seed of the draw.
-
-    Returns:
-        Scenarios, level after level, float64 on the CPU.
-
-    Raises:
-        ConfigError: when the map has no room for a level, or there is not enough memory.
+    The same seed gives the same scenarios on every machine. ``episodes`` are the numbers of scenarios of the levels,
+    which the section ``scenario`` of the world constrains.
     """
     require_memory(f"drawing {sum(episodes):,} scenarios", drawing_bytes(world, levels, episodes))
     sampler = CompleteSampler(world.scenario, tuple(levels), torch.device("cpu"), torch.float64)
@@ -102,26 +89,13 @@ def run_episodes(
     progress: ProgressCallback | None = None,
     **options: Any,
 ) -> Episodes:
-    """Run every scenario once, all in one batch.
+    """Run each of N scenarios once, all in one batch, with a policy in evaluation mode; return the episodes.
 
-    The measurement noise depends only on the seed, the index of the episode and the number of the step in it.
-
-    Args:
-        policy: policy in evaluation mode, which writes actions.
-        scenarios: N scenarios.
-        world: configuration of the world.
-        drop_ended: whether ended episodes may leave the batch, on a CPU; false for policies that draw random numbers.
-        only_own: whether the results are those of robot 0, the only one that the policy controls.
-        seed: seed of the measurement noise.
-        on_step: callback after every step.
-        progress: callback with the number of ended episodes and the number of all episodes.
-        **options: ``continuous``, whether the policy's actions are, ``device``, ``dtype`` and others of MarineNavEnv.
-
-    Returns:
-        The episodes; the same arguments give the same numbers.
-
-    Raises:
-        ConfigError: when a scenario has no robot, or an action is not finite or not a valid index.
+    The measurement noise depends only on the seed, the index of the episode and the number of the step in it, so the
+    same arguments give the same numbers. On a CPU ended episodes leave the batch, unless ``drop_ended`` is false, as it
+    must be for policies that draw random numbers. With ``only_own`` the results are those of robot 0, the only one that
+    the policy controls. The further options are ``continuous``, whether actions are, ``device``, ``dtype`` and others
+    of MarineNavEnv.
     """
     env = make_evaluation_env(scenarios, world, seed=seed, **options)
     return EpisodeRunner(policy, env, seed, drop_ended=drop_ended, only_own=only_own).run(on_step, progress)
@@ -144,13 +118,10 @@ def can_share_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
 
 
 def rows_to_keep(running: Tensor) -> Tensor | None:
-    """Return the rows of a batch that remain in it, ascending; None if all do.
+    """Return the rows of a batch that remain in it, ascending, given the mask [B] of running episodes; None if all do.
 
-    Sizes are powers of two, filled up with episodes that have ended, because matrix products of
-    other sizes may be rounded differently.
-
-    Args:
-        running: [B] bool mask of the episodes that have not ended, at least one.
+    Sizes are powers of two, filled up with episodes that have ended, because matrix products of other sizes may be
+    rounded differently.
     """
     size = max(MIN_BATCH_SIZE, 1 << (int(running.sum()) - 1).bit_length())
     if size >= len(running):
@@ -167,21 +138,13 @@ class EpisodeRunner:
 
     A batch of B environments makes the steps.
 
-    - On a GPU all scenarios run at once, in the same tensors, so that a step can be compiled and captured.
-    - On a CPU with compiled code, B is the number of environments that the code was compiled for. If there are more
-      scenarios, the next one begins where an episode has ended.
-    - Elsewhere on a CPU all scenarios begin at once, and ended episodes leave the batch.
+    - On a GPU all scenarios run at once, in the same tensors, so that a step can be compiled and captured as
+      ``execution`` says, which requires a PolicyWrapper; the next step overwrites the results of a captured one.
+    - On a CPU with compiled code, that of the environments ``compiled``, B is the number of environments that the code
+      was compiled for. If there are more scenarios, the next one begins where an episode has ended.
+    - Elsewhere on a CPU all scenarios begin at once, and ended episodes leave the batch if ``drop_ended`` is true.
 
-    Args:
-        policy: policy in evaluation mode, which writes actions.
-        env: new environments of the N scenarios, with the seed.
-        seed: seed of the measurement noise.
-        compiled: environments whose world makes the steps, because its code is compiled; its state is not changed.
-            None: ``env``.
-        drop_ended: whether ended episodes may leave the batch.
-        only_own: whether the results are those of robot 0, the only one that the policy controls.
-        execution: whether a step is compiled and captured on a GPU, which requires a PolicyWrapper; the next step
-            overwrites the results of a captured one.
+    ``env`` are new environments of the scenarios; see ``run_episodes`` for ``seed`` and ``only_own``.
     """
 
     def __init__(
@@ -212,12 +175,7 @@ class EpisodeRunner:
 
     @torch.no_grad()
     def run(self, on_step: StepCallback | None = None, progress: ProgressCallback | None = None) -> Episodes:
-        """Run every scenario once, and return the episodes.
-
-        Args:
-            on_step: callback of every step.
-            progress: callback with the number of ended episodes and the number of all episodes.
-        """
+        """Run every scenario once, and return the episodes."""
         self.loop.state = self._begin()
         total, most = self._env.num_envs, self._env.config.max_steps
         every = 1 if self._on_cpu and self._episodes is None else PROGRESS_INTERVAL

@@ -24,12 +24,9 @@ the demo (figures/pages/sessions.js) has the same number."""
 
 
 def with_risk(policy: Policy, risk: float | Literal["adaptive"], spec: ObservationSpec) -> Policy:
-    """Wrap a policy so that it acts on a share of the worst outcomes.
+    """Wrap a policy that reads the risk level, so that it acts on a share of the worst outcomes, in (0, 1].
 
-    Args:
-        policy: policy that reads the risk level.
-        risk: share of the worst outcomes, in (0, 1], or "adaptive" to set it by the distance of the closest object.
-        spec: specification of what the policy observes.
+    With "adaptive" the share follows from the distance of the closest object.
     """
 
     def act(step: Any) -> Any:
@@ -89,12 +86,8 @@ def critics_differ(means: Tensor, chosen: Tensor, scores: Tensor) -> Tensor:
     """Return whether the critics differ on how much better each action is than the chosen one, [..., A] bool.
 
     They differ if the largest and the smallest of these advantages differ by more than MAX_CRITIC_DISAGREEMENT times
-    the range of scores.
-
-    Args:
-        means: [C, ..., A] mean returns of A actions by each of C critics.
-        chosen: [C, ...] mean returns of the chosen action.
-        scores: [..., A] scores of the actions.
+    the range of scores [..., A]. The mean returns are [C, ..., A] and, of the chosen action, [C, ...] by each of C
+    critics.
     """
     better = means - chosen[..., None]
     spread, extent = better.amax(0) - better.amin(0), scores.amax(-1) - scores.amin(-1)

@@ -31,12 +31,7 @@ Metrics = dict[str, Any]
 
 
 class Evaluations(ABC, Generic[Results]):
-    """Evaluations of a training run in its environment, with their results.
-
-    Args:
-        run: run folder, with the configuration.
-        device: device of the evaluations.
-    """
+    """Evaluations of a training run in its environment, on a device, with their results."""
 
     def __init__(self, run: RunFolder, device: torch.device) -> None:
         self._run, self._config, self._device = run, run.config, device
@@ -59,16 +54,10 @@ class Evaluations(ABC, Generic[Results]):
         """
 
     def record(self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool) -> tuple[Metrics, bool]:
-        """Write and log the latest evaluation, and save its policy.
+        """Write and log the latest evaluation, and save its policy; return its metrics and whether it is the best.
 
-        Args:
-            agent: agent that was evaluated.
-            env_steps: env-steps of the run so far.
-            times: times (s) by name of their column in evaluations.csv.
-            last: whether the run ends with this evaluation.
-
-        Returns:
-            Metrics over all episodes, and whether the policy is the best so far.
+        The times (s) are by name of their column in evaluations.csv; ``last`` is true if the run ends with this
+        evaluation.
         """
         overall, more = nonfinite_to_none(self._latest_metrics())
         self.rows.append({"env_steps": env_steps, **times, **overall, **more})
@@ -92,11 +81,7 @@ class Evaluations(ABC, Generic[Results]):
         return {"rows": self.rows, "evaluations": self.episodes}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the evaluations that ``state_dict`` returned.
-
-        Raises:
-            ValueError: when the evaluations are invalid, or of other episodes.
-        """
+        """Restore what ``state_dict`` returned; a ValueError says that it is invalid or of other episodes."""
         rows, episodes = state["rows"], list(map(self._restore, state["evaluations"]))
         is_valid = len(rows) == len(episodes) and all(is_nonnegative_int(row["env_steps"]) for row in rows)
         is_valid &= all(value is None or is_number(value) for row in rows for value in row.values())
@@ -115,13 +100,7 @@ class Evaluations(ABC, Generic[Results]):
 
 
 class WorldEvaluations(Evaluations[Episodes]):
-    """Evaluations on a fixed set of scenarios of the built-in world.
-
-    Args:
-        run: run folder, with the configuration.
-        device: device of the evaluations.
-        training_env: training environment, whose compiled code evaluations on a CPU share if it fits.
-    """
+    """Evaluations on fixed scenarios of the built-in world, on a CPU by the training environment's code if it fits."""
 
     def __init__(self, run: RunFolder, device: torch.device, training_env: MarineNavEnv | None = None) -> None:
         super().__init__(run, device)

@@ -24,9 +24,7 @@ OBJECT_ENTRIES = ("objects_state", "objects_mask", "duties")
 def control_robot_0(policy: Policy, discrete: VesselConfig | None) -> Policy:
     """Wrap a policy so that it controls robot 0 alone; all other robots keep their thrust, as nearly as actions allow.
 
-    Args:
-        policy: policy for all robots.
-        discrete: vessel whose pairs of commands the actions index; None if actions are continuous.
+    ``discrete`` is the vessel whose pairs of commands the actions index; None if actions are continuous.
     """
     hold = 0
     if discrete is not None:
@@ -46,11 +44,9 @@ def control_robot_0(policy: Policy, discrete: VesselConfig | None) -> Policy:
 
 
 def with_continuous_actions(policy: Policy, pairs: Tensor | None) -> Policy:
-    """Wrap a policy so that it writes continuous actions instead of discrete ones.
+    """Wrap a policy so that it writes continuous actions, from the pairs of commands that its actions index.
 
-    Args:
-        policy: policy to wrap.
-        pairs: [A, 2] pairs of commands in [-1, 1] that its actions index; None if they are continuous already.
+    The pairs [A, 2] are in [-1, 1]; without them actions are continuous already.
     """
     if pairs is None:
         return policy
@@ -66,9 +62,7 @@ def with_continuous_actions(policy: Policy, pairs: Tensor | None) -> Policy:
 def with_others(policy: Policy, others: Policy) -> Policy:
     """Combine two policies with continuous actions: one controls robot 0, the other all other robots.
 
-    Args:
-        policy: policy for robot 0; everything that it writes except actions of other robots is kept.
-        others: policy for the other robots; it receives a mask in which every robot is active.
+    Everything that the first writes except actions of other robots is kept; for the second every robot is active.
     """
 
     def act(step: Any) -> Any:

@@ -221,14 +221,7 @@ class Recorder:
             self._collected[name].append(whole)
 
     def finish(self, policy: str, groups: Sequence[str], map_size: Tensor, seed: int | None = None) -> Recording:
-        """Return the recording, with every episode cut at its end.
-
-        Args:
-            policy: name of the policy.
-            groups: group of each of the E recorded episodes.
-            map_size: [E, 2] size of each episode's map along x and y (m).
-            seed: seed of the scenarios and the measurement noise; None if unknown.
-        """
+        """Return the recording, with every episode cut at its end, given the size [E, 2] (m) of each episode's map."""
         if self._env is None:
             raise ConfigError("recording: there is no step to record")
         env = self._env
@@ -296,20 +289,11 @@ def record(
     on_step: StepCallback | None = None,
     **options: Any,
 ) -> tuple[Episodes, Recording]:
-    """Evaluate a policy, and record the episodes.
+    """Evaluate a policy on N scenarios of a world, and return the episodes and the recording.
 
-    Args:
-        policy: policy in evaluation mode, which writes actions; quantiles and scores that it writes are recorded, too.
-        scenarios: N scenarios.
-        world: configuration of the world.
-        name: name of the policy in the recording.
-        groups: name of the group of each episode.
-        seed: seed of the measurement noise.
-        on_step: further callback of every step.
-        **options: further arguments of ``run_episodes``.
-
-    Returns:
-        The same episodes as without recording, and the recording.
+    The episodes are the same as without recording. Quantiles and scores that the policy writes are recorded, too.
+    ``name`` is that of the policy, and ``groups`` are those of the episodes; further arguments are those of
+    ``run_episodes``.
     """
     recorder = Recorder()
 
@@ -330,9 +314,7 @@ def record(
 def concatenate(recordings: Sequence[Recording]) -> Recording:
     """Concatenate recordings of one policy along the axis of episodes; other axes are padded to the largest size.
 
-    Args:
-        recordings: at least one recording; all have the same length of a control step, the same
-            sizes of observations, and the same rules of the sea.
+    All have the same length of a control step, the same sizes of observations, and the same rules of the sea.
     """
     first, last = recordings[0], max(int(recording.steps.max()) for recording in recordings)
     joined: dict[str, Any] = {}
@@ -367,11 +349,7 @@ def _concatenate_padded(tensors: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def save(recording: Recording, path: Path) -> None:
-    """Write a recording to a file.
-
-    Raises:
-        ConfigError: when the file cannot be written, or the recording is too large to be read again.
-    """
+    """Write a recording to a file."""
     header = {"format": FORMAT_NAME, "version": FORMAT_VERSION}
     header |= {name: getattr(recording, name) for name in _JSON_FIELDS}
     header["rules"] = asdict(recording.rules)
@@ -383,11 +361,7 @@ def save(recording: Recording, path: Path) -> None:
 
 
 def load(path: str | Path) -> Recording:
-    """Read a recording from a file.
-
-    Raises:
-        ConfigError: when the file is missing, damaged, or of another format or version.
-    """
+    """Read a recording from a file."""
     arrays = read_arrays(Path(path), "a recording")
     refusal = f"{path}: damaged, or not a recording of this program"
     try:

@@ -90,15 +90,9 @@ def zero_sums(like: Tensor, episodes: int) -> EpisodeSums:
 def add_step(
     sums: EpisodeSums, before: ResetState, action: Tensor, outcome: Outcome, seconds: float, num_actions: int | None
 ) -> EpisodeSums:
-    """Return the sums of B episodes after a control step; arrivals after the first collision are counted, too.
+    """Return the sums of B episodes after a control step of some seconds; arrivals after a collision are counted, too.
 
-    Args:
-        sums: sums before the step.
-        before: state before the step, batch [B].
-        action: actions of all robots, [B, R, 2] or indices [B, R].
-        outcome: outcome of the step, batch [B].
-        seconds: length of the step (s).
-        num_actions: number of discrete actions; None if actions are continuous.
+    The actions are [B, R, 2], or indices [B, R] of ``num_actions`` discrete ones.
     """
     counting = sums["counting"]
     active = controlled_robots(before) & counting[:, None]
@@ -119,14 +113,8 @@ def add_step(
 def episode_rows(sums: EpisodeSums, scenario: Scenario, num_actions: int | None, only_own: bool = False) -> Episodes:
     """Return the results of episodes that have ended; only robots that actions control count.
 
-    Args:
-        sums: sums of the episodes.
-        scenario: their scenarios.
-        num_actions: number of discrete actions; None if actions are continuous.
-        only_own: true if a policy controls robot 0 alone, whose time, energy, return and arrival then count.
-
-    Raises:
-        ConfigError: when an action was not finite, or not a valid index.
+    With ``only_own`` robot 0 alone does. An action that was not finite, or no index of ``num_actions`` discrete ones,
+    is refused.
     """
     invalid = int(sums["invalid"].sum())
     if invalid:

@@ -57,16 +57,10 @@ class Candidates(NamedTuple):
 
 
 def draw_candidates(world: WorldConfig, episodes: int, seed: int, in_weather: bool) -> Iterator[Candidates]:
-    """Yield candidates, ``episodes`` of each group, in batches.
+    """Yield candidates, ``episodes`` of each group, in batches; ``in_weather``, with wind and waves and with faults.
 
-    Args:
-        world: world of the vessels.
-        episodes: number of candidates of each group.
-        seed: seed of the draw.
-        in_weather: true for wind and waves, which differ from batch to batch, late commands and missed detections.
-
-    Raises:
-        ConfigError: when in a whole batch no vessel is hit, or vessels are not steered by two thrusters.
+    Wind and waves differ from batch to batch; faults are late commands and missed detections. Vessels that are not
+    steered by two thrusters are refused, and a whole batch in which no vessel is hit.
     """
     generator = torch.Generator().manual_seed(seed)
     for group, name in enumerate(GROUPS):

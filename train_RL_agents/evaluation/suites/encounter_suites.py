@@ -65,14 +65,10 @@ LARGER_SIZES = (3, 4, 5, 6)
 def meeting_scenarios(
     course: Tensor, mask: Tensor, slow: int | None, group: int | Tensor, world: WorldConfig
 ) -> tuple[WorldConfig, Scenario]:
-    """Return P scenarios with vessels whose courses meet in a point, and their world.
+    """Return P scenarios with vessels whose courses [P, R] (rad) meet in a point, and their world.
 
-    Args:
-        course: [P, R] courses (rad).
-        mask: [P, R] bool mask of the vessels.
-        slow: index of the slow vessel, which has weaker thrusters in the world; None: no vessel is slow.
-        group: index of the group of all scenarios in the set, or [P] index for each.
-        world: world from which the world of the scenarios is derived.
+    Vessels are those in the mask [P, R], of which one may be slow, with weaker thrusters in the world; ``group`` is the
+    index of the group of all scenarios, or [P].
     """
     robots = course.shape[-1]
     is_slow = torch.arange(robots) == (-1 if slow is None else slow)

@@ -61,11 +61,7 @@ _UNHASHED_PARAMETERS = {*COMMAND_FIELDS, "max_objects", "table_row"}
 
 
 def frozen_world(own: WorldConfig) -> WorldConfig:
-    """Return the published world, scaled to the boat of a policy's own world and with its sensor and commands.
-
-    Raises:
-        ConfigError: if the commands are stronger than the world's limit of thrust rates.
-    """
+    """Return the published world, scaled to the boat of a policy's own world and with its sensor and commands."""
     world = WorldConfig() if own.vessel.name == PUBLISHED_VESSEL else scaled_world(own.vessel)
     limit = world.vessel.max_thrust_rate
     most = max(limit) if isinstance(limit, tuple) else limit

@@ -52,13 +52,9 @@ ENCOUNTERS: dict[str, Encounter] = {
 
 
 def with_slow_vessel(world: WorldConfig, robots: int, slot: int, thrust: float) -> WorldConfig:
-    """Return a world in which one vessel has weaker thrusters.
+    """Return a world of a number of vessels, of which one has weaker thrusters, of a largest thrust (N) per side.
 
-    Args:
-        world: world whose strongest thrusters the other vessels have.
-        robots: number of vessels.
-        slot: index of the slow vessel.
-        thrust: largest thrust per side of the slow vessel (N), which is scaled for a boat with a name.
+    The thrust is scaled for a boat with a name; the others have the strongest thrusters of the world.
     """
     most = world.vessel.max_thrust
     strongest = max(most) if isinstance(most, tuple) else most
@@ -71,17 +67,9 @@ def with_slow_vessel(world: WorldConfig, robots: int, slot: int, thrust: float) 
 def encounter_scenarios(
     encounter: Encounter, vessel: VesselConfig, episodes: int, seed: int, scale: tuple[float, float] = (1.0, 1.0)
 ) -> Scenario:
-    """Return scenarios with the geometry of an encounter, slightly varied, both vessels in motion.
+    """Return scenarios with the geometry of an encounter, slightly varied, both vessels in motion, float64 on the CPU.
 
-    Args:
-        encounter: geometry of the encounter, for the published vessel.
-        vessel: vessel parameters, which determine the thrust that keeps the initial speed.
-        episodes: number of scenarios.
-        seed: seed of the variations.
-        scale: factors of the boat on lengths and on speeds.
-
-    Returns:
-        Scenarios of two robots and nothing else, float64 on the CPU.
+    The geometry is that of the published vessel; ``scale`` are the boat's factors on lengths and on speeds.
     """
     options: dict[str, Any] = {"generator": torch.Generator().manual_seed(seed)}
     options["dtype"] = torch.float64
@@ -105,13 +93,7 @@ def moving_vessels(
 ) -> Scenario:
     """Return scenarios of vessels in motion, with the thrust that keeps their speed, and nothing else.
 
-    Args:
-        start: [P, R, 2] initial positions (m).
-        goal: [P, R, 2] goals (m).
-        heading: [P, R] headings (rad).
-        speed: [P, R] speeds ahead (m/s).
-        mask: [P, R] bool mask of the vessels.
-        vessel: vessel parameters, which determine the thrust.
+    Positions and goals are [P, R, 2] (m), headings (rad), speeds ahead (m/s) and the mask of vessels [P, R].
     """
     episodes, robots = mask.shape
     scenarios = blank_scenarios(episodes, robots, 0, 0, speed.device, speed.dtype)

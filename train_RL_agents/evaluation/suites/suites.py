@@ -142,10 +142,7 @@ MAX_VESSEL_FACTOR = 2.0
 
 
 def _make_vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
-    """Return scenarios of all levels whose vessels have random masses (with moments of inertia) and thrust limits.
-
-    ``episodes`` is the number per level; both factors of a vessel are drawn independently.
-    """
+    """Return scenarios of all levels whose vessels have random masses (and inertia) and thrust limits."""
     drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
     factors = MAX_VESSEL_FACTOR ** (2.0 * torch.rand(2, *drawn.robot_mask.shape, generator=generator) - 1.0)
@@ -249,11 +246,7 @@ LARGER_GROUPS = ("2 others", "3 others")
 
 
 def _make_packaged(name: str, world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
-    """Return situations that DNV or NTNU wrote, each repeated; the seed is only that of the measurement noise.
-
-    The groups of ``dnv`` are the kinds of encounter with one other ship, and the numbers of other ships if there
-    are several; each of Imazu's problems is a group.
-    """
+    """Return situations that DNV or NTNU wrote, each repeated, by kind of encounter, number of ships or problem."""
     situations = packaged_situations(name)
     scaled = [scaled_episode(situation, world) for situation in situations]
     if only_own:
@@ -338,16 +331,9 @@ SUITES: dict[str, Suite] = {
 def make_scenario_set(
     name: str, world: WorldConfig, episodes: int | None = None, seed: int | None = None
 ) -> ScenarioSet:
-    """Return the scenarios of a suite; with a seed, they are the same in every call.
+    """Return the scenarios of a suite in a world; with a seed, they are the same in every call.
 
-    Args:
-        name: name of the suite.
-        world: world that the suite varies.
-        episodes: number of episodes, see Suite; None: its default.
-        seed: seed of scenario sampling and measurement noise; None: its default.
-
-    Raises:
-        ConfigError: if there is no such suite, its size is fixed, or the map is too small.
+    The numbers of episodes (see Suite) and the seed of scenarios and measurement noise are by default the suite's.
     """
     allowed = f"one of {', '.join(SUITES)}{did_you_mean(name, SUITES)}"
     require(name in SUITES, "--suite", name, allowed)
