@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from marinenav_env.support.validation import (
     is_printable_text,
     require,
 )
+from marinenav_env.waters.gdal_files import read_by_gdal, to_wgs84
 from marinenav_env.waters.geojson import (
     COVERAGE_LAYER,
     DEPTH_LAYER,
@@ -206,8 +207,9 @@ def read_chart(
     """
     path = Path(path)
     _check_options(at, size, draught, most_segments, tolerance)
-    features = read_features(path)
-    land, lines, chosen = _choose(features, layers, draught, str(path))
+    wanted = {DEPTH_LAYER, *LAND_LAYERS} if layers is None else {layer.upper() for layer in layers}
+    features = read_features(path, wanted)
+    land, lines, chosen = _choose(features, wanted, layers is not None, draught, str(path))
     plane, window = _place(features, at, size)
     _require_coverage(features, plane, window, str(path))
     areas = [[plane.to_metres(ring) for ring in area] for area in land]
@@ -248,34 +250,40 @@ def _check_options(
     require(valid, "tolerance", tolerance, "a number of metres from 0 to the size")
 
 
-def read_features(path: Path) -> list[Feature]:
-    """Return the features of a chart file in longitudes and latitudes; the name of the file determines its format."""
-    features, crs = read_geojson(path)
-    if crs:
-        raise ConfigError(f"{path}: its coordinate system {crs} is not that of longitude and latitude (WGS84)")
+def read_features(path: Path, layers: Iterable[str]) -> list[Feature]:
+    """Return the features of a chart in longitudes and latitudes; files that do not end in .json are read by GDAL.
+
+    Of these only ``layers``, routes and what the chart covers are read.
+    """
+    is_json = path.suffix.lower() in (".json", ".geojson")
+    features, system = read_geojson(path) if is_json else read_by_gdal(path, layers)
+    if system:
+        to_wgs84(features, system, str(path))
     require_degrees(features, str(path))
     return features
 
 
 def _choose(
-    features: list[Feature], layers: Sequence[str] | None, draught: float, name: str
+    features: list[Feature], wanted: set[str], is_exact: bool, draught: float, name: str
 ) -> tuple[list[Area], list[Floats], list[str]]:
-    """Return the areas of land and the walls of features (degrees), and the layers that they come from."""
+    """Return the areas of land and the walls of features (degrees), and the layers that they come from.
+
+    If ``is_exact``, all layers must be there, and what has no layer is left out.
+    """
     present = {item.layer for item in features}
-    wanted = {"", DEPTH_LAYER, *LAND_LAYERS} if layers is None else {layer.upper() for layer in layers}
     shown = ", ".join(sorted(present - {""})) or "none"
-    if layers is not None and wanted - present:
+    if is_exact and wanted - present:
         raise ConfigError(f"{name}: has no layer {', '.join(sorted(wanted - present))}; its layers are {shown}")
     areas: list[Area] = []
     lines: list[Floats] = []
     for item in features:
         is_deep = item.layer == DEPTH_LAYER and (item.depth is None or item.depth > draught)
-        if item.layer in wanted and not is_deep:
+        if (item.layer in wanted or not (item.layer or is_exact)) and not is_deep:
             areas += item.areas
             lines += item.lines
     if not areas and not lines:
-        raise ConfigError(f"{name}: has no land in {', '.join(sorted(wanted - {''}))}; its layers are {shown}")
-    return areas, lines, sorted(wanted & present - {""}) or ["polygons and lines"]
+        raise ConfigError(f"{name}: has no land in {', '.join(sorted(wanted))}; its layers are {shown}")
+    return areas, lines, sorted(wanted & present) or ["polygons and lines"]
 
 
 def _place(

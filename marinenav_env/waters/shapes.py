@@ -44,12 +44,13 @@ def cross(first: Floats, second: Floats) -> Floats:
 
 def segment_distances(points: Floats, segments: Floats) -> tuple[Floats, Floats]:
     """Return the distances of points [..., 2] from segments [..., 4], and from their lines, positive on the left."""
-    start, way = segments[..., :2], segments[..., 2:] - segments[..., :2]
-    offset = points - start
-    square = np.maximum((way**2).sum(-1), 1e-18)
-    share = np.clip((offset * way).sum(-1) / square, 0.0, 1.0)
-    nearest = offset - share[..., None] * way
-    return np.hypot(nearest[..., 0], nearest[..., 1]), cross(offset, way) / np.sqrt(square)
+    start_x, start_y, way_x, way_y = np.moveaxis(segments, -1, 0)
+    way_x, way_y = way_x - start_x, way_y - start_y
+    x, y = points[..., 0] - start_x, points[..., 1] - start_y
+    square = np.maximum(way_x**2 + way_y**2, 1e-18)
+    share = np.clip((x * way_x + y * way_y) / square, 0.0, 1.0)
+    sides = (x * way_y - y * way_x) / np.sqrt(square)
+    return np.hypot(x - share * way_x, y - share * way_y), sides
 
 
 def signed_distance(points: Floats, shores: Floats) -> Floats:

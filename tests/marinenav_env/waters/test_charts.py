@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -192,7 +193,6 @@ DAMAGED = [
         {},
         "[582000.0, 2850000.0] is no longitude",
     ),
-    (collection(COAST, crs={"type": "name", "properties": {"name": "EPSG:32617"}}), {}, "EPSG:32617"),
     (collection(COAST, crs=4326), {}, "its crs is unknown: 4326"),
     (collection(COAST, crs={"type": "link"}), {}, "its crs is unknown"),
     (collection(feature(polygon(LAND), "BUAARE")), {}, "its layers are BUAARE"),
@@ -230,9 +230,19 @@ def test_what_cannot_be_a_chart_is_refused_in_one_sentence(tmp_path, content, op
 
 
 def test_files_that_are_not_there_are_refused(tmp_path):
-    for path in (tmp_path / "none.json", tmp_path):
+    (tmp_path / "folder.json").mkdir()
+    for name in ("none.json", "folder.json"):
         with pytest.raises(ConfigError, match="cannot be read as a chart"):
-            read_chart(path)
+            read_chart(tmp_path / name)
+
+
+@pytest.mark.parametrize(("name", "package"), [("cell.000", "pyogrio"), ("harbour.json", "pyproj")])
+def test_what_needs_the_extra_says_so(tmp_path, monkeypatch, name, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32617"}}
+    (tmp_path / name).write_text(json.dumps(collection(COAST, crs=crs)))
+    with pytest.raises(ConfigError, match=f"{package} is not installed.*'marinenav.charts.'"):
+        read_chart(tmp_path / name)
 
 
 GOOD = {"name": "x", "width": 100.0, "height": 50.0, "shores": [[0.0, 20.0, 100.0, 20.0]], "routes": [[[1, 2], [3, 4]]]}
