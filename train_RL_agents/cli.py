@@ -129,7 +129,8 @@ def make_parser() -> argparse.ArgumentParser:
             add_help=not getattr(module, "OWN_HELP", False),
         )
         module.add_arguments(subparser)
-        if not getattr(module, "OWN_THREADS", False) and getattr(module, "IMPORTS", True):
+        uses_threads = getattr(module, "IMPORTS", True) and getattr(module, "USES_TORCH", True)
+        if uses_threads and not getattr(module, "OWN_THREADS", False):
             subparser.add_argument(
                 "--threads",
                 metavar="N",
@@ -333,10 +334,12 @@ def _run_command(arguments: argparse.Namespace) -> int:
         return int(arguments.command.run(arguments))
     from marinenav_env.support.files import protected_inputs
     from marinenav_env.support.validation import ConfigError
-    from train_RL_agents.utils.compiling import silence_compiler_logs
 
-    silence_compiler_logs()
-    _set_threads(arguments)
+    if getattr(arguments.command, "USES_TORCH", True):
+        from train_RL_agents.utils.compiling import silence_compiler_logs
+
+        silence_compiler_logs()
+        _set_threads(arguments)
     try:
         _allow_plugins(arguments)
         with protected_inputs(), _plain_warnings():

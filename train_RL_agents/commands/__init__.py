@@ -8,6 +8,7 @@ from types import ModuleType
 
 from train_RL_agents.commands import (
     bench,
+    chart,
     demo,
     doctor,
     evaluate,
@@ -27,6 +28,7 @@ COMMANDS: dict[str, ModuleType] = {
     "evaluate": evaluate,
     "play": play,
     "demo": demo,
+    "chart": chart,
     "export": export,
     "import": import_weights,
     "info": info,

@@ -20,6 +20,7 @@ WRITERS = {
         ("play", "iqn", *FEW, "--out"),
         ("play", "iqn", *FEW, "--frames", "0", "--out"),
     ],
+    "chart": [("chart", "cell.000", "--out")],
     "demo": [("demo", "iqn", "--no-open", "--out")],
     "export": [("export", "iqn", "--out")],
     "import": [("import", "weights.npz", "--agent", "DQN", "--out")],
@@ -51,7 +52,7 @@ def test_no_work_is_done_for_what_cannot_be_written(line, tmp_path, monkeypatch,
         if not (loads and work.endswith("torch.load")):
             monkeypatch.setattr(work, lambda *_, work=work, **__: pytest.fail(work))
     ending = ".png" if {"--overview", "--plot"} & {*line} else ".html" if "--report" in line else ""
-    path = f"file/inside{ending}"
+    path = f"file/inside{'.json' if line[0] == 'chart' else ending}"
     words = [f"save_dir={path}", "--quiet"] if line == ("train",) else [path]
     assert path in refused(capsys, *line, *words)
 

@@ -1,0 +1,83 @@
+"""``marinenav chart`` writes the file of a window and a picture of it, and refuses the rest in one sentence."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from marinenav_env.waters.charts import Chart
+from tests.marinenav_env.helpers import DATA
+from tests.train_RL_agents.command_line import refused
+from train_RL_agents.cli import main
+
+MARINA = str(DATA / "waters/miami_marina_300.json")
+
+
+def test_a_window_becomes_a_file_and_a_picture(tmp_path, capsys):
+    out = tmp_path / "harbour.json"
+    assert main(["chart", MARINA, "--segments", "32", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    chart = Chart.load(out)
+    assert 20 < len(chart.shores) <= 32
+    for words in ("300 x 300", f"{len(chart.shores)}", "81%", f"wrote {out} and {out.with_suffix('.svg')}"):
+        assert words in printed
+    assert ElementTree.parse(out.with_suffix(".svg")).getroot().tag.endswith("svg")
+
+
+def test_options_choose_the_window_and_what_is_land(tmp_path):
+    out = str(tmp_path / "x.json")
+    options = [
+        "--at",
+        "25.7266,-80.2335",
+        "--size",
+        "120",
+        "--layers",
+        "lndare",
+        "--draught",
+        "1",
+        "--tolerance",
+        "0.5",
+    ]
+    assert main(["chart", MARINA, *options, "--out", out]) == 0
+    chart = Chart.load(out)
+    assert (chart.width, chart.height) == (120.0, 120.0)
+    assert len(chart.shores) < 16
+    assert "LNDARE; depths up to 1 m are land" in chart.source
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--at", "25.7"], "must be latitude,longitude such as 25.77,-80.18, not 25.7"),
+        (["--at", "x,y"], "must be latitude,longitude"),
+        (["--size", "wide"], "argument --size"),
+        (["--size", "-3"], "size=-3.0: must be a number of metres from 10"),
+        (["--segments", "8"], "segments with an error of 3 m, more than 8"),
+        (["--segments", "4.5"], "must be a whole number"),
+        (["--layers", "LNDARE,ROADS"], "has no layer ROADS; its layers are DEPARE, LNDARE, SLCONS"),
+        (["--at", "25.9,-80.2"], "the window has no shore"),
+        (["--at", "-25.7,151.2"], "the window has no shore"),
+        (["--out", "harbour.svg"], "must be a file that ends in .json"),
+        (["--out", "no folder/harbour.json"], "cannot be written"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, monkeypatch, capsys, options, words):
+    monkeypatch.chdir(tmp_path)
+    out = [] if "--out" in options else ["--out", "harbour.json"]
+    assert words in refused(capsys, "chart", MARINA, *options, *out)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_chart_is_refused_in_one_sentence(tmp_path, capsys):
+    path = tmp_path / "harbour.json"
+    path.write_text(json.dumps({"type": "Polygon", "coordinates": [[[0, 0], [1, "x"]]]}))
+    assert "must be a list of positions" in refused(capsys, "chart", str(path), "--out", str(tmp_path / "x.json"))
+
+
+def test_a_chart_is_not_replaced_by_its_window(tmp_path, capsys):
+    path = tmp_path / "harbour.json"
+    path.write_bytes(Path(MARINA).read_bytes())
+    assert "another file than those that are read" in refused(capsys, "chart", str(path), "--out", str(path))
+    assert path.read_bytes() == Path(MARINA).read_bytes()
+    assert list(tmp_path.iterdir()) == [path]
