@@ -26,7 +26,7 @@ def setup(app):
 
     def fill(app, page, source):
         if page == "settings":
-            from train_RL_agents.commands.settings_help import settings_page
+            from tools.settings_page import settings_page
 
             source[0] = source[0].replace("<!-- settings -->", settings_page())
 

@@ -284,7 +284,7 @@ class TorchRLTrainer:
             if not self.ranks.is_main:
                 return
             with self.clock.phase("evaluate"):
-                history.evaluate(agent, self.env_steps, self.display.show_evaluation_progress)
+                history.evaluate(agent, self.display.show_evaluation_progress)
             times = {"train_time": self.clock.training_seconds, "wall_time": self.clock.total_seconds}
             overall, best = history.record(agent, self.env_steps, times, self.finished)
             self.display.show_evaluation(self.env_steps, times["wall_time"], overall, best)

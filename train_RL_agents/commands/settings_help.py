@@ -1,4 +1,4 @@
-"""All settings with their meanings: for `marinenav train --help`, and for the documentation."""
+"""All settings with their meanings, for `marinenav train --help`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,8 @@ from typing import Any, Literal, NamedTuple, get_origin
 
 from marinenav_env.levels import NAMED_LEVELS, Level
 from marinenav_env.support.validation import describe_rules, describe_type
-from train_RL_agents.agents.agent_configs import AGENT_TRAITS
-from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS
 from train_RL_agents.config.levels import level_to_dict
 from train_RL_agents.config.reading import iterate_settings
-from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.results.table import Column, Table
 
 _MEANING_COLUMN = 36
 """Column of the text at which meanings start; the meaning of a longer key starts on the next line."""
@@ -64,28 +60,6 @@ def settings_sections(config: Any, prefix: str = "") -> list[SettingsSection]:
             rows.append([setting.key, default, texts.get(name, "") + (f" ({rules})" if rules else "")])
         parts += [SettingsSection(f"{section}: {title}" if section else title, rows), *levels]
     return parts
-
-
-def settings_page() -> str:
-    """Return all settings of all agents as Markdown, for the documentation."""
-    parts = [part for part in settings_sections(TrainConfig()) if not part.title.startswith(("agent", "trainer"))]
-    others: list[tuple[str, Any, str]] = [(name, kind(), "trainer.") for name, kind in TRAINER_CONFIGS.items()]
-    others += [(f"`--agent {name}`", traits.config_type(), "agent.") for name, traits in AGENT_TRAITS.items()]
-    for owner, config, prefix in others:
-        parts += [
-            part._replace(title=f"{part.title.rstrip('.')} ({owner})") for part in settings_sections(config, prefix)
-        ]
-    return "\n".join(map(_markdown, parts))
-
-
-def _markdown(section: SettingsSection) -> str:
-    """Return a section as a heading and a table."""
-    rows = [
-        {"setting": f"`{key}`", "default": f"`{value}`" if value else "", "meaning": meaning}
-        for key, value, meaning in section.rows
-    ]
-    columns = [Column("setting"), Column("default"), Column("meaning")]
-    return f"## {section.title.rstrip('.')}\n\n{Table(columns, rows).markdown()}"
 
 
 def setting_text(value: Any) -> str:

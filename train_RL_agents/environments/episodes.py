@@ -115,13 +115,12 @@ class ExternalEvaluations(Evaluations[EpisodeTable]):
     _env: GroupEnv | None = None
     """Environments of the evaluations, made for the first one and kept."""
 
-    def evaluate(self, agent: Agent[Any], env_steps: int, progress: ProgressCallback | None = None) -> None:
-        """Run the seeded episodes with an agent, store their results, and log their returns; see Evaluations."""
+    def evaluate(self, agent: Agent[Any], progress: ProgressCallback | None = None) -> None:
+        """Run the seeded episodes with an agent, and store their results; see Evaluations."""
         count = self._config.env.eval_episodes
         self._env = self._env or make_env(self._config.env, min(count, MAX_EVAL_ENVS), self._device, 0)
         table = run_episodes(PolicyWrapper(agent), self._env, count, self._config.eval_schedule.seed, progress)
         self.episodes.append(table)
-        self._run.writer.log_histogram("eval/returns", table["returns"], env_steps)
 
     def _latest_metrics(self) -> tuple[Metrics, Metrics]:
         return compute_metrics(self.episodes[-1]), {}

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from filelock import BaseFileLock, FileLock, Timeout
-from torch import Tensor
 
 from marinenav_env.support.files import TEMPORARY_SUFFIX
 from marinenav_env.support.validation import ConfigError
@@ -146,12 +145,6 @@ class RunWriter:
         """Log the scalars that are finite, with env-steps as the x axis."""
         finite = {name: value for name, value in scalars.items() if value is not None and math.isfinite(value)}
         self._call_loggers(lambda logger: logger.log(finite, env_steps))
-
-    def log_histogram(self, name: str, values: Tensor, env_steps: int) -> None:
-        """Log a histogram of the values that are finite, if there are any."""
-        values = values[values.isfinite()]
-        if len(values):
-            self._call_loggers(lambda logger: logger.log_histogram(name, values, env_steps))
 
     def log_end(self, env_steps: int) -> None:
         """Log that the run has completed all its env-steps."""

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from torch import Tensor
 from torch.utils.tensorboard.summary import hparams, scalar
 from torch.utils.tensorboard.writer import SummaryWriter
 
@@ -17,8 +15,6 @@ from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.run.tags import describe_tag
-
-HISTOGRAM_BINS = 30
 
 
 def custom_scalar_layout(levels: int) -> dict[str, dict[str, list[Any]]]:
@@ -62,9 +58,6 @@ class RunLogger:
     def log(self, scalars: dict[str, float], env_steps: int) -> None:
         """Log scalars by tag, with env-steps as the x axis."""
 
-    def log_histogram(self, tag: str, values: Tensor, env_steps: int) -> None:
-        """Log the distribution of values."""
-
     def log_end(self, env_steps: int) -> None:
         """Log that the run has reached its last env-step."""
 
@@ -107,13 +100,6 @@ class TensorBoard(RunLogger):
                 metadata = summary.value[0].metadata
                 metadata.summary_description, metadata.plugin_data.plugin_name = describe_tag(tag), "scalars"
             self._writer._get_file_writer().add_summary(summary, env_steps)
-
-    def log_histogram(self, tag: str, values: Tensor, env_steps: int) -> None:
-        """Log the distribution of values."""
-        low, high = map(float, values.aminmax())
-        margin = 1e-6 * (1.0 + max(abs(low), abs(high)))  # numpy fails to choose bins if values differ too little
-        bins = np.linspace(low - margin, high + margin, HISTOGRAM_BINS + 1)
-        self._writer.add_histogram(tag, values.double(), env_steps, bins=bins)
 
     def log_end(self, env_steps: int) -> None:
         """Log that the run has reached its last env-step."""

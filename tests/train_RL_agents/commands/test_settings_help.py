@@ -8,7 +8,6 @@ from marinenav_env.levels import LEVELS, NAMED_LEVELS, Level
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.commands.settings_help import (
     field_docstrings,
-    settings_page,
     settings_sections,
     settings_text,
     shortest_level_dict,
@@ -28,13 +27,6 @@ def test_help_has_every_setting_with_its_meaning(agent_type):
     for section in (config, config.agent, config.trainer, config.world.vessel):
         assert field_docstrings(type(section)).keys() >= {item.name for item in fields(section)}
     assert "Detection range, to the hull of the object (m). (above 0)" in text
-
-
-def test_the_page_has_every_setting_of_every_agent():
-    page = settings_page()
-    for agent_type in AGENTS:
-        for setting in iterate_settings(TrainConfig(agent_type=agent_type)):
-            assert f"| `{setting.key}` |" in page
 
 
 @pytest.mark.parametrize("kind", [TrainingLevel, EvalLevel])

@@ -44,14 +44,8 @@ class Evaluations(ABC, Generic[Results]):
         """Write what a new run states about its evaluations: nothing, where episodes follow from the seed."""
 
     @abstractmethod
-    def evaluate(self, agent: Agent[Any], env_steps: int, progress: ProgressCallback | None = None) -> None:
-        """Run the evaluation episodes of an agent, store their results, and log their distribution.
-
-        Args:
-            agent: agent to evaluate.
-            env_steps: env-steps of the run so far.
-            progress: callback with the number of ended episodes and the number of all episodes.
-        """
+    def evaluate(self, agent: Agent[Any], progress: ProgressCallback | None = None) -> None:
+        """Run the evaluation episodes of an agent, and store their results."""
 
     def record(self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool) -> tuple[Metrics, bool]:
         """Write and log the latest evaluation, and save its policy; return its metrics and whether it is the best.
@@ -118,12 +112,11 @@ class WorldEvaluations(Evaluations[Episodes]):
             scenario_text(episodes_from_scenarios(self.scenarios, config.world, config.eval_schedule.seed))
         )
 
-    def evaluate(self, agent: Agent[Any], env_steps: int, progress: ProgressCallback | None = None) -> None:
-        """Run the fixed set with an agent, store the episodes, and log their returns; see Evaluations."""
+    def evaluate(self, agent: Agent[Any], progress: ProgressCallback | None = None) -> None:
+        """Run the fixed set with an agent, and store the episodes; see Evaluations."""
         if self._runner is None or self._agent is not agent:
             self._agent, self._runner = agent, self._make_runner(agent)
         self.episodes.append(self._runner.run(progress=progress))
-        self._run.writer.log_histogram("eval/returns", self.episodes[-1].returns, env_steps)
 
     def _make_runner(self, agent: Agent[Any]) -> EpisodeRunner:
         """Return the runner of the fixed set with an agent, by compiled code if the run's settings say so."""
