@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from marinenav_env.waters.shapes import (
     Floats,
     clip,
     contains,
+    crossing_pairs,
     edges_of,
     signed_distance,
     unite,
@@ -214,24 +215,41 @@ def read_chart(
     _require_coverage(features, plane, window, str(path))
     areas = [[plane.to_metres(ring) for ring in area] for area in land]
     walls = [plane.to_metres(line) for line in lines]
+    routes = [plane.to_metres(line) for item in features if item.layer in ROUTE_LAYERS for line in item.lines]
+    source = f"{path.name}: {', '.join(chosen)}; depths up to {draught:g} m are land"
+    empty = Chart(path.stem, *window, np.zeros((0, 4)), tuple(routes), (plane.latitude, plane.longitude), 0.0, source)
+    return with_land(empty, areas, walls, most_segments, tolerance, str(path))
+
+
+def with_land(
+    chart: Chart,
+    areas: Sequence[Area],
+    walls: Sequence[Floats],
+    most_segments: int = MOST_SEGMENTS,
+    tolerance: float | None = None,
+    name: str = "",
+) -> Chart:
+    """Return a chart with areas of land and walls (m) as its shores, and with what of its routes is in the water.
+
+    The other arguments are those of ``read_chart``; ``name`` is for messages.
+    """
+    name, window = name or chart.name, (chart.width, chart.height)
     network = unite(areas, walls, window)
     if not len(network.edges):
-        raise _empty_window(areas, walls, plane, window, str(path))
-    most_error = _MOST_ERROR * size if tolerance is None else tolerance
+        raise _empty_window(areas, walls, chart.plane, window, name)
+    most_error = _MOST_ERROR * max(window) if tolerance is None else tolerance
     least = min(_LEAST_ERROR, most_error) if tolerance is None else tolerance
     shores, error = simplify(list(network.chains()), most_segments, least, most_error)
     if len(shores) > most_segments:
         advice = f"a larger --segments, a smaller --size{'' if tolerance is None else ' or a larger --tolerance'}"
         raise ConfigError(
-            f"{path}: the window has {len(shores):,} segments with an error of {most_error:g} m, more than "
+            f"{name}: the window has {len(shores):,} segments with an error of {most_error:g} m, more than "
             f"{most_segments:,}: {advice} helps"
         )
-    routes = [plane.to_metres(line) for item in features if item.layer in ROUTE_LAYERS for line in item.lines]
-    offered = tuple(part for route in routes for part in _route_parts(route, window, shores))
-    source = f"{path.name}: {', '.join(chosen)}; depths up to {draught:g} m are land"
-    chart = Chart(path.stem, *window, shores, offered, (plane.latitude, plane.longitude), error, source)
-    _require_agreement(chart, areas, str(path))
-    return chart
+    offered = tuple(part for route in chart.routes for part in _route_parts(route, window, shores))
+    found = replace(chart, shores=shores, routes=offered, tolerance=error)
+    _require_agreement(found, areas, name)
+    return found
 
 
 def _check_options(
@@ -350,7 +368,7 @@ def _require_agreement(chart: Chart, areas: Sequence[Area], name: str) -> None:
     points, distance = chart.sample()
     is_land = contains([edges_of(area, 0.01, closed=True) for area in areas], points)
     differs = (is_land != (distance < 0.0)) & (np.abs(distance) > chart.tolerance + 0.1)
-    if differs.any():
+    if differs.any() or len(crossing_pairs(chart.shores)):
         raise ConfigError(f"{name}: the simplified shores would not keep land and water apart; more --segments help")
     if not (distance > 0.0).any():
         raise ConfigError(f"{name}: the window has no water")

@@ -155,6 +155,7 @@ def test_what_has_no_way_is_refused_in_one_sentence(shores, clearance, call, wor
     assert words in str(error.value)
 
 
+@pytest.mark.heavy
 def test_a_way_of_too_many_waypoints_is_refused():
     walls = [[0.0, 10.0 * n, 80.0, 10.0 * n] if n % 2 else [20.0, 10.0 * n, 100.0, 10.0 * n] for n in range(1, 10)]
     maze = chart_of(*walls, *(wall[2:] + wall[:2] for wall in walls))
