@@ -16,13 +16,12 @@ from train_RL_agents.experiments.study import Study, run_folders
 from train_RL_agents.figures import curves, plotting
 from train_RL_agents.figures.curves import Groups, Rows, Run
 from train_RL_agents.figures.page import assemble_page
-from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.run.run_folder import read_evaluations
 from train_RL_agents.utils.files import write_atomically
 
 Evaluations = dict[tuple[str, int], dict[str, Any]]
-"""Evaluation of each run (``success`` and ``group`` of each episode, or ``returns``), by names of agents and seeds."""
+"""Evaluation of each run (``success`` and ``group`` of each episode), by names of agents and seeds."""
 
 PAGE_NAME = "study.html"
 TABLE_NAME = "study.csv"
@@ -54,13 +53,9 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
                 | times[name, seed]
                 for group, (count, total) in run.success_counts.items()
             ]
-            if not run.success_counts:
-                metrics = {"episodes": len(run.last_scores), "return": run.last_scores.mean()}
-                rows.append({**about, "group": OVERALL} | metrics | times[name, seed])
         by_agent = curves.group_runs(scored.values(), "agent")
         sentence, table = verdict({name: by_agent[name] for name in dict.fromkeys(name for name, _ in scored)})
-        measured = "Success" if "success" in table.rows[0] else "Return"
-        verdicts += [f"<p><b>{escape(suite)}</b>: {escape(sentence)}</p>\n", table.html(f"{measured} on {suite}")]
+        verdicts += [f"<p><b>{escape(suite)}</b>: {escape(sentence)}</p>\n", table.html(f"Success on {suite}")]
         tables = {name: plotting.FIGURES[name].table(by_agent) for name in _SUITE_FIGURES}
         sections.append(_section_html(f"Suite {suite}", out / "figures" / suite, tables, out))
     varied = varied_settings(study)
@@ -88,9 +83,7 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
 
 
 def run_from_evaluation(agent: str, evaluation: dict[str, Any]) -> Run:
-    """Convert an evaluation (``success`` and ``group`` of each episode, or ``returns``) to the Run of an agent."""
-    if "returns" in evaluation:
-        return Run(agent, "", {}, {"return": np.array([evaluation["returns"]], np.float64)})
+    """Convert an evaluation (``success`` and ``group`` of each episode) to the Run of an agent."""
     return Run(agent, "", {}, {"success": np.array([evaluation["success"]], np.float64)}, evaluation["group"])
 
 
@@ -127,30 +120,28 @@ def _description(study: Study) -> str:
 
 
 def verdict(groups: Groups) -> tuple[str, Table]:
-    """Return sentences on who has the most success (else return) on a suite, and a table of the groups, best first."""
-    has_success = all("success" in run.episodes for runs in groups.values() for run in runs)
-    key, most = ("success", "most success") if has_success else ("return", "highest return")
-    score = {name: float(np.mean([run.last_scores for run in runs])) for name, runs in groups.items()}
+    """Return sentences on who has the most success on a suite, and a table of the groups, best first."""
+    score = {name: float(np.mean([run.last_success for run in runs])) for name, runs in groups.items()}
     best, *others = sorted(score, key=lambda name: -score[name])
-    rows: Rows = [{"agent": best, key: score[best]}]
+    rows: Rows = [{"agent": best, "success": score[best]}]
     behind: list[str] = []
     unclear: list[str] = []
     for name in others:
         value, low, high = curves.paired_difference(groups[best], groups[name])
         (behind if low > 0 else unclear).append(name)
-        rows.append({"agent": name, key: score[name], "difference": value, "low": low, "high": high})
+        rows.append({"agent": name, "success": score[name], "difference": value, "low": low, "high": high})
     # Separated by semicolons, as names may have commas.
-    if has_success and not score[best]:
+    if not score[best]:
         sentences = ["No run has success in any episode."]
     elif others and score[others[-1]] == score[best]:
-        sentences = [f"{'; '.join(score)} have the same {key}, {score[best]:.3f}."]
+        sentences = [f"{'; '.join(score)} have the same success, {score[best]:.3f}."]
     else:
-        sentences = [f"{best} has the {most}, {score[best]:.3f}."]
+        sentences = [f"{best} has the most success, {score[best]:.3f}."]
         sentences += [f"It is better than {'; '.join(behind)}."] if behind else []
         sentences += [f"These runs do not tell it apart from {'; '.join(unclear)}."] if unclear else []
     columns = (
         Column("agent"),
-        Column(key, format=".3f"),
+        Column("success", format=".3f"),
         Column("difference", "behind the best", ".3f", ("low", "high")),
     )
     return " ".join(sentences), Table(columns, rows)

@@ -18,7 +18,6 @@ from marinenav_env.support.validation import ConfigError, is_nonnegative_int, re
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import MAX_SEED, TRAINING_REWARD_NAMES, TrainConfig
-from train_RL_agents.environments.episodes import run_same_episodes
 from train_RL_agents.evaluation.judging.policies import (
     COMPARED_SETTINGS,
     ActingOptions,
@@ -30,8 +29,6 @@ from train_RL_agents.evaluation.suites.frozen import scenario_hash
 from train_RL_agents.evaluation.suites.sets import ScenarioSet
 from train_RL_agents.evaluation.suites.suites import SUITES, make_scenario_set
 from train_RL_agents.experiments.run import Run, check_memory
-from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import CONFIG_FILE
 from train_RL_agents.run.resuming import RESUMABLE_SETTINGS, list_changes
@@ -45,8 +42,6 @@ _REPLACED_SETTINGS = {"seed": "a study has seeds", "save_dir": "the folder of a 
 _VARIABLE_SETTINGS = [key for key in RESUMABLE_SETTINGS if not key.startswith("trainer.")]
 """Settings in which existing runs may differ from the study's file, with which unfinished runs continue: those that may
 change on resuming, without those of the trainer."""
-SEEDED_EPISODES = "episodes"
-"""Name, in place of a suite's, of the seeded episodes on which policies are evaluated in external environments."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,7 @@ class Suite:
     """Suite of scenarios on which policies are evaluated."""
 
     name: str
-    """Name of the suite in evaluation.suites, or SEEDED_EPISODES."""
+    """Name of the suite in evaluation.suites."""
     episodes: int | None = None
     """Number of episodes of each group; the suite's default if None."""
     seed: int | None = None
@@ -71,11 +66,6 @@ class Study:
     suites: tuple[Suite, ...]
     evaluated_policy: str
     """Policy of a run that is evaluated: ``latest`` or ``best``."""
-
-    @property
-    def is_built_in(self) -> bool:
-        """Return whether the agents are trained in the built-in environment, rather than in an external one."""
-        return next(iter(self.groups.values())).env.is_built_in
 
 
 def read_study(path: Path) -> Study:
@@ -104,24 +94,17 @@ def read_study(path: Path) -> Study:
         for key, advice in _REPLACED_SETTINGS.items():
             require(key not in stated, f"{path}: {key}", stated.get(key), f"left out: {advice}")
         groups[title] = load_config(Path(agent), stated)
+        groups[title].env.require_built_in("studies")
     are_distinct = len({_slug(title) for title in groups}) == len(agents) * len(settings)
     require(are_distinct, f"{path}: agents", agents, "of different names")
     first, *others = groups
     for name, key in product(others, COMPARED_SETTINGS):
         is_same = getattr(groups[first].world, key) == getattr(groups[name].world, key)
         require(is_same, f"{path}: {name}", f"world.{key}", f"that of {first}, to be compared")
-        is_same = groups[first].env.episode_settings == groups[name].env.episode_settings
-        require(is_same, f"{path}: {name}", "env", f"that of {first}, to be compared")
     groups = _evaluated_alike(groups)
     which = content.get("which", "latest")
     require(which in ("latest", "best"), f"{path}: which", which, "latest or best")
-    config = groups[first]
-    if config.env.is_built_in:
-        suites = _parse_suites(path, content.get("suites", {"paper": {}}))
-    else:
-        require("suites" not in content, f"{path}: suites", content.get("suites"), f"left out with {config.env.name}")
-        suites = (Suite(SEEDED_EPISODES, config.env.eval_episodes, config.eval_schedule.seed),)
-    return Study(groups, tuple(seeds), suites, which)
+    return Study(groups, tuple(seeds), _parse_suites(path, content.get("suites", {"paper": {}})), which)
 
 
 def _evaluated_alike(groups: dict[str, TrainConfig[Any]]) -> dict[str, TrainConfig[Any]]:
@@ -179,7 +162,7 @@ def _slug(name: str) -> str:
 def check_suites(study: Study) -> None:
     """Generate the scenarios of all suites once, so that a suite that fails is refused before anything is trained."""
     world = next(iter(study.groups.values())).world
-    for suite in study.suites if study.is_built_in else ():
+    for suite in study.suites:
         make_scenario_set(suite.name, world, suite.episodes, suite.seed)
 
 
@@ -239,12 +222,12 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
         if env_steps_done(path) >= study.groups[key[0]].total_timesteps
     }
     policies = {key: load_policy(path, study.evaluated_policy, device) for key, path in done.items()}
-    world = common_world([*map(EvaluatedPolicy.from_loaded, policies.values())]) if study.is_built_in else WorldConfig()
+    world = common_world([*map(EvaluatedPolicy.from_loaded, policies.values())])
     folder = out / "evaluations"
     make_folder(folder)
     evaluations: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
     for suite in study.suites:
-        scenarios = make_scenario_set(suite.name, world, suite.episodes, suite.seed) if study.is_built_in else None
+        scenarios = make_scenario_set(suite.name, world, suite.episodes, suite.seed)
         evaluations[suite.name] = {}
         for (name, seed), policy in policies.items():
             file = folder / f"{_slug(name)}_seed_{seed}_{suite.name}.json"
@@ -256,14 +239,11 @@ def evaluate_runs(study: Study, out: Path, device: torch.device) -> dict[str, di
                 "suite": asdict(suite),
                 "sha256": sha256_of(policy.path),
                 # The world is that of the first group, which may be another one than when the file was written.
-                "scenarios": None if scenarios is None else scenario_hash(scenarios),
+                "scenarios": scenario_hash(scenarios),
             }
             content = read_json(file) if file.exists() else {}
             if any(content.get(key) != value for key, value in origin.items()):
-                if scenarios is None:
-                    content = origin | _run_seeded(suite, policy, device)
-                else:
-                    content = origin | _run_suite(scenarios, world, policy, device)
+                content = origin | _run_suite(scenarios, world, policy, device)
                 write_atomically(file, json.dumps(content) + "\n")
             evaluations[suite.name][name, seed] = content
     return evaluations
@@ -276,12 +256,3 @@ def _run_suite(
     episodes, _ = run_set(EvaluatedPolicy.from_loaded(policy), scenarios, world, ActingOptions(), device)
     groups = [scenarios.groups[level] for level in episodes.level.tolist()]
     return {"success": episodes.success.int().tolist(), "group": groups}
-
-
-def _run_seeded(suite: Suite, policy: LoadedPolicy, device: torch.device) -> dict[str, Any]:
-    """Return the same for seeded episodes of an external environment; ``returns`` alone if it reports no success."""
-    count, seed = suite.episodes or 0, suite.seed or 0
-    table = run_same_episodes(policy.config.env, {"": PolicyWrapper(policy.agent)}, count, seed, device)[""]
-    if "success" not in table:
-        return {"returns": table["returns"].tolist()}
-    return {"success": table["success"].int().tolist(), "group": [OVERALL] * count}

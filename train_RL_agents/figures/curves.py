@@ -76,11 +76,6 @@ class Run:
         return (self.episodes["success"][-1] >= 1.0).astype(np.float64) if "success" in self.episodes else np.empty(0)
 
     @property
-    def last_scores(self) -> Array:
-        """Return the success [K] of each episode of the last evaluation; if it is not known, the return."""
-        return self.episodes["return"][-1] if "success" not in self.episodes else self.last_success
-
-    @property
     def success_counts(self) -> dict[str, tuple[int, int]]:
         """Return the numbers of successes and of episodes of the last evaluation, by level and ``overall``."""
         won, groups = self.last_success, np.array(self.groups)
@@ -311,8 +306,8 @@ def level_counts(groups: Iterable[Sequence[Run]]) -> list[Counts]:
 
 
 def paired_difference(first: Sequence[Run], second: Sequence[Run]) -> Estimate:
-    """Estimate the paired difference of success rates (else returns) of two groups of runs on the same episodes."""
-    return statistics.paired_difference([run.last_scores for run in first], [run.last_scores for run in second])
+    """Estimate the paired difference of success rates of two groups of runs on the same episodes."""
+    return statistics.paired_difference([run.last_success for run in first], [run.last_success for run in second])
 
 
 # Tables -----------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ FIGURES = {
     ),
     "differences": FigureKind(
         "Differences on the same scenarios",
-        "difference of success rates, or of returns where there are none, with 95% bootstrap "
+        "difference of success rates, with 95% bootstrap "
         "intervals over seeds and over scenarios, which are the same for both",
         curves.difference_table,
         partial(draw_estimates, key="difference", xlabel="difference, 95% paired bootstrap"),

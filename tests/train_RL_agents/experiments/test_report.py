@@ -72,24 +72,6 @@ def test_page_and_table_have_all_runs(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_page_of_returns_has_no_figures_of_success(tmp_path, number):
-    pytest.importorskip("matplotlib", reason="needs the extra plot")
-    study, found = made_up(tmp_path)
-    study = replace(study, groups=dict([*study.groups.items()][:number]), suites=(Suite("episodes", 12, 0),))
-    returns = {
-        key: {"returns": [float(value) for value in content["success"]]}
-        for key, content in found["paper"].items()
-        if key[0] in study.groups
-    }
-    write_report(study, "A", tmp_path, {"episodes": returns})
-    page, figures = (tmp_path / PAGE_NAME).read_text(), tmp_path / "figures" / "episodes"
-    assert "A has the highest return, " in page
-    assert "Interquartile mean" not in page
-    assert ("<h2>Suite episodes" in page) == ("<h3>Differences" in page) == (number == 2)
-    assert {path.stem for path in figures.glob("*.*")} == ({"differences"} if number == 2 else set())
-
-
 def test_settings_that_agents_lack_are_not_varied():
     """PPO has settings that DQN has not; only what two agents have, and have differently, is listed."""
     groups = {name: from_dict({"agent_type": name}) for name in ("DQN", "PPO")}

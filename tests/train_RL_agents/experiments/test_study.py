@@ -6,13 +6,10 @@ from dataclasses import replace
 import pytest
 
 from marinenav_env import ConfigError
-from marinenav_env.support import plugins
 from tests.train_RL_agents.tiny_runs import CPU, TINY, train
-from train_RL_agents.experiments.report import run_from_evaluation, verdict
 from train_RL_agents.experiments.seeds import resumed_runs
 from train_RL_agents.experiments.study import (
     Suite,
-    check_suites,
     env_steps_done,
     evaluate_runs,
     read_study,
@@ -20,7 +17,6 @@ from train_RL_agents.experiments.study import (
     unfinished_runs,
 )
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 ROOM = {"world.scenario.width": 55.0, "world.scenario.height": 55.0}
 """For the published levels."""
@@ -91,6 +87,7 @@ def test_all_are_evaluated_alike_and_trained_as_configured(file):
         ({"suites": {"paper": {"episodes": 2}}}, "episodes=2: must be left out, paper has 10"),
         ({"settings": {"a": {}, "b": {"world.substeps": 1}}}, "b='world.substeps': must be that of"),
         ({"which": "first"}, "latest or best"),
+        ({"common": {"env.name": "gymnasium:CartPole-v1"}, "settings": {"": {}}}, "must be marinenav for studies"),
         ({"settings": {"a b": {}, "a_b": {}}}, "names"),
     ],
 )
@@ -167,44 +164,3 @@ def test_a_run_that_is_made_again_is_evaluated_again(file, tmp_path):
     ((_, old),), ((_, new),) = (before["fresh"].items(), evaluate_runs(study, out, CPU)["fresh"].items())
     assert old["policy"] == new["policy"]
     assert old["sha256"] != new["sha256"]
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("tells", ["", "success"])
-def test_agents_are_compared_on_seeded_episodes_of_environments_of_others(file, tmp_path, tells):
-    env = {"name": "tests.train_RL_agents.other_envs:Chase", "max_steps": 4, "eval_episodes": 3}
-    options = ["action=one_hot", *([f"tells={tells}"] if tells else [])]
-    content = {key: TINY[key] for key in ("eval_freq", "log_freq", "execution", "trainer")}
-    (tmp_path / "tiny.json").write_text(json.dumps(content | {"agent_type": "DQN"}))
-    settings = {"usual": {}, "short": {"trainer.gamma": 0.5}}
-    common = {"total_timesteps": 80, "env": env | {"options": options}}
-    whole = {"agents": [str(tmp_path / "tiny.json")], "settings": settings, "common": common}
-    file.write_text(json.dumps(whole | {"suites": {"paper": {}}}))
-    plugins.allow(env["name"])
-    with pytest.raises(ConfigError, match=r"suites=.*must be left out with"):
-        read_study(file)
-    file.write_text(json.dumps(whole))
-    study, out = read_study(file), tmp_path / "out"
-    assert study.suites == (Suite("episodes", 3, 0),)
-    check_suites(study)
-    for run in unfinished_runs(study, out, ["marinenav"]):
-        TorchRLTrainer(run.folder, quiet=True).train()
-    found = evaluate_runs(study, out, CPU)
-    assert {key: len(content["success" if tells else "returns"]) for key, content in found["episodes"].items()} == {
-        ("tiny, usual", 0): 3,
-        ("tiny, short", 0): 3,
-    }
-    groups = {key[0]: [run_from_evaluation(key[0], content)] for key, content in found["episodes"].items()}
-    assert (" success, " if tells else " return, ") in verdict(groups)[0]
-
-
-def test_settings_that_change_no_episode_may_differ_between_agents(file, tmp_path):
-    (tmp_path / "tiny.json").write_text(json.dumps({"agent_type": "DQN"}))
-    env = {"env.name": "tests.train_RL_agents.other_envs:Chase", "env.max_steps": 4}
-    usual = {"agents": [str(tmp_path / "tiny.json")], "common": env, "settings": {"a": {}}}
-    others = {"env.timeout": 9, "env.parallel": True, "env.eval_episodes": 3}
-    file.write_text(json.dumps(usual | {"settings": {"a": {}, "b": others}}))
-    assert len(read_study(file).groups) == 2
-    file.write_text(json.dumps(usual | {"settings": {"a": {}, "b": {"env.max_steps": 5}}}))
-    with pytest.raises(ConfigError, match=r"env'.*that of"):
-        read_study(file)
