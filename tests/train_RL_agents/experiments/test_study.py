@@ -87,7 +87,6 @@ def test_all_are_evaluated_alike_and_trained_as_configured(file):
         ({"suites": {"paper": {"episodes": 2}}}, "episodes=2: must be left out, paper has 10"),
         ({"settings": {"a": {}, "b": {"world.substeps": 1}}}, "b='world.substeps': must be that of"),
         ({"which": "first"}, "latest or best"),
-        ({"common": {"env.name": "gymnasium:CartPole-v1"}, "settings": {"": {}}}, "must be marinenav for studies"),
         ({"settings": {"a b": {}, "a_b": {}}}, "names"),
     ],
 )
@@ -97,6 +96,13 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(file, values, said):
         read_study(file)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_environments_of_others_are_refused(file):
+    (file.parent / "tiny.json").write_text(json.dumps({"agent_type": "DQN"}))
+    change(file, common={"env.name": "gymnasium:CartPole-v1"})
+    with pytest.raises(ConfigError, match="must be marinenav for studies"):
+        read_study(file)
 
 
 @pytest.mark.usefixtures("tiny")
