@@ -13,8 +13,8 @@ MOST = {
     "train_RL_agents": 27_847,
     "pages": 3_860,
     "tools": 1_556,
-    "tests": 41_198,
-    "docs (bytes)": 292_487,
+    "tests": 41_241,
+    "docs (bytes)": 297_358,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

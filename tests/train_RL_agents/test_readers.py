@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, parse_scenarios, scenario_text
+from marinenav_env.waters.charts import Chart, read_chart
+from tests.marinenav_env.helpers import DATA
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, ROWS
 from tests.train_RL_agents.damage import (
     QUICK,
@@ -96,6 +98,8 @@ def folder(tmp_path_factory):
         {"timesteps": [8, 16], "successes": np.ones((2, 3)), "rewards": np.zeros((2, 3))},
     )
     run.add_policy("policy_8.pt", 8, METRICS)
+    (folder / "chart.json").write_bytes((DATA / "waters/miami_marina_300.json").read_bytes())
+    read_chart(folder / "chart.json").save(folder / "harbour.json")
     return folder
 
 
@@ -119,6 +123,19 @@ def test_settings(data):
 def test_scenario_files(folder, data):
     tree = data.draw(damaged_trees(tree_of(folder / "scenarios.json"), SCALARS))
     answers(lambda: parse_scenarios(tree))
+
+
+@QUICK
+@given(st.data())
+@pytest.mark.parametrize("name", ["chart.json", "harbour.json"])
+def test_charts(folder, data, name):
+    path = folder / name
+    whole = path.read_text()
+    path.write_text(json.dumps(data.draw(damaged_trees(json.loads(whole), SCALARS))))
+    try:
+        answers(lambda: read_chart(path) if name == "chart.json" else Chart.load(path).sample())
+    finally:
+        path.write_text(whole)
 
 
 @QUICK

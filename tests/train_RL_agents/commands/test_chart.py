@@ -1,16 +1,19 @@
 """``marinenav chart`` writes the file of a window and a picture of it, and refuses the rest in one sentence."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from marinenav_env.waters.charts import Chart
+from marinenav_env.waters.charts import Chart, read_chart
+from marinenav_env.waters.picture import draw_svg
 from tests.marinenav_env.helpers import DATA
 from tests.train_RL_agents.command_line import refused
 from train_RL_agents.cli import main
 
+PAGE = Path(__file__).parents[3] / "docs/waters.md"
 MARINA = str(DATA / "waters/miami_marina_300.json")
 
 
@@ -81,3 +84,26 @@ def test_a_chart_is_not_replaced_by_its_window(tmp_path, capsys):
     assert "another file than those that are read" in refused(capsys, "chart", str(path), "--out", str(path))
     assert path.read_bytes() == Path(MARINA).read_bytes()
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_page_says_what_works(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```(json|bash|python)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    harbour, file = (content for kind, content in blocks if kind == "json")
+    Path("mine.geojson").write_text(harbour)
+    Path("file.json").write_text(file)
+    lines = [line.split()[1:] for kind, content in blocks if kind == "bash" for line in content.splitlines()]
+    (line,) = [words for words in lines if "mine.geojson" in words]
+    assert main(line) == 0
+    written = Chart.load("mine.json")
+    assert Chart.load("file.json").origin == pytest.approx(written.origin)
+    names = {}
+    exec(next(content for kind, content in blocks if kind == "python"), names)
+    assert names["length"] > 80.0
+    assert len(names["passages"].start) == 256
+    assert Chart.load("mine.json").text() == written.text()
+
+
+def test_the_picture_of_the_page_is_that_of_its_window():
+    chart = read_chart(DATA / "waters/miami_channel_300.json", most_segments=256)
+    assert draw_svg(chart) == PAGE.with_name("waters_channel.svg").read_text()
