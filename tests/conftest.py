@@ -47,7 +47,6 @@ HEAVY = (
     "train_RL_agents/collecting",
     "train_RL_agents/commands",
     "train_RL_agents/environments/test_external.py",
-    "train_RL_agents/environments/test_film.py",
     "train_RL_agents/environments/test_libraries.py",
     "train_RL_agents/environments/test_scoring.py",
     "train_RL_agents/evaluation/running/test_episodes.py",

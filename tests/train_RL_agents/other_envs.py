@@ -132,11 +132,6 @@ class Chase(EnvBase):
         self.place, self.age = state["place"].clone(), state["age"].clone()
         self.generator.set_state(state["generator"])
 
-    def render(self, mode: str = "rgb_array") -> np.ndarray:
-        picture = np.zeros((32, 48, 3), np.uint8)
-        picture[:, int(self.age[0])] = 255
-        return picture
-
 
 class Forgetful(Chase):
     """One whose state cannot be saved."""

@@ -91,10 +91,6 @@ def run(arguments: argparse.Namespace) -> int:
         recordings = [load(path) for path in arguments.recording]
         _require_few_episodes(max(len(recording.steps) for recording in recordings), options)
     else:
-        film = _write_external_video(options)
-        if film is not None:
-            print(*film, sep="\n")
-            return 0
         recordings = _record_policies(options)
     sides = [_episode_views(recording, options) for recording in recordings]
     for path in _write_views(sides, options):
@@ -139,27 +135,6 @@ def _check_outputs(options: dict[str, Any]) -> None:
     require_writable_folder(options.get("out", Path()))
     if "frames" not in options:
         require_ffmpeg()
-
-
-def _write_external_video(options: dict[str, Any]) -> list[Path] | None:
-    """Write a video that an external environment renders, and return its files; None for the built-in environment."""
-    import torch
-
-    from marinenav_env.support.validation import require
-    from train_RL_agents.environments.film import write_video
-    from train_RL_agents.evaluation.judging.policies import find_evaluated
-    from train_RL_agents.utils.files import make_folder
-
-    found = find_evaluated(options["policies"][0], options.get("which", "best"), torch.device("cpu")).trained
-    if found is None or found.config.env.is_built_in:
-        return None
-    taken = ("policies", "which", "seed", "out")
-    known = (*_SCENARIO_OPTIONS, "html", "overview", "frames", "episode", "vessel", "speed")
-    for name in (name for name in known if name in options and name not in taken):
-        require(False, f"--{name}", str(options[name]), f"left out: it has no effect in {found.config.env.name}")
-    out = options.get("out", Path())
-    make_folder(out)
-    return write_video(found, options.get("seed", found.config.eval_schedule.seed), out)
 
 
 def _record_policies(options: dict[str, Any]) -> list[Recording]:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import numpy as np
-from numpy.typing import NDArray
 
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.files import require_overwritable
@@ -29,20 +25,14 @@ def require_ffmpeg() -> None:
 
 def write_animation(scene: EpisodeScene, folder: Path, name: str, speed: float) -> list[Path]:
     """Write an episode as MP4, shown ``speed`` times as fast as it was, and return a list with its path."""
-    frames = map(scene.image, range(scene.view.frames))
-    return write_frames(frames, speed / scene.view.dt, folder, name)
-
-
-def write_frames(frames: Iterable[NDArray[np.uint8]], rate: float, folder: Path, name: str) -> list[Path]:
-    """Write pictures [height, width, 3], ``rate`` per second, as MP4, and return a list with its path."""
     require_ffmpeg()
     imageio, ffmpeg = import_optional("imageio.v2", "plot"), import_optional("imageio_ffmpeg", "plot")
     try:
         with TemporaryDirectory(dir=folder) as temporary:
             path = Path(temporary) / f"{name}.mp4"
-            with imageio.get_writer(path, format="FFMPEG", fps=rate) as video:
-                for image in frames:
-                    video.append_data(image)
+            with imageio.get_writer(path, format="FFMPEG", fps=speed / scene.view.dt) as video:
+                for frame in range(scene.view.frames):
+                    video.append_data(scene.image(frame))
             # ffmpeg reports no error if it could not write the end.
             ffmpeg.count_frames_and_secs(str(path))
             require_overwritable(folder / path.name)
