@@ -128,7 +128,7 @@ def test_scenario_files(folder, data):
 @QUICK
 @given(st.data())
 @pytest.mark.parametrize("name", ["chart.json", "harbour.json"])
-def test_charts(folder, data, name):
+def test_charts(folder, name, data):
     path = folder / name
     whole = path.read_text()
     path.write_text(json.dumps(data.draw(damaged_trees(json.loads(whole), SCALARS))))
