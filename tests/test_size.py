@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 13_744,
+    "marinenav_env": 13_793,
     "train_RL_agents": 27_749,
     "pages": 3_860,
     "tools": 1_556,
-    "tests": 41_201,
-    "docs (bytes)": 297_400,
+    "tests": 41_217,
+    "docs (bytes)": 297_503,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -18,10 +18,12 @@ from marinenav_env.support.validation import (
     is_printable_text,
     require,
 )
+from marinenav_env.waters.fairways import centre_line
 from marinenav_env.waters.gdal_files import read_by_gdal, to_wgs84
 from marinenav_env.waters.geojson import (
     COVERAGE_LAYER,
     DEPTH_LAYER,
+    FAIRWAY_LAYER,
     LAND_LAYERS,
     ROUTE_LAYERS,
     Feature,
@@ -216,6 +218,8 @@ def read_chart(
     areas = [[plane.to_metres(ring) for ring in area] for area in land]
     walls = [plane.to_metres(line) for line in lines]
     routes = [plane.to_metres(line) for item in features if item.layer in ROUTE_LAYERS for line in item.lines]
+    fairways = [area for item in features if item.layer == FAIRWAY_LAYER for area in item.areas]
+    routes += centre_line([[plane.to_metres(ring) for ring in area] for area in fairways], window)
     source = f"{path.name}: {', '.join(chosen)}; depths up to {draught:g} m are land"
     empty = Chart(path.stem, *window, np.zeros((0, 4)), tuple(routes), (plane.latitude, plane.longitude), 0.0, source)
     return with_land(empty, areas, walls, most_segments, tolerance, str(path))
@@ -241,7 +245,7 @@ def with_land(
     least = min(_LEAST_ERROR, most_error) if tolerance is None else tolerance
     shores, error = simplify(list(network.chains()), most_segments, least, most_error)
     if len(shores) > most_segments:
-        advice = f"a larger --segments, a smaller --size{'' if tolerance is None else ' or a larger --tolerance'}"
+        advice = "a larger --segments or a smaller --size" if tolerance is None else "another --segments or --tolerance"
         raise ConfigError(
             f"{name}: the window has {len(shores):,} segments with an error of {most_error:g} m, more than "
             f"{most_segments:,}: {advice} helps"

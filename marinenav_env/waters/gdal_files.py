@@ -16,6 +16,7 @@ from marinenav_env.support.validation import ConfigError, is_number
 from marinenav_env.waters.geojson import (
     COVERAGE_LAYER,
     DESCRIPTION,
+    FAIRWAY_LAYER,
     LAYERS,
     NAME_OF_DEPTH,
     ROUTE_LAYERS,
@@ -36,12 +37,12 @@ _LINE, _POLYGON, _COLLECTIONS = 2, 3, (4, 5, 6, 7)
 def read_by_gdal(path: Path, layers: Iterable[str]) -> tuple[list[Feature], str]:
     """Return the features of some layers of a file, and its coordinate system; empty for WGS84.
 
-    Routes and what a chart covers are read, too. Layers that are not read are in the list without any lines. If no
-    layer of a file has a name of LAYERS and there is only one, its features have none.
+    Routes, fairways and what a chart covers are read, too. Layers that are not read are in the list without any lines.
+    If no layer of a file has a name of LAYERS and there is only one, its features have none.
     """
     pyogrio = import_optional("pyogrio", _EXTRA)
     open_regular(path, DESCRIPTION, _MOST_BYTES).close()
-    wanted, systems = {*layers, *ROUTE_LAYERS, COVERAGE_LAYER}, set()
+    wanted, systems = {*layers, *ROUTE_LAYERS, FAIRWAY_LAYER, COVERAGE_LAYER}, set()
     features: list[Feature] = []
     try:
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # GDAL's, of what it repairs

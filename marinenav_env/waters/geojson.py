@@ -20,9 +20,11 @@ LAND_LAYERS = ("LNDARE", "COALNE", "SLCONS", "PONTON")
 """Layers of S-57 that are land or walls: land areas, coastlines, piers and walls, pontoons."""
 DEPTH_LAYER, COVERAGE_LAYER = "DEPARE", "M_COVR"
 """Layers of S-57 of depth areas, and of the area that a chart covers."""
+FAIRWAY_LAYER = "FAIRWY"
+"""Layer of S-57 of fairways, whose centre line is offered as a route."""
 ROUTE_LAYERS = ("RECTRC", "NAVLNE", "RCRTCL", "DWRTCL", "TRACK", "ROUTE")
 """Layers of lines that are offered as routes: recommended tracks, navigation lines, centre lines; plain names."""
-LAYERS = (*LAND_LAYERS, DEPTH_LAYER, COVERAGE_LAYER, *ROUTE_LAYERS)
+LAYERS = (*LAND_LAYERS, DEPTH_LAYER, COVERAGE_LAYER, FAIRWAY_LAYER, *ROUTE_LAYERS)
 """Layers that are read."""
 NAME_OF_DEPTH = "DRVAL2"
 """Attribute of a depth area: its greatest depth (m)."""

@@ -49,6 +49,7 @@ def read(tmp_path, content, **options):
     return read_chart(path, **({"at": (PLACE.latitude, PLACE.longitude), "size": 100.0} | options))
 
 
+SQUARE = [[30.0, -10.0], [40.0, -10.0], [40.0, 10.0], [30.0, 10.0]]
 COAST = feature(polygon(LAND), "LNDARE")
 
 
@@ -161,10 +162,25 @@ def test_tracks_are_routes_where_they_are_in_the_water(tmp_path):
     np.testing.assert_allclose(route, [[80.0, 50.0], [90.0, 80.0], [90.0, 100.0]], atol=0.02)
 
 
+def test_a_fairway_that_leads_through_has_a_centre_line(tmp_path):
+    first = [[22.0, -90.0], [42.0, -90.0], [42.0, 0.0], [32.0, 0.0]]
+    second = [[32.0, 0.0], [42.0, 0.0], [48.0, 90.0], [38.0, 90.0]]
+    fairways = [feature(polygon(each), "FAIRWY") for each in (first, second)]
+    (route,) = read(tmp_path, collection(COAST, *fairways)).routes
+    assert sorted(route[[0, -1], 1].tolist()) == pytest.approx([0.0, 100.0])
+    inside = shapely.Polygon(np.array(first) + 50.0).union(shapely.Polygon(np.array(second) + 50.0)).buffer(0.02)
+    assert inside.covers(shapely.LineString(route))
+    banks = shapely.LineString(np.array([first[0], second[0], second[3]]) + 50.0)
+    assert shapely.distance(banks, shapely.points(route)).min() > 3.0
+    branch = feature(polygon([[40.0, -5.0], [90.0, -5.0], [90.0, 5.0], [40.0, 5.0]]), "FAIRWY")
+    for other in ([branch, *fairways], [fairways[0]], [feature(polygon(SQUARE), "FAIRWY")]):
+        assert read(tmp_path, collection(COAST, *other)).routes == ()
+
+
 def test_a_given_tolerance_is_kept(tmp_path):
     coarse = read_chart(window_path("island"), tolerance=2.0, most_segments=64)
     assert len(coarse.shores) < 12
-    with pytest.raises(ConfigError, match=r"18 segments with an error of 0\.3 m, more than 8: .*larger --tolerance"):
+    with pytest.raises(ConfigError, match=r"18 segments with an error of 0\.3 m, more than 8: another --seg"):
         read_chart(window_path("island"), tolerance=0.3, most_segments=8)
 
 
