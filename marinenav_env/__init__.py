@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from marinenav_env.config import WorldConfig
     from marinenav_env.env import MarineNavEnv
     from marinenav_env.levels import LEVELS, Level
+    from marinenav_env.scenarios.episode import Episode
     from marinenav_env.scenarios.reading import read_scenarios
-    from marinenav_env.scenarios.scenario_file import Episode, write_scenarios
+    from marinenav_env.scenarios.scenario_file import write_scenarios
     from marinenav_env.sensing.entries import Entry, EntrySensor, Scene
     from marinenav_env.sensing.observation import observation_entries
     from marinenav_env.specs import GROUP
@@ -47,7 +48,7 @@ __getattr__ = lazy_exports(
         "Curriculum": "stepping.reset_pool",
         "Entry": "sensing.entries",
         "EntrySensor": "sensing.entries",
-        "Episode": "scenarios.scenario_file",
+        "Episode": "scenarios.episode",
         "Level": "levels",
         "MarineNavEnv": "env",
         "Scene": "sensing.entries",

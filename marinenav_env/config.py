@@ -185,6 +185,16 @@ class VesselConfig:
         return terms or self.actuators != ActuatorConfig()
 
 
+SHORE_SIZES = (0, 16, 64, 256)
+"""Numbers of segments of shore that worlds have room for."""
+
+
+def shore_room(segments: int) -> int:
+    """Return the smallest of SHORE_SIZES for a number of segments of shore."""
+    require(segments <= SHORE_SIZES[-1], "shores", segments, f"at most {SHORE_SIZES[-1]} segments")
+    return next(size for size in SHORE_SIZES if size >= segments)
+
+
 @dataclass(frozen=True)
 class SensorConfig:
     """Detection of other robots and obstacles, and its noise."""
@@ -213,6 +223,8 @@ class SensorConfig:
     """Longest distance that the range scan measures (m)."""
     scan_std: NonNegativeFloat = 0.05
     """Standard deviation of a distance measured by the range scan (m)."""
+    sees_through_land: bool = False
+    """True if land hides nothing that lies behind it."""
     duties: bool = False
     """True if robots observe their encounters with the objects in their slots, the entry ``duties`` (see
     sensing.duties)."""
@@ -376,6 +388,12 @@ class ScenarioConfig:
     """Factor on the lengths of encounters and of the levels of suites: ratio of the vessel's length to 5 m (1)."""
     speed_scale: PositiveFloat = 1.0
     """Factor on the speeds of encounters: ratio of the vessel's top speed to the published one (1)."""
+    shore_segments: Annotated[int, Rule("0, 16, 64 or 256", lambda size: size in SHORE_SIZES)] = 0
+    """Room for segments of shore, in episodes that have some at least as much as these need; 0: open water."""
+    shore_margin: PositiveFloat = 5.0
+    """Least distance of starts, goals and computed routes from shores (m)."""
+    waypoint_radius: PositiveFloat = 5.0
+    """Distance at which a robot has passed a waypoint of its route (m); it has also passed one that is abeam."""
     draws: Annotated[int, at_least(1), at_most(50_000)] = 500
     """Largest number of draws for the robots, for the cores and for the obstacles of a scenario; increased
     automatically for levels where most scenarios would need more."""

@@ -1,5 +1,6 @@
 """TorchRL environment of the world: E environments with R robots in one batch, on one device."""
 
+from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
@@ -19,7 +20,7 @@ from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flatten_observation
 from marinenav_env.specs import GROUP, make_specs
-from marinenav_env.state import Outcome, Parameters, Scenario, State, WorldState
+from marinenav_env.state import MOTION_FIELDS, Outcome, Parameters, Scenario, State, WorldState
 from marinenav_env.stepping.actions import ActionChecks
 from marinenav_env.stepping.episode_source import EpisodeSource, Scenarios, as_scenarios, convert_user_errors
 from marinenav_env.stepping.reset_pool import Curriculum, ResetPool
@@ -385,6 +386,34 @@ class MarineNavEnv(EnvBase):
         over = done.view(-1)
         self.world_state = reset_environments(over, self.episodes.next_episodes(), self.world_state)
         self.reset_pool.advance(over)
+
+    def inject(self, states: Mapping[str, Tensor], robots: Tensor | None = None) -> TensorDictBase:
+        """Set states of robots from outside, between steps, as another simulator has them.
+
+        Args:
+            states: tensors of fields of ``state.State`` by name, those in state.MOTION_FIELDS, each [E, R, n].
+            robots: [E, R] bool, which robots have them; None: all.
+
+        Returns:
+            What the robots observe now, under TorchRL's keys.
+
+        Raises:
+            ConfigError: for another field, a wrong shape, or a number that is not finite.
+        """
+        world = self.world_state
+        now, state = world.now.clone(recurse=False), self.state.clone(recurse=False)
+        chosen = torch.ones_like(state.active) if robots is None else robots.to(self.device)
+        for name, value in states.items():
+            before = getattr(state, name) if name in MOTION_FIELDS else None
+            if before is None:
+                raise ConfigError(f"states={name!r}: must be one of {', '.join(MOTION_FIELDS)}, which the world has")
+            fits = value.shape == before.shape and bool(value.isfinite().all())  # host: between steps
+            require(fits, f"states[{name!r}]", list(value.shape), f"finite numbers {list(before.shape)}")
+            state.set(name, torch.where(chosen[..., None], value.to(before), before))
+        now.state = state
+        seen = self.world.observe_again(now, world.parameters, self.next_noise_source())
+        self.world_state = WorldState(seen, world.parameters)
+        return self._current_tensordict()
 
     def next_noise_source(self) -> RandomSource:
         """Return the random source of the noise of the next step, and advance to the step after it."""

@@ -13,14 +13,18 @@ from marinenav_env.support.validation import (
     require,
 )
 
-BEHAVIOURS = ("keep", "act_late", "turn_wrong", "stop", "speed_up", "lose_left", "lose_right", "see_nothing")
-"""Names of the behaviours of vessels that no policy controls; ``keep`` keeps course and speed, for the others see
-stepping.behaviours."""
+DRAWN_BEHAVIOURS = ("keep", "act_late", "turn_wrong", "stop", "speed_up", "lose_left", "lose_right", "see_nothing")
+"""Names of the behaviours of vessels that no policy controls which levels may draw; ``keep`` keeps course and speed,
+for the others see stepping.behaviours."""
+BEHAVIOURS = (*DRAWN_BEHAVIOURS, "track")
+"""Names of all behaviours; ``track`` follows the track of a scenario (see physics.tracks)."""
 BehaviourNames = Annotated[
     tuple[str, ...],
-    Rule(f"one or more of {', '.join(BEHAVIOURS)}", lambda names: bool(names) and {*names} <= {*BEHAVIOURS}),
+    Rule(
+        f"one or more of {', '.join(DRAWN_BEHAVIOURS)}", lambda names: bool(names) and {*names} <= {*DRAWN_BEHAVIOURS}
+    ),
 ]
-"""Type of a field with names of behaviours, one or more of BEHAVIOURS."""
+"""Type of a field with names of behaviours, one or more of DRAWN_BEHAVIOURS."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Level:
     unruly: Fraction = 0.0
     """Probability that a robot other than the first misbehaves, in encounters only. Above 0, all robots start in
     motion; those that do not misbehave may be traffic."""
-    behaviours: BehaviourNames = BEHAVIOURS[1:]
+    behaviours: BehaviourNames = DRAWN_BEHAVIOURS[1:]
     """Behaviours of robots that misbehave, drawn uniformly (see stepping.behaviours). They begin 2 to 8 s before the
     vessels would meet, except for see_nothing, which begins at the start."""
     separation: Annotated[float, at_least(0.0), at_most(1.5)] = 0.0
@@ -77,6 +81,9 @@ class Level:
     weather: NonNegativeFloat = 0.0
     """Largest wind, waves, delay and probability of missed detections, as a multiple of config.MODERATE_WEATHER (1);
     each is drawn for every scenario, from 0 to that multiple. 0: the weather of the world."""
+    maps: str = ""
+    """Path of a chart file or of a folder of them, or "random" for generated shores: starts, goals and routes are
+    drawn on their water; empty: open water."""
     thruster_fault: Fraction = 0.0
     """Probability that the left or the right thruster of a robot is weak, drawn for every robot; the strength of the
     weak thruster is uniform from 0 to that of the world."""
@@ -91,6 +98,8 @@ class Level:
             (self.encounter or not self.traffic, "traffic", "0 but in an encounter"),
             (self.encounter or not self.unruly, "unruly", "0 but in an encounter"),
             (self.num_cores > 0 or not self.core_speed, "core_speed", "0 without vortex cores"),
+            (not self.maps or not self.encounter, "maps", "left out in an encounter"),
+            (not self.maps or not self.map_size, "map_size", "0 with maps, which have their own size"),
             (self.unruly > 0.0 or self.behaviours == usual.behaviours, "behaviours", "left out without unruly robots"),
             (has_traffic or not self.slow_vessel, "slow_vessel", "false without traffic and a second robot"),
         ]
@@ -121,6 +130,7 @@ NAMED_LEVELS: dict[str, Level] = {
     "narrow_crossing": Level(2, 0, 0, 0.0, encounter=True, traffic=0.05, separation=0.12),
     "currents": Level(6, 8, 8, 40.0),
     "crowd": Level(10, 0, 6, 40.0, map_size=60.0),
+    "harbour": Level(3, 0, 0, 60.0, maps="random"),
 }
 """Levels by name, on which a level of a configuration file can be based with the key ``like``: the six of LEVELS,
-encounters, vortices, and a crowd on a larger map."""
+encounters, vortices, a crowd on a larger map, and waters with shores."""

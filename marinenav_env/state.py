@@ -1,7 +1,7 @@
 """Tensor classes (tensordict.TensorClass) of the world: state, scenario, parameters, observation, outcome.
 
-Shapes: E environments, R robot slots, O obstacle slots, C vortex-core slots, M = R + O objects,
-K object slots of an observation. Slots that a scenario does not use are masked.
+Shapes: E environments, R robot slots, O obstacle slots, C vortex-core slots, S segments of shore, W waypoints,
+M = R + O objects, K object slots of an observation. Slots that a scenario does not use are masked.
 """
 
 from __future__ import annotations
@@ -44,6 +44,14 @@ class State(TensorClass):
     encounters: Tensor | None = None
     """[E, R, R, F] encounters of vessels (third axis) with others (second axis), in the last dimension the F fields of
     encounters.EncounterState; None unless the world ``follows_encounters``."""
+    waypoint: Tensor | None = None
+    """[E, R] int64: number of the waypoint of ``Scenario.route`` that the robot steers for; None without routes."""
+    grounded: Tensor | None = None
+    """[E, R] bool: the robot has collided with land; None in a world without shores."""
+
+
+MOTION_FIELDS = ("pose", "velocity_water", "velocity_ground", "thrust", "actuator")
+"""Fields of State with the motion of robots, which another simulator may set."""
 
 
 class Scenario(TensorClass):
@@ -83,6 +91,17 @@ class Scenario(TensorClass):
     robots keep course and speed."""
     onset: Tensor | None = None
     """[E, R] time in the episode at which the behaviour begins (s); None without behaviours."""
+    shores: Tensor | None = None
+    """[E, S, 4] begin x, y and end x, y of segments of shore (m), with land on their left (see physics.shores); None in
+    a world without shores."""
+    route: Tensor | None = None
+    """[E, R, W, 5] waypoints of every robot, of which the last ones are the goal (see physics.routes); None in a world
+    without shores."""
+    map_size: Tensor | None = None
+    """[E, 2] size of the map along x and y (m); None in a world without shores."""
+    track: Tensor | None = None
+    """[E, R, T, 3] time in the episode (s), x and y (m) of points, by rising time, that scripted robots with the
+    behaviour ``track`` pass; None without such robots."""
 
 
 class Vessel(TensorClass):
@@ -182,7 +201,7 @@ class Outcome(TensorClass):
     reward: Tensor
     """[E, R] reward, zero for a scripted robot."""
     collided: Tensor
-    """[E, R] bool: the robot collided in this step."""
+    """[E, R] bool: the robot collided in this step, with land or with something else."""
     arrived: Tensor
     """[E, R] bool: the robot arrived in this step and did not collide."""
     colregs: Tensor
@@ -200,6 +219,8 @@ class Outcome(TensorClass):
     """[E] bool: every robot has ended, or a collision ended the episode (``ends_at_first_collision``)."""
     episode_done: Tensor
     """[E] bool: the episode is over."""
+    grounded: Tensor | None = None
+    """[E, R] bool: the robot collided with land in this step; None in a world without shores."""
     statistics: Tensor | None = None
     """[E, S] statistics of the episode up to this step, in the order of episode_statistics.statistic_names; None: not
     requested."""

@@ -408,7 +408,8 @@ _LENGTH_SETTINGS = tuple(
         "sensor": "range scan_range",
         "colregs": "crossing_x crossing_y crossing_corner_y head_on_x head_on_half_width clearance domain "
         "stand_on_until urgent_distance",
-        "scenario": "width height start_margin obstacle_margin clear_r core_radius obs_r_range scale",
+        "scenario": "width height start_margin obstacle_margin clear_r core_radius obs_r_range scale shore_margin "
+        "waypoint_radius",
         "weather": "hull_height",
         "reward": "timestep_penalty",
     }.items()

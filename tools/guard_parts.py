@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 
 from marinenav_env import WorldConfig
+from marinenav_env.scenarios.episode import stack_episodes
 from marinenav_env.scenarios.parameters import build_parameters
-from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
 from tests.train_RL_agents.fake_gpu import Loop, fake_gpu
 from tests.train_RL_agents.tiny_runs import begin_in_graphs, new_run, small_pool

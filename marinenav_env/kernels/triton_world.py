@@ -56,7 +56,7 @@ HULL_FIELDS = (
 VESSEL_FIELDS = tuple(name for name in Vessel.__annotations__ if name not in (*COMMAND_FIELDS, *HULL_FIELDS))
 """Other fields of Vessel that the kernel reads."""
 OBSERVATION_FIELDS = tuple(Observation.__annotations__)
-OUTCOME_FIELDS = tuple(name for name in Outcome.__annotations__ if name != "statistics")
+OUTCOME_FIELDS = tuple(name for name in Outcome.__annotations__ if name not in ("statistics", "grounded"))
 """Fields of Outcome that the kernel writes."""
 _named: Any = namedtuple  # typed as Any, because mypy cannot follow computed field names
 _Inputs = _named("_Inputs", (*STATE_FIELDS, *SCENARIO_FIELDS, *COMMAND_FIELDS, "action", "seed", "environment", "step"))
@@ -69,7 +69,8 @@ _EpisodeStarts = _named("_EpisodeStarts", ("following", "latest", "pool", "rows"
 """Tensors and sizes for the start of new episodes, see triton_kernel._start_episodes."""
 _PUBLISHED = (
     "World unless it is the published world in float32 on a GPU, with one kind of vessel and sensor, without weather, "
-    "scripted vessels, actuators, hull terms, duties, penalties by role, episode statistics, own rewards and sensors"
+    "shores, scripted vessels, actuators, hull terms, duties, penalties by role, episode statistics, own rewards and "
+    "sensors"
 )
 
 
@@ -262,7 +263,8 @@ def _numbers(parameters: Parameters) -> list[Tensor]:
 def _require_supported(scenario: Scenario, parameters: Parameters) -> None:
     """Raise ConfigError for scenarios and parameters that the kernel does not support."""
     varies = any(value.numel() > 1 for value in _numbers(parameters))
-    _require_published(scenario.scripted is None and parameters.weather is parameters.extras is None and not varies)
+    is_plain = scenario.scripted is scenario.shores is None and parameters.weather is parameters.extras is None
+    _require_published(is_plain and not varies)
 
 
 def _require_published(is_published: bool) -> None:

@@ -1,8 +1,9 @@
-"""Contact of hulls with each other and with obstacles, computed from true positions."""
+"""Contact of hulls with each other, with obstacles and with land, computed from true positions."""
 
 import torch
 from torch import Tensor
 
+from marinenav_env.physics.shores import Segments, crossing
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import Scenario, State, Vessel
 
@@ -24,3 +25,10 @@ def in_contact(state: State, scenario: Scenario, vessel: Vessel) -> Tensor:
     square = (other_x - x).square() + (other_y - y).square() + (other_away + away + itself)
     reach = (other_radius + radius).square()
     return env_first(torch.where(square <= reach, 1.0, 0.0).amax(0) > 0.0)
+
+
+def in_contact_with_land(before: State, after: State, near: Segments, vessel: Vessel) -> Tensor:
+    """Return which robots [E, R] overlap land after a step or crossed a shore in it; ``near``: the nearest segments."""
+    touches = near.squares().amin(0) <= env_last(vessel.radius).square()
+    (x, y, _), (old_x, old_y, _) = env_last(after.pose), env_last(before.pose)
+    return env_first(touches | (crossing(near, old_x - x, old_y - y) < 0.0))

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from marinenav_env.config import ColregsConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
+from marinenav_env.physics.shores import hidden_pairs
 from marinenav_env.rules.roles import (
     GIVE_WAY,
     HEAD_ON,
@@ -43,7 +44,7 @@ HELD, FREE, RELEASED = range(3)
 
 
 class Sight(NamedTuple):
-    """Radii and ranges that decide who touches and who sees whom; all [E or 1, R or 1] (m)."""
+    """What decides who touches and who sees whom; radii and ranges are [E or 1, R or 1] (m)."""
 
     radius: Tensor
     """Collision radius."""
@@ -51,12 +52,14 @@ class Sight(NamedTuple):
     """Radius of the disc that the sensors of others detect."""
     range: Tensor
     """Range of the own sensor."""
+    shores: Tensor | None = None
+    """[E, S, 4] segments of shore that hide what is behind them (m); None if nothing is hidden."""
 
     @classmethod
-    def from_parameters(cls, parameters: Parameters) -> Sight:
-        """Return the sight of vessels and sensors."""
+    def from_parameters(cls, parameters: Parameters, shores: Tensor | None = None) -> Sight:
+        """Return the sight of vessels and sensors, with the shores that hide what is behind them."""
         vessel = parameters.vessel
-        return cls(vessel.radius, vessel.detect_radius, parameters.sensor.range)
+        return cls(vessel.radius, vessel.detect_radius, parameters.sensor.range, shores)
 
 
 class EncounterState(NamedTuple):
@@ -200,10 +203,12 @@ def _look(pose: Tensor, velocity: Tensor, active: Tensor, sight: Sight, rules: C
     seen, here = relative_motion(pose, velocity), env_last(active)
     present = here & here[:, None] & (seen.distance > 0.0)
     heading, (vx, vy, _) = env_last(pose)[2], env_last(velocity)
-    radius, detected, sensor_range = map(env_last, sight)
+    radius, detected, sensor_range = map(env_last, sight[:3])
     contact = radius + radius[:, None]
     touches = present & (seen.distance <= contact)
     visible = present & (seen.distance <= sensor_range[:, None] + detected)
+    if sight.shores is not None:
+        visible = visible & ~hidden_pairs(pose, sight.shores)
     is_close = seen.dcpa.abs() < rules.domain
     approaches = (seen.tcpa > 0.0) & (seen.tcpa <= rules.horizon) & is_close
     own, speed, other = (

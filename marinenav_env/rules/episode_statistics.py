@@ -17,7 +17,7 @@ from marinenav_env.runtime.layout import env_last, stack_last
 from marinenav_env.state import State
 
 _COMMON_STATISTICS = ("return", "length", "success", "collision")
-"""Names of the first statistics of an episode; those of the terms of the reward follow."""
+"""Names of the first statistics of an episode; those of the terms of the reward follow, and then ``grounding``."""
 
 
 def statistic_names(config: WorldConfig) -> tuple[str, ...]:
@@ -25,9 +25,11 @@ def statistic_names(config: WorldConfig) -> tuple[str, ...]:
 
     ``return`` is the undiscounted sum of the rewards, as a mean over robots, and ``reward/NAME`` is the
     contribution of one term of the reward to it; ``length`` is in control steps; ``success`` is 1 when every
-    robot has arrived without a collision, and ``collision`` is 1 when one or more have collided, else 0.
+    robot has arrived without a collision, and ``collision`` is 1 when one or more have collided, else 0. In a
+    world with shores, ``grounding`` counts collisions with land alone, which ``collision`` leaves out.
     """
-    return (*_COMMON_STATISTICS, *(f"reward/{name}" for name in term_names(config)))
+    grounding = ("grounding",) if config.scenario.shore_segments else ()
+    return (*_COMMON_STATISTICS, *(f"reward/{name}" for name in term_names(config)), *grounding)
 
 
 def update_statistics(
@@ -46,11 +48,13 @@ def update_statistics(
 
     total, *parts = env_last(before)[:1], *env_last(before)[len(_COMMON_STATISTICS) :]
     success = (after.arrived | ~present).all(-1)
+    grounded = after.grounded
     columns = [
         total[0] + mean(reward),
         after.steps,
         success,
-        after.collided.any(-1),
-        *(old + mean(new) for old, new in zip(parts, terms.values(), strict=True)),
+        (after.collided if grounded is None else after.collided & ~grounded).any(-1),
+        *(old + mean(new) for old, new in zip(parts, terms.values(), strict=grounded is None)),
+        *(() if grounded is None else (grounded.any(-1),)),
     ]
     return stack_last([column.to(before.dtype) for column in columns])

@@ -18,6 +18,8 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
+from marinenav_env.physics.routes import next_waypoint
+from marinenav_env.physics.shores import hidden_pairs, hiding_shores
 from marinenav_env.rules.encounters import newly_broken_duties
 from marinenav_env.rules.roles import (
     GIVE_WAY,
@@ -44,7 +46,7 @@ class RewardInputs(NamedTuple):
     """Argument of a reward function: a control step of all robots, with its events, states and parameters."""
 
     progress: Tensor
-    """[E, R] decrease of the distance to the goal in this step (m)."""
+    """[E, R] decrease of the distance to the goal in this step, along the route (m)."""
     phi: Tensor
     """[E, R] turn angle that the rules of the sea require (rad), 0 if no rule applies."""
     collided: Tensor
@@ -101,13 +103,6 @@ def custom_reward_function(config: WorldConfig) -> RewardFunction | None:
         return reward
 
     return checked_function
-
-
-def goal_distance(state: State, scenario: Scenario) -> Tensor:
-    """Return the distance of every robot to its goal (m), [E, R]."""
-    goal_x, goal_y = env_last(scenario.goal)
-    x, y, _ = env_last(state.pose)
-    return env_first(torch.sqrt((goal_x - x).square() + (goal_y - y).square()))
 
 
 def role_term_names(config: WorldConfig) -> tuple[str, ...]:
@@ -216,7 +211,11 @@ def _approaching(step: RewardInputs, seen: RelativeMotion) -> tuple[Tensor, Tens
     # As in perception: the range of the own sensor, and the radius of the other vessel.
     reach = env_last(sensor.range)[:, None] + env_last(vessel.detect_radius)
     near = (seen.distance <= reach) & (seen.tcpa > 0.0) & (seen.tcpa <= step.config.colregs.horizon)
-    return reach, near & active & active[:, None]
+    near = near & active & active[:, None]
+    shores = hiding_shores(step.config, step.scenario)
+    if shores is not None:
+        near = near & ~hidden_pairs(step.after.pose, shores)
+    return reach, near
 
 
 def _slowing(step: RewardInputs) -> Tensor:
@@ -253,7 +252,7 @@ def _distance_penalty(share: Tensor, margin: float) -> Tensor:
 def _off_course_speed(step: RewardInputs) -> Tensor:
     """Return the speed across the line to the goal (m/s) of vessels that detect nothing, at most 1, [R, E]."""
     (x, y, _), (vx, vy, _) = env_last(step.after.pose), env_last(step.after.velocity_ground)
-    goal_x, goal_y = env_last(step.scenario.goal)
+    goal_x, goal_y = env_last(next_waypoint(step.after, step.scenario))
     dx, dy = goal_x - x, goal_y - y
     across = (dx * vy - dy * vx).abs() / torch.sqrt(dx * dx + dy * dy).clamp_min(1e-3)
     free = ~step.observation["objects_mask"].any(-1)

@@ -16,7 +16,7 @@ from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.runtime.philox import RandomSource, uniform
 
 ROBOTS, COURSES, DISTANCES, PLACE_OFFSETS, INITIAL_MOTION, HEADINGS, CORES, OBSTACLES = range(2**16, 2**16 + 8)
-VESSELS, WEATHER, LEVEL_CHOICES, POOL_ENTRIES, BEHAVIOUR_CHOICES, FAULTS, DELAYS = range(2**16 + 8, 2**16 + 15)
+VESSELS, WEATHER, LEVEL_CHOICES, POOL_ENTRIES, BEHAVIOUR_CHOICES, FAULTS, DELAYS, MAPS = range(2**16 + 8, 2**16 + 16)
 """Identifiers of the quantities that are drawn, called purposes; random numbers of different purposes are independent.
 The noise of the world has the purposes from 0."""
 ATTEMPT_STRIDE = 2**12

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from marinenav_env.scenarios.encounter_sampler import MAX_PLACE_OFFSET
-from marinenav_env.scenarios.scenario_file import Episode
+from marinenav_env.scenarios.episode import Episode
 from marinenav_env.vessels import top_speed, value_for_robot
 
 Points = Sequence[Sequence[float]]

@@ -4,16 +4,22 @@ import json
 import re
 import warnings
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from marinenav_env.config import WorldConfig
+from marinenav_env.levels import NAMED_LEVELS
 from marinenav_env.scenarios.colav import SHIP_LIST_KEY, is_colav, parse_colav, parse_yaml
 from marinenav_env.scenarios.common_ocean import parse_common_ocean
+from marinenav_env.scenarios.complete import CompleteSampler
 from marinenav_env.scenarios.dnv import is_dnv, parse_dnv
+from marinenav_env.scenarios.episode import Episode, episodes_from_scenarios
 from marinenav_env.scenarios.plausibility import GOAL_OUT_OF_REACH, count_implausible_starts, count_unreachable_goals
-from marinenav_env.scenarios.scenario_file import Episode, parse_scenarios
+from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.scenarios.situations import Situation, scaled_episode
 from marinenav_env.support.files import parse_json, read_text
 from marinenav_env.support.validation import ConfigError
@@ -22,6 +28,8 @@ FILE_DESCRIPTION = "a scenario file"
 """Description of a readable scenario file, for error messages."""
 SCENARIO_SUFFIXES = (".json", ".xml", ".yaml", ".yml")
 """Suffixes of the files that are read from a folder."""
+CHART_EPISODES = 100
+"""Number of episodes that are drawn on a chart."""
 MAX_FILES = 10_000
 """Largest number of scenario files that are read from a folder."""
 DATA_FOLDER = Path(__file__).with_name("data")
@@ -36,7 +44,7 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     ship-traffic-generator, and scenarios of NTNU's colav-simulator and of CommonOcean. These are scaled to the vessels
     of ``world`` (see ``scenarios.situations``), and a warning counts what episodes cannot represent. Another warning
     counts implausible starts, goals and motions (see ``scenarios.plausibility``), and, in situations of other programs,
-    goals that are too far for an episode.
+    goals that are too far for an episode. On a chart (see ``waters.charts``), CHART_EPISODES episodes are drawn.
 
     Args:
         path: path of the file or folder.
@@ -51,7 +59,9 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     implausible: Counter[str] = Counter()
     for file in scenario_paths(path):
         content = _read_content(file)
-        if isinstance(content, Situation):
+        if isinstance(content, dict) and "chart" in content:
+            episodes += _episodes_on_chart(file, world or WorldConfig())
+        elif isinstance(content, Situation):
             episodes.append(_scaled_episode_of_file(content, file, world or WorldConfig()))
             left_out.update(content.left_out)
             implausible[GOAL_OUT_OF_REACH] += count_unreachable_goals(episodes[-1])
@@ -116,6 +126,17 @@ def _scaled_episode_of_file(situation: Situation, file: Path, world: WorldConfig
         return scaled_episode(situation, world)
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from error
+
+
+def _episodes_on_chart(file: Path, world: WorldConfig) -> list[Episode]:
+    """Draw episodes on the water of a chart file, the same ones each time."""
+    level = replace(NAMED_LEVELS["harbour"], maps=str(file))
+    sampler = CompleteSampler(world.scenario, (level,), torch.device("cpu"), torch.float64)
+    drawn = sampler.sample(torch.zeros(CHART_EPISODES, dtype=torch.int64), torch.Generator().manual_seed(0))
+    assert drawn.map_size is not None
+    width, height = drawn.map_size[0].tolist()
+    world = replace(world, scenario=replace(world.scenario, width=width, height=height))
+    return episodes_from_scenarios(drawn, world)
 
 
 @cache

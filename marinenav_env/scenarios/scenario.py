@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import Level
+from marinenav_env.physics.routes import MAX_WAYPOINTS, make_route
+from marinenav_env.physics.shores import ABSENT_SHORE, shore_clearance
 from marinenav_env.runtime.host_reads import may_have_any
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import (
@@ -31,6 +33,7 @@ from marinenav_env.scenarios.draws import (
     scale_to_range,
 )
 from marinenav_env.scenarios.encounter_sampler import EncounterSampler
+from marinenav_env.scenarios.map_bank import MapBank
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 
@@ -110,9 +113,27 @@ def _check_room(config: ScenarioConfig, level: Level) -> None:
     require(has_room, "level.map_size", level.map_size, f"above {2.0 * margin:g}, both margins")
     sides = (level.map_size or side for side in (config.width, config.height))
     longest = math.hypot(*(side - 2.0 * config.start_margin for side in sides))
-    has_room = level.encounter or level.min_start_goal_dis < longest
+    has_room = level.encounter or bool(level.maps) or level.min_start_goal_dis < longest
     allowed = f"below {longest:g}, the diagonal of the map inside its margins"
     require(has_room, "level.min_start_goal_dis", level.min_start_goal_dis, allowed)
+
+
+class _Waters(NamedTuple):
+    """Maps of P scenarios."""
+
+    sides: Tensor
+    """[2, P] sizes of the maps along x and y (m)."""
+    shores: Tensor | None = None
+    """[P, S, 4] segments of shore (m); None in a world without shores."""
+    has_map: Any = None
+    """[P] bool: the scenario has a map with shores; None if none has."""
+    number: Tensor | None = None
+    """[P] int64: number of the map in the bank, any for scenarios without; None if none has one."""
+
+    def rows(self, rows: Tensor | slice) -> _Waters:
+        """Return the maps of some of the scenarios."""
+        parts = (None if each is None else each[rows] for each in self[1:])
+        return _Waters(self.sides[:, rows], *parts)
 
 
 class ScenarioSampler:
@@ -141,6 +162,9 @@ class ScenarioSampler:
         )
         self._encounter = torch.tensor([level.encounter for level in levels], device=device)
         self._has_encounters = any(level.encounter for level in levels)
+        self._bank = MapBank.load(config, levels, self._options)
+        self.shore_segments = config.shore_segments if self._bank is None else self._bank.shores.shape[1]
+        """Room for segments of shore in the scenarios, 0 in open water."""
         self._encounters = EncounterSampler(config, levels, self._sides, self._options)
         self.max_robots, self._max_cores, self._max_obstacles = map(max, zip(*counts, strict=True))
 
@@ -150,7 +174,8 @@ class ScenarioSampler:
 
     def draw(self, level: Tensor, draws: Draws) -> Scenario:
         """Return one scenario for each of the levels [P] (int64, indices), drawn from the given random numbers."""
-        ends, robot_mask = self._draw_robots(level, draws)
+        waters = self._draw_waters(level, draws)
+        ends, robot_mask, passage = self._draw_robots(level, waters, draws)
         encounters = None
         if self._has_encounters:
             present = torch.arange(self.max_robots, device=level.device) < self._counts[level][:, :1]
@@ -160,8 +185,8 @@ class ScenarioSampler:
             robot_mask = torch.where(is_encounter, present, robot_mask)
         # Starts and goals [2, P, 2 R], from which cores and obstacles stay away, and their mask [P, 2 R].
         taken = torch.cat((ends[:2], ends[2:]), -1), torch.cat((robot_mask, robot_mask), -1)
-        cores = self._draw_cores(level, *taken, draws)
-        obstacles, obstacle_mask = self._draw_obstacles(level, *taken, cores, draws)
+        cores = self._draw_cores(level, waters, *taken, draws)
+        obstacles, obstacle_mask = self._draw_obstacles(waters, level, *taken, cores, draws)
         heading = 2.0 * math.pi * draws.uniform(HEADINGS, (), robot_mask.shape[1:])
         start, goal = _coordinates_last(ends[:2]), _coordinates_last(ends[2:])
         velocity, scripted, behaviour, onset = start.new_zeros(*robot_mask.shape, 3), None, None, None
@@ -171,6 +196,13 @@ class ScenarioSampler:
             ahead = torch.stack((heading.cos(), heading.sin(), torch.zeros_like(heading)), -1)
             velocity, scripted = encounters.speed[..., None] * ahead, encounters.scripted & robot_mask
             behaviour, onset = encounters.behaviour, encounters.onset
+        route = None
+        if waters.shores is not None:
+            route = make_route(start, goal[..., None, :].expand(-1, -1, MAX_WAYPOINTS, -1))
+        if self._bank is not None and waters.number is not None and route is not None:
+            place = waters.number[:, None], passage
+            heading = torch.where(waters.has_map[:, None], self._bank.heading[place], heading)
+            route = torch.where(waters.has_map[:, None, None, None], self._bank.route[place], route)
         return Scenario(
             goal=goal,
             start=start,
@@ -188,12 +220,28 @@ class ScenarioSampler:
             scripted=scripted,
             behaviour=behaviour,
             onset=onset,
+            shores=waters.shores,
+            route=route,
+            map_size=None if waters.shores is None else waters.sides.T,
             batch_size=level.shape,
         )
 
-    def _scale_to_map(self, unit: Tensor, level: Tensor, margin: float) -> Tensor:
-        """Scale numbers on [0, 1) to candidate points [2, P, B] (m) at least ``margin`` inside the edge of the map."""
-        return margin + unit * (self._sides[:, level, None] - 2.0 * margin)
+    def _draw_waters(self, level: Tensor, draws: Draws) -> _Waters:
+        """Return the maps of scenarios of levels [P]."""
+        sides = self._sides[:, level]
+        if not self.shore_segments:
+            return _Waters(sides)
+        shores = sides.new_full((len(level), self.shore_segments, 4), ABSENT_SHORE)
+        bank = self._bank
+        if bank is None:
+            return _Waters(sides, shores)
+        has_map, number = bank.choose(level, draws)
+        shores = torch.where(has_map[:, None, None], bank.shores[number], shores)
+        return _Waters(torch.where(has_map, bank.sides[:, number], sides), shores, has_map, number)
+
+    def _scale_to_map(self, unit: Tensor, sides: Tensor, margin: float) -> Tensor:
+        """Scale numbers on [0, 1) to points [2, P, B] (m), ``margin`` or more inside maps with the sides [2, P]."""
+        return margin + unit * (sides[..., None] - 2.0 * margin)
 
     def _accept_enough(
         self, draws: Draws, wanted: Tensor, choose: Callable[..., tuple[Tensor, Tensor]]
@@ -207,32 +255,52 @@ class ScenarioSampler:
         accepted, mask = examine_until_enough(draws, self.config.draws, examine)
         return accepted.movedim(0, 1), mask
 
-    def _is_free(self, points: Tensor, radius: Tensor | float, level: Tensor, ends: Tensor, present: Tensor) -> Tensor:
-        """Return whether discs [2, P, B] are on the map, their edges at least clear_r from starts and goals, [P, B]."""
-        beyond = (points < radius) | (points > self._sides[:, level, None] - radius)
-        near = _distance_to_nearest(points, ends, present) < radius + self.config.clear_r
-        return ~(beyond[0] | beyond[1] | near)
+    def _is_free(
+        self, points: Tensor, radius: Tensor | float, waters: _Waters, ends: Tensor, present: Tensor
+    ) -> Tensor:
+        """Return whether discs [2, P, B] are on the map and in the water, clear of starts and goals, [P, B].
 
-    def _draw_robots(self, level: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
-        """Draw x and y of the starts, then of the goals, of the robots (m), [4, P, R], and their mask [P, R]."""
-        margin, clear_r = self.config.start_margin, self.config.clear_r
+        Vessels can pass between them and the shore.
+        """
+        beyond = (points < radius) | (points > waters.sides[..., None] - radius)
+        near = _distance_to_nearest(points, ends, present) < radius + self.config.clear_r
+        free = ~(beyond[0] | beyond[1] | near)
+        if waters.number is None or waters.shores is None:
+            return free
+        room = radius + 2.0 * self.config.shore_margin
+        return free & (shore_clearance(_coordinates_last(points), waters.shores) > room)
+
+    def _draw_robots(self, level: Tensor, waters: _Waters, draws: Draws) -> tuple[Tensor, Tensor, Tensor]:
+        """Draw x and y of the starts, then of the goals, of the robots (m), [4, P, R].
+
+        Returned are also their mask and the numbers of their passages on the maps, both [P, R].
+        """
+        margin, clear_r, bank = self.config.start_margin, self.config.clear_r, self._bank
 
         def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            starts, goals = (
-                self._scale_to_map(unit, level[rows], margin) for unit in draws.candidates(ROBOTS, count, (2, 2))
-            )
+            own, units = waters.rows(rows), draws.candidates(ROBOTS, count, (2, 2))
+            starts, goals = (self._scale_to_map(unit, own.sides, margin) for unit in units)
+            passage = torch.zeros_like(starts[:1])
+            if bank is not None and own.number is not None:
+                number = bank.passage_number(units[0][0])
+                places, has_map = bank.ends[own.number[:, None], number].movedim(-1, 0), own.has_map[:, None]
+                starts, goals = torch.where(has_map, places[:2], starts), torch.where(has_map, places[2:], goals)
+                passage = number[None].to(starts.dtype)
 
             def clash(accepted: Tensor) -> Tensor:
-                return (_distance(starts, accepted[:2]) <= clear_r) | (_distance(goals, accepted[2:]) <= clear_r)
+                return (_distance(starts, accepted[:2]) <= clear_r) | (_distance(goals, accepted[2:4]) <= clear_r)
 
             far = _distance(starts, goals) >= self._distances[level[rows]][:, None]
-            return _accept_candidates(torch.cat((starts, goals)), far, wanted, self.max_robots, clash)
+            if own.number is not None:  # passages are long enough
+                far = far | own.has_map[:, None]
+            return _accept_candidates(torch.cat((starts, goals, passage)), far, wanted, self.max_robots, clash)
 
         # Robots of an encounter are drawn by EncounterSampler.
         wanted = self._counts[level, 0] * ~self._encounter[level]
-        return self._accept_enough(draws, wanted, choose)
+        accepted, mask = self._accept_enough(draws, wanted, choose)
+        return accepted[:4], mask, accepted[4].to(torch.int64)
 
-    def _draw_cores(self, level: Tensor, ends: Tensor, present: Tensor, draws: Draws) -> Tensor:
+    def _draw_cores(self, level: Tensor, waters: _Waters, ends: Tensor, present: Tensor, draws: Draws) -> Tensor:
         """Draw centres x, y (m) and circulations (m^2/s, positive for clockwise) of vortex cores, [3, P, C]."""
         if self._max_cores == 0:
             return ends.new_zeros(3, len(level), 0)
@@ -240,7 +308,8 @@ class ScenarioSampler:
 
         def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
             unit, side, speed = draws.candidates(CORES, count, (2, 1, 1))
-            points, clockwise = self._scale_to_map(unit, level[rows], 0.0), side[0] < 0.5
+            own = waters.rows(rows)
+            points, clockwise = self._scale_to_map(unit, own.sides, 0.0), side[0] < 0.5
             level_speed = self._core_speeds[level[rows]][:, None]
             speed = torch.where(level_speed > 0.0, level_speed, scale_to_range(speed[0], config.v_range))
             strength = turn * config.core_radius * speed
@@ -256,13 +325,13 @@ class ScenarioSampler:
 
             signed = torch.where(clockwise, strength, -strength)
             taken = ends[:, rows], present[rows]
-            free = self._is_free(points, config.core_radius, level[rows], *taken)
+            free = self._is_free(points, config.core_radius, own, *taken)
             return _accept_candidates(torch.cat((points, signed[None])), free, wanted, self._max_cores, clash)
 
         return self._accept_enough(draws, self._counts[level, 1], choose)[0]
 
     def _draw_obstacles(
-        self, level: Tensor, ends: Tensor, present: Tensor, cores: Tensor, draws: Draws
+        self, waters: _Waters, level: Tensor, ends: Tensor, present: Tensor, cores: Tensor, draws: Draws
     ) -> tuple[Tensor, Tensor]:
         """Draw the centres x, y and radii of the obstacles (m), [3, P, O], and their mask [P, O]."""
         if self._max_obstacles == 0:
@@ -271,9 +340,10 @@ class ScenarioSampler:
 
         def choose(draws: Draws, rows: Tensor | slice, wanted: Tensor, count: int) -> tuple[Tensor, Tensor]:
             unit, size = draws.candidates(OBSTACLES, count, (2, 1))
-            points = self._scale_to_map(unit, level[rows], config.obstacle_margin)
+            own = waters.rows(rows)
+            points = self._scale_to_map(unit, own.sides, config.obstacle_margin)
             radii = scale_to_range(size[0], config.obs_r_range)
-            free = self._is_free(points, radii, level[rows], ends[:, rows], present[rows])
+            free = self._is_free(points, radii, own, ends[:, rows], present[rows])
             if self._max_cores:
                 near = _distance_to_nearest(points, cores[:2, rows], cores[2, rows] != 0.0)
                 free &= near > config.core_radius + radii

@@ -27,8 +27,9 @@ from itertools import pairwise
 
 from marinenav_env.config import ScenarioConfig, VesselConfig, WorldConfig
 from marinenav_env.scenarios.encounters import SAME_SPEED_SHARE
+from marinenav_env.scenarios.episode import Episode, map_per_robot
 from marinenav_env.scenarios.nodes import Node
-from marinenav_env.scenarios.scenario_file import MAX_MAGNITUDE, Episode, map_per_robot
+from marinenav_env.scenarios.scenario_file import MAX_MAGNITUDE
 from marinenav_env.support.validation import ConfigError
 from marinenav_env.vessels import holding_setpoints, max_thrust_for_top_speed, top_speed, value_for_robot
 

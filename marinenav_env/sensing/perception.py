@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import STEERING_TYPES, PerRobot, WorldConfig
+from marinenav_env.physics.routes import next_waypoint
 from marinenav_env.runtime.layout import env_first, env_last, stack_last
 from marinenav_env.runtime.philox import RandomSource, normal, uniform
 from marinenav_env.sensing.duties import duties_entry
 from marinenav_env.sensing.entries import Entry
+from marinenav_env.sensing.shores import shore_entries
 from marinenav_env.state import ActuatorParameters, Observation, Scenario, Sensor, State, Vessel
 from marinenav_env.vessels import observation_scale
 
@@ -24,9 +26,9 @@ _MAX_RANKED_OBJECTS = 64
 
 
 def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
-    """Return the descriptions of self_state, objects_state and objects_mask, which ``observe`` measures, and of duties.
+    """Return the descriptions of self_state, objects_state and objects_mask, which ``observe`` measures, and of others.
 
-    The last one is there only with ``sensor.duties``.
+    Those are duties, with ``sensor.duties``, and shore with its mask, with ``scenario.shore_segments``.
     The scales are those of the default vessel times the ratios of vessels.observation_scale.
     """
     vessel, slots = config.vessel, config.sensor.slots
@@ -54,6 +56,7 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
         ),
         Entry("objects_mask", "mask", (slots,), "the slot holds an object", (), ((0, 1),)),
         *((duties_entry(config),) if config.sensor.duties else ()),
+        *shore_entries(config),
     )
 
 
@@ -124,13 +127,16 @@ def look_up_quantile(table: Tensor, row: Tensor, uniform: Tensor) -> Tensor:
     return torch.lerp(flat[index], flat[index + 1], position - lower)
 
 
-def own_state(state: State, goal: Tensor) -> Tensor:
-    """Return what robots observe of their own state, ``self_state`` of state.Observation, without noise."""
+def own_state(state: State, scenario: Scenario) -> Tensor:
+    """Return what robots observe of their own state, ``self_state`` of state.Observation, without noise.
+
+    With a route, the goal that is observed is its next waypoint.
+    """
     # All tensors from here on are [R, E].
     x, y, theta = env_last(state.pose)
     vx, vy, r = env_last(state.velocity_ground)
     cos, sin = theta.cos(), theta.sin()
-    goal_x, goal_y = env_last(goal)
+    goal_x, goal_y = env_last(next_waypoint(state, scenario))
     dx, dy = goal_x - x, goal_y - y
     own = (
         cos * dx + sin * dy,
@@ -153,11 +159,13 @@ def observe(
     max_objects: int,
     missed: Tensor | None = None,
     columns: Sequence[Tensor] = (),
+    hidden: Tensor | None = None,
 ) -> Observation:
     """Return the measurements of perception of all robots (docs/world.md, "Perception").
 
     Active robots observe and are observed; ``max_objects`` is the number of slots K, and detections of ``missed``
-    [E, R, M] fail. Further ``columns`` of the objects, each [M, R, E], follow those of objects_state.
+    [E, R, M] fail, as do those of objects with the infinite distance ``hidden`` [E, R, M]. Further ``columns`` of the
+    objects, each [M, R, E], follow those of objects_state.
     """
     # Tensors of the own robot are [R, E], true ones of objects [M, 1, E], measured ones [M, R, E].
     robots, device = state.active.shape[1], state.pose.device
@@ -170,13 +178,15 @@ def observe(
     other = index != index[:robots, 0]
     gap = torch.where(other & in_range & in_view, distance - seen.radius, torch.inf)
     gap = gap + actual.absent + actual.absent[:robots, 0]
+    if hidden is not None:
+        gap = gap + env_last(hidden)
     if missed is not None:
         gap = torch.where(env_last(missed), torch.inf, gap)
     objects, count = _nearest_objects((*seen, *columns), gap, max_objects)
     slot = torch.arange(max_objects, device=device)[:, None, None]
     mask = slot < torch.minimum(count, env_last(sensor.max_objects))
     return Observation(
-        self_state=torch.where(state.active[..., None], own_state(state, scenario.goal), 0.0),
+        self_state=torch.where(state.active[..., None], own_state(state, scenario), 0.0),
         objects_state=env_first(torch.where(mask, objects, 0.0)),
         objects_mask=env_first(mask),
         batch_size=state.batch_size,

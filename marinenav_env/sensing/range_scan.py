@@ -1,9 +1,10 @@
-"""Range scan: distances to the nearest disc along beams, as a lidar measures them."""
+"""Range scan: distances to the nearest disc or shore along beams, as a lidar measures them."""
 
 import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
+from marinenav_env.physics.shores import ray_distance
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.sensing.entries import EntryKind, EntrySensor, Scene
@@ -44,9 +45,18 @@ class RangeScan(EntrySensor):
         sensor, radius = scene.config.sensor, scene.parameters.vessel.detect_radius
         angles = beam_angles(sensor.scan_beams, sensor.scan_angle, radius.device)
         distance = cast_rays(scene.state, scene.scenario, radius, angles, sensor.scan_range)
+        if scene.scenario.shores is not None:
+            distance = torch.minimum(distance, _distance_to_land(scene.state, scene.scenario.shores, angles))
         measured = distance if noise is None else distance + sensor.scan_std * noise
         measured = measured.clamp(0.0, sensor.scan_range)
         return torch.where(distance < sensor.scan_range, measured, sensor.scan_range)
+
+
+def _distance_to_land(state: State, shores: Tensor, angles: Tensor) -> Tensor:
+    """Return the distance (m) [E, R, n] from every robot's centre to land along beams at angles [n] (rad)."""
+    x, y, theta = env_last(state.pose)
+    beam = theta + angles.to(theta.dtype)[:, None, None]
+    return env_first(ray_distance(x, y, beam.cos(), beam.sin(), shores))
 
 
 def beam_angles(beams: int, field_of_view: float, device: torch.device | None = None) -> Tensor:

@@ -10,7 +10,8 @@ of its behaviour, and always with the behaviour ``keep``. From the onset on, a v
 - ``lose_left`` or ``lose_right`` has no thrust on that side, and keeps the thrust of the other side constant.
 
 ``see_nothing`` steers for its goal from the start of the episode. Vessels that steer keep the speed
-at which they started. All scripted vessels ignore the other vessels.
+at which they started. A vessel with ``track`` is where its track has it (physics.tracks). All scripted
+vessels ignore the other vessels.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from marinenav_env.sensing.perception import own_state
 from marinenav_env.state import ActuatorParameters, Parameters, Scenario, State
 from marinenav_env.support.validation import require
 
-KEEP, ACT_LATE, TURN_WRONG, STOP, SPEED_UP, LOSE_LEFT, LOSE_RIGHT, SEE_NOTHING = range(len(BEHAVIOURS))
+KEEP, ACT_LATE, TURN_WRONG, STOP, SPEED_UP, LOSE_LEFT, LOSE_RIGHT, SEE_NOTHING, TRACK = range(len(BEHAVIOURS))
 """Codes of the behaviours, which are their indices in levels.BEHAVIOURS."""
-INSTANT_BEHAVIOURS = torch.tensor([KEEP, SEE_NOTHING])
+INSTANT_BEHAVIOURS = torch.tensor([KEEP, SEE_NOTHING, TRACK])
 """Codes of the behaviours that begin with the episode."""
 TURN_ANGLE, TURN_DURATION = math.radians(60.0), 8.0
 """Change of course of the behaviours act_late and turn_wrong (rad), and its duration (s). This time and the speeds
@@ -47,7 +48,11 @@ def require_thrusters(scenario: Scenario, extras: ActuatorParameters | None) -> 
     """Raise ConfigError if a vessel that misbehaves lacks the two thrusters that behaviours control."""
     if scenario.behaviour is None or extras is None:
         return
-    is_steered = (scenario.behaviour != KEEP) & (extras.steering != STEERING_TYPES.index("thrusters"))
+    is_steered = (
+        (scenario.behaviour != KEEP)
+        & (scenario.behaviour != TRACK)
+        & (extras.steering != STEERING_TYPES.index("thrusters"))
+    )
     has_thrusters = not is_steered.any()  # host: at the start
     require(has_thrusters, "world.vessel.actuators.steering", "...", "thrusters for vessels that misbehave")
 
@@ -74,7 +79,7 @@ def behaviour_rates(
     is_lost = torch.stack((code == LOSE_LEFT, code == LOSE_RIGHT), -1)
     failing = torch.where(is_lost, -state.thrust / seconds, 0.0)
     rates = torch.where(is_lost.any(-1, keepdim=True), failing, rates)
-    acts = ((elapsed >= 0.0) & (code != KEEP)) | (code == SEE_NOTHING)
+    acts = ((elapsed >= 0.0) & (code != KEEP) & (code != TRACK)) | (code == SEE_NOTHING)
     return torch.where(acts[..., None], rates, 0.0)
 
 
@@ -82,7 +87,7 @@ def _steered_commands(
     state: State, scenario: Scenario, controller: ThrustController, code: Tensor, elapsed: Tensor, speed_scale: float
 ) -> Tensor:
     """Return the commands (left, right) in [-1, 1] of behaviours that steer, a time [E, R] after their onset (s)."""
-    own = own_state(state, scenario.goal)
+    own = own_state(state, scenario)
     first_speed = torch.linalg.vector_norm(scenario.velocity[..., :2], dim=-1)
     speed = torch.where(first_speed > 0.0, first_speed, DEFAULT_SPEED * speed_scale)
     speed = torch.where(code == SPEED_UP, FULL_THRUST_SPEED * speed_scale, torch.where(code == STOP, 0.0, speed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.episode import Episode, config_for_batch, stack_episodes, with_weather
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.reading import read_scenarios
 from marinenav_env.scenarios.reset import NewEpisodes, select_entries
-from marinenav_env.scenarios.scenario_file import Episode, config_for_batch, stack_episodes, with_weather
 from marinenav_env.scenarios.varying import ParameterSampler
 from marinenav_env.sensing.perception import with_thrust_limits
 from marinenav_env.state import ResetState, Scenario, WorldState
@@ -139,9 +140,10 @@ class EpisodeSource:
         """Return sampler or scenarios, the quantile table and the largest factor on thrusts; set the parameters."""
         scenarios, config, device, spread = self.scenarios, self.config, self._device, 1.0
         source: Any
+        room = config.scenario.shore_segments
         if isinstance(scenarios, Curriculum):
             source = make_sampler(scenarios, config.scenario, device, self._dtype)
-            robots = source.max_robots
+            robots, room = source.max_robots, getattr(source, "shore_segments", 0)
         elif isinstance(scenarios, Scenario):
 
             def convert(tensor: Tensor) -> Tensor:
@@ -149,11 +151,13 @@ class EpisodeSource:
 
             # Without a device, like sampled scenarios, so that both use the same compiled code.
             source, robots = scenarios.apply(convert, device=None), scenarios.robot_mask.shape[-1]
+            room = 0 if source.shores is None else source.shores.shape[1]
         if isinstance(scenarios, Curriculum | Scenario):
             parameters, quantiles = build_parameters([config], robots, device, self._dtype)
         else:
-            source, parameters, quantiles = stack_episodes(scenarios, device, self._dtype)
+            source, parameters, quantiles = stack_episodes(scenarios, device, self._dtype, room)
         self._base_vessel = parameters.vessel
+        self.config = replace(config, scenario=replace(config.scenario, shore_segments=room))
         if isinstance(scenarios, Curriculum):
             varying = ParameterSampler(parameters, scenarios.levels, robots)
             if varying.has_variation:

@@ -14,17 +14,20 @@ from torch import Tensor
 
 from marinenav_env.config import MAX_DELAY, WorldConfig
 from marinenav_env.physics.actuators import move_vessels, propulsive_thrust, steady_actuator_state, steady_setpoint
-from marinenav_env.physics.contact import in_contact
+from marinenav_env.physics.contact import in_contact, in_contact_with_land
 from marinenav_env.physics.current import current_velocity
 from marinenav_env.physics.dynamics import thrust_rates_of_commands, thrust_rates_of_indices, wrap_to_two_pi
+from marinenav_env.physics.routes import goal_distance, is_at_goal, pass_waypoints
+from marinenav_env.physics.shores import Segments, crossing, hiding_shores, nearest_shores
+from marinenav_env.physics.tracks import follow_tracks
 from marinenav_env.physics.weather import delay_commands, weather_force
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.rules.encounters import Sight, initial_encounters, update_encounters
 from marinenav_env.rules.endings import compute_endings
 from marinenav_env.rules.episode_statistics import statistic_names, update_statistics
-from marinenav_env.rules.reward import RewardInputs, custom_reward_function, goal_distance, reward_and_terms
+from marinenav_env.rules.reward import RewardInputs, custom_reward_function, reward_and_terms
 from marinenav_env.runtime.compiling import compile_function
-from marinenav_env.runtime.layout import environments_innermost, to_fast_storage
+from marinenav_env.runtime.layout import env_first, env_last, environments_innermost, to_fast_storage
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.parameters import with_default_weights
 from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments
@@ -32,9 +35,10 @@ from marinenav_env.sensing.duties import DUTIES, DutyScales, duty_columns
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.observation import describe_entries, make_entry_sensors
 from marinenav_env.sensing.perception import PerceptionNoise, draw_perception_noise, observe
+from marinenav_env.sensing.shores import observe_shores
 from marinenav_env.state import Observation, Outcome, Parameters, ResetState, Scenario, State, Vessel, WorldState
 from marinenav_env.stepping.actions import check_shape_and_dtype
-from marinenav_env.stepping.behaviours import behaviour_rates
+from marinenav_env.stepping.behaviours import TRACK, behaviour_rates
 from marinenav_env.support.validation import require
 
 _MISSED_PURPOSE, _FIRST_SENSOR_PURPOSE = 1, 2
@@ -58,6 +62,8 @@ def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
         collided=never,
         arrived=never.clone(),
         steps=torch.zeros_like(scenario.level),
+        waypoint=None if scenario.route is None else never.to(torch.int64),
+        grounded=None if scenario.shores is None else never.clone(),
         batch_size=scenario.batch_size,
     )
 
@@ -81,7 +87,7 @@ def _move_robots(state: State, scenario: Scenario, parameters: Parameters, rates
     pose, velocity_water, velocity_ground, thrust = (
         torch.where(state.active[..., None], after, before) for after, before in zip(new[:4], old, strict=True)
     )
-    return State(
+    moved = State(
         pose=pose,
         velocity_water=velocity_water,
         velocity_ground=velocity_ground,
@@ -93,8 +99,20 @@ def _move_robots(state: State, scenario: Scenario, parameters: Parameters, rates
         pending=pending,
         actuator=new.actuator,
         encounters=state.encounters,
+        waypoint=state.waypoint,
+        grounded=state.grounded,
         batch_size=state.batch_size,
     )
+    if scenario.track is None or scenario.behaviour is None or scenario.scripted is None:
+        return moved
+    return follow_tracks(moved, scenario.track, scenario.scripted & (scenario.behaviour == TRACK), config.control_step)
+
+
+def _hidden_objects(state: State, scenario: Scenario, near: Segments) -> Tensor:
+    """Return infinity for the objects that land hides from robots, else 0, [E, R, M]."""
+    (x, y, _), (obstacle_x, obstacle_y) = env_last(state.pose), env_last(scenario.obstacle_position)
+    to_x, to_y = torch.cat((x, obstacle_x))[:, None] - x, torch.cat((y, obstacle_y))[:, None] - y
+    return env_first(torch.where(crossing(near, to_x, to_y) < 0.0, torch.inf, 0.0))
 
 
 class StepNoise(NamedTuple):
@@ -214,10 +232,13 @@ class World:
             # Elsewhere rates of robots that do not act have no effect, and compiled code is faster without this.
             rates = torch.where(controlled_robots(now)[..., None], rates, 0.0)
         moved = _move_robots(state, scenario, parameters, rates, self.config)
+        radius = parameters.vessel.goal_distance.clamp_min(self.config.scenario.waypoint_radius)
+        moved.waypoint = pass_waypoints(moved, scenario, radius)
         if state.encounters is not None:
-            moved.encounters = self._follow_encounters(state.encounters, moved, parameters)
-        entries, seen = self.observe(moved, scenario, parameters, noise)
-        outcome = self._find_outcome(now, parameters, moved, entries, seen)
+            moved.encounters = self._follow_encounters(state.encounters, moved, scenario, parameters)
+        near = None if scenario.shores is None else nearest_shores(moved.pose, scenario.shores)
+        entries, seen = self.observe(moved, scenario, parameters, noise, near)
+        outcome = self._find_outcome(now, parameters, moved, entries, seen, near)
         batch = state.batch_size
         observation = TensorDict({name: to_fast_storage(value) for name, value in entries.items()}, batch)
         after = ResetState(
@@ -239,7 +260,13 @@ class World:
         return following.now, next_parameters, observation, acting, outcome
 
     def _find_outcome(
-        self, before: ResetState, parameters: Parameters, moved: State, entries: dict[str, Tensor], seen: Observation
+        self,
+        before: ResetState,
+        parameters: Parameters,
+        moved: State,
+        entries: dict[str, Tensor],
+        seen: Observation,
+        near: Segments | None,
     ) -> Outcome:
         """Return collisions, arrivals, rewards and endings of a step, and set the flags of ``moved``."""
         config, vessel = self.config, parameters.vessel
@@ -250,8 +277,14 @@ class World:
         controlled = active if scenario.scripted is None else active & present
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         distance = goal_distance(moved, scenario)
-        collided = in_contact(moved, scenario, vessel) & controlled
-        arrived = (distance <= vessel.goal_distance) & active & ~collided
+        collided, grounded = in_contact(moved, scenario, vessel) & controlled, None
+        if near is not None:
+            grounded = in_contact_with_land(state, moved, near, vessel) & controlled
+            collided = collided | grounded
+        at_goal = distance <= vessel.goal_distance
+        if scenario.route is not None:  # the last waypoints of a route need not be passed one by one
+            at_goal = is_at_goal(moved, scenario, vessel.goal_distance)
+        arrived = at_goal & active & ~collided
         step = RewardInputs(
             progress=goal_distance(state, scenario) - distance,
             phi=phi,
@@ -271,6 +304,8 @@ class World:
         moved.collided = state.collided | collided
         moved.arrived = state.arrived | arrived
         moved.active = active & ~collided & ~arrived
+        if grounded is not None and state.grounded is not None:
+            moved.grounded = state.grounded | grounded
         ended = compute_endings(
             moved.collided, moved.arrived, present, moved.steps, config.max_steps, config.ends_at_first_collision
         )
@@ -284,15 +319,17 @@ class World:
             colregs=colregs & active,
             phi=phi,
             energy=torch.where(active, energy, 0.0),
+            grounded=grounded,
             statistics=statistics,
             batch_size=state.batch_size,
             **ended._asdict(),
         )
         return outcome.apply(to_fast_storage)
 
-    def _follow_encounters(self, before: Tensor, state: State, parameters: Parameters) -> Tensor:
+    def _follow_encounters(self, before: Tensor, state: State, scenario: Scenario, parameters: Parameters) -> Tensor:
         """Return the encounters after a step, from those before it and the state after its motion."""
-        rules, step, sight = self.config.colregs, self.config.control_step, Sight.from_parameters(parameters)
+        rules, step = self.config.colregs, self.config.control_step
+        sight = Sight.from_parameters(parameters, hiding_shores(self.config, scenario))
         return update_encounters(before, state.pose, state.velocity_ground, state.active, sight, rules, step)
 
     def _zero_statistics(self, scenario: Scenario) -> Tensor:
@@ -330,12 +367,21 @@ class World:
         return StepNoise(perception, tuple(entries), missed)
 
     def observe(
-        self, state: State, scenario: Scenario, parameters: Parameters, noise: StepNoise
+        self,
+        state: State,
+        scenario: Scenario,
+        parameters: Parameters,
+        noise: StepNoise,
+        near: Segments | None = None,
     ) -> tuple[dict[str, Tensor], Observation]:
-        """Return every entry of the observation by name, [E, R, ...], and those of perception among them."""
+        """Return every entry of the observation by name, [E, R, ...], and those of perception among them.
+
+        ``near`` are the nearest segments of shore, if there are any.
+        """
         missed = None
         if parameters.weather is not None and noise.missed is not None:
             missed = noise.missed < parameters.weather.missed[:, None, None]
+        hides = not self.config.sensor.sees_through_land
         columns: tuple[Tensor, ...] = ()
         if self.config.sensor.duties:
             columns = duty_columns(state, scenario, self.config, self._duty_scales)
@@ -349,17 +395,29 @@ class World:
             self.config.sensor.slots,
             missed,
             columns,
+            _hidden_objects(state, scenario, near) if near is not None and hides else None,
         )
         further: dict[str, Tensor] = {}
         if columns:
             seen.objects_state, further[DUTIES] = seen.objects_state.tensor_split((-len(columns),), -1)
         entries = {name: seen.get(name) for name in Observation.__annotations__} | further
+        if near is not None:
+            entries |= observe_shores(state, parameters.sensor, near)
         scene = Scene(state, scenario, parameters, self.config)
         for sensor, drawn in zip(self.sensors, noise.entries, strict=True):
             value = sensor.observe(scene, drawn)
             active = state.active.view(*state.active.shape, *[1] * (value.ndim - 2))
             entries[sensor.name] = value.masked_fill(~active, 0)
         return entries, seen
+
+    def observe_again(self, now: ResetState, parameters: Parameters, source: RandomSource) -> ResetState:
+        """Return a state whose robots were moved from outside, with what they observe from where they are now."""
+        state, scenario = now.state, now.scenario
+        near = None if scenario.shores is None else nearest_shores(state.pose, scenario.shores)
+        entries, _ = self.observe(state, scenario, parameters, self.draw_noise(source, scenario, parameters), near)
+        after = now.clone(recurse=False)
+        after.observation = TensorDict(entries, now.batch_size)
+        return after
 
     def initial_reset_state(
         self, scenario: Scenario, parameters: Parameters, source: RandomSource, are_episodes: bool
@@ -369,7 +427,9 @@ class World:
         Scripted robots get the thrust that keeps their speed, and so do others without a thrust in the scenario, unless
         these ``are_episodes`` in which no robot is scripted.
         """
-        scripted = scenario.scripted
+        scripted, room = scenario.scripted, self.config.scenario.shore_segments
+        fits = (scenario.shores is None or scenario.shores.shape[1] == room) and (scenario.route is None) == (room == 0)
+        require(fits, "world.scenario.shore_segments", room, "the number of segments of shore of the scenarios")
         if scripted is not None:
             scenario = scenario.clone(recurse=False)
             stated = scenario.thrust.any(-1, keepdim=True) & ~scripted[..., None]
@@ -385,15 +445,16 @@ class World:
             state.actuator = steady_actuator_state(scenario.thrust, scenario, parameters.vessel, parameters.extras)
         if self.config.follows_encounters:
             none = initial_encounters(scenario)
-            state.encounters = self._follow_encounters(none, state, parameters)
-        noise = self.draw_noise(source, scenario, parameters)
-        entries, _ = self.observe(state, scenario, parameters, noise)
-        observation = TensorDict(entries, scenario.batch_size)
+            state.encounters = self._follow_encounters(none, state, scenario, parameters)
         batch = scenario.batch_size
-        statistics = self._zero_statistics(scenario) if self.statistics else None
-        return ResetState(
-            scenario=scenario, state=state, observation=observation, statistics=statistics, batch_size=batch
+        unseen = ResetState(
+            scenario=scenario,
+            state=state,
+            observation=TensorDict({}, batch),
+            statistics=self._zero_statistics(scenario) if self.statistics else None,
+            batch_size=batch,
         )
+        return self.observe_again(unseen, parameters, source)
 
     def _thrust_rates(self, action: Tensor, vessel: Vessel) -> Tensor:
         """Convert actions, continuous [E, R, 2] or discrete [E, R], to left and right thrust rates [E, R, 2] (N/s)."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marinenav_env.config import RewardConfig, ScenarioConfig, SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.scenario_file import Episode, stack_episodes
+from marinenav_env.scenarios.episode import Episode, stack_episodes
 from marinenav_env.sensing.perception import draw_perception_noise, look_up_quantile
 from marinenav_env.state import Parameters, Scenario, State
 from tests.oracle.dynamics import VesselParams

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from marinenav_env import WorldConfig
-from marinenav_env.scenarios.scenario_file import Episode
+from marinenav_env.scenarios.episode import Episode
 from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES, episode, to_the_goal
 from train_RL_agents.evaluation.running.recording import Recording, record
 from train_RL_agents.figures.episode_view import EpisodeView

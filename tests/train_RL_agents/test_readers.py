@@ -13,7 +13,8 @@ pytest.importorskip("hypothesis", reason="needs the extra test")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, parse_scenarios, scenario_text
+from marinenav_env.scenarios.episode import episodes_from_scenarios
+from marinenav_env.scenarios.scenario_file import parse_scenarios, scenario_text
 from marinenav_env.waters.charts import Chart, read_chart
 from tests.marinenav_env.helpers import DATA
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, ROWS

@@ -16,7 +16,7 @@ from torchrl.envs import EnvBase
 from marinenav_env import Curriculum, MarineNavEnv, WorldConfig
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import required_draws
-from marinenav_env.scenarios.scenario_file import Episode
+from marinenav_env.scenarios.episode import Episode
 from marinenav_env.sensing.perception import perception_entries
 from marinenav_env.stepping.actions import commands_of_discrete_actions
 from marinenav_env.support.validation import ConfigError, require

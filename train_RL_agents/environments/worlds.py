@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from marinenav_env import Curriculum, WorldConfig, read_scenarios
-from marinenav_env.scenarios.scenario_file import Episode, overridden_settings
+from marinenav_env.scenarios.episode import Episode, overridden_settings
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainConfig, TrainingReward
 from train_RL_agents.evaluation.running.episodes import step_bytes

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from marinenav_env.levels import BEHAVIOURS
+from marinenav_env.levels import DRAWN_BEHAVIOURS
 from marinenav_env.stepping.behaviours import INSTANT_BEHAVIOURS
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.suites.encounter_suites import COURSES_BY_KIND
@@ -40,13 +40,13 @@ class SearchSpace:
 
     vessels: int = 3
     """Largest number of vessels, the own one included."""
-    behaviours: tuple[str, ...] = BEHAVIOURS
-    """Possible behaviours of the other vessels, from levels.BEHAVIOURS."""
+    behaviours: tuple[str, ...] = DRAWN_BEHAVIOURS
+    """Possible behaviours of the other vessels, from levels.DRAWN_BEHAVIOURS."""
 
     def __post_init__(self) -> None:
         require(2 <= self.vessels <= MAX_VESSELS, "--vessels", self.vessels, f"from 2 to {MAX_VESSELS}")
-        are_known = len(self.behaviours) > 0 and {*self.behaviours} <= {*BEHAVIOURS}
-        require(are_known, "--behaviours", " ".join(self.behaviours), f"one or more of {', '.join(BEHAVIOURS)}")
+        are_known = len(self.behaviours) > 0 and {*self.behaviours} <= {*DRAWN_BEHAVIOURS}
+        require(are_known, "--behaviours", " ".join(self.behaviours), f"one or more of {', '.join(DRAWN_BEHAVIOURS)}")
 
     @property
     def num_others(self) -> int:
@@ -57,7 +57,9 @@ class SearchSpace:
         """Return ``episodes`` random encounters: every parameter is drawn uniformly and independently."""
         shape = (episodes, self.num_others)
         # Weights of the cells, which are 0 for behaviours that are not allowed.
-        allowed = torch.tensor([float(name in self.behaviours) for name in BEHAVIOURS]).repeat(len(COURSES_BY_KIND))
+        allowed = torch.tensor([float(name in self.behaviours) for name in DRAWN_BEHAVIOURS]).repeat(
+            len(COURSES_BY_KIND)
+        )
         return Encounters(
             torch.randint(1, self.vessels, shape[:1], generator=generator),
             torch.multinomial(allowed.double(), episodes * self.num_others, True, generator=generator).view(shape),
@@ -90,6 +92,6 @@ def describe_encounters(encounters: Encounters, hit: Tensor) -> list[str]:
     row = torch.arange(len(hit))
     columns = (encounters.kind[row, hit], encounters.behaviour[row, hit], encounters.num_others)
     return [
-        f"{KIND_NAMES[kind]}, {BEHAVIOURS[code]}, {count + 1} vessels"
+        f"{KIND_NAMES[kind]}, {DRAWN_BEHAVIOURS[code]}, {count + 1} vessels"
         for kind, code, count in zip(*(column.tolist() for column in columns), strict=True)
     ]

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env import Episode, WorldConfig
-from marinenav_env.levels import BEHAVIOURS
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.levels import DRAWN_BEHAVIOURS
+from marinenav_env.scenarios.episode import episodes_from_scenarios
 from train_RL_agents.config.schema import MAX_SEED
 from train_RL_agents.evaluation.judging.avoidance import (
     find_unavoidable_in_set,
@@ -137,7 +137,7 @@ class SearchResult:
             "distinct": len(self.distinct),
             "seconds": round(self.seconds, 1),
             "by_kind": dict(Counter([*COURSES_BY_KIND][kind] for kind in kinds)),
-            "by_behaviour": dict(Counter(BEHAVIOURS[code] for code in codes)),
+            "by_behaviour": dict(Counter(DRAWN_BEHAVIOURS[code] for code in codes)),
         }
 
 

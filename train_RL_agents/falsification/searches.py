@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from marinenav_env.levels import BEHAVIOURS
+from marinenav_env.levels import DRAWN_BEHAVIOURS
 from train_RL_agents.evaluation.suites.passing_encounters import Encounters
 from train_RL_agents.falsification.encounters import SearchSpace, concatenate_batches, signatures
 
@@ -96,7 +96,7 @@ class CrossEntropy(RandomSearch):
         normal = centre.unit + KERNEL_STD * torch.randn(centre.unit.shape, generator=generator, dtype=torch.float64)
         reflected = (1.0 - (1.0 - normal.abs()).abs()).clamp(0.0, 1.0)
         changes = torch.rand(centre.cell.shape, generator=generator) < MUTATION_PROBABILITY
-        cell = centre.kind * len(BEHAVIOURS) + torch.where(changes, drawn.behaviour, centre.behaviour)
+        cell = centre.kind * len(DRAWN_BEHAVIOURS) + torch.where(changes, drawn.behaviour, centre.behaviour)
         is_random = torch.rand(episodes, generator=generator) < RANDOM_SHARE
         return Encounters(
             torch.where(is_random, drawn.num_others, centre.num_others),

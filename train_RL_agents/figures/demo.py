@@ -11,7 +11,7 @@ import torch
 from marinenav_env import Episode, WorldConfig
 from marinenav_env.physics.weather import build_weather
 from marinenav_env.pictures.drawing import VESSEL_COLOURS
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.sensing.duties import DutyScales
 from marinenav_env.sensing.perception import von_mises_quantiles
 from marinenav_env.state import Scenario

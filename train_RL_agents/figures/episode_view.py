@@ -285,7 +285,9 @@ def follow_encounters(recording: Recording, select: _Selection) -> tuple[Integer
     """Return the phase and the role of each vessel towards each other in every frame of an episode, [T+1, R, R]."""
     one = slice(select.row, select.row + 1)
     radii = recording.vessel_radius, recording.detect_radius, recording.sensor_range
-    sight = Sight(*(tensor[one, select.mask] for tensor in radii))
+    shores = None if recording.shores is None else recording.shores[one]
+    radius, detected, reach = (tensor[one, select.mask] for tensor in radii)
+    sight = Sight(radius, detected, reach, shores)
     motions = recording.poses, recording.velocities, present_robots(recording)
     poses, velocities, there = (tensor[: select.steps + 1, one][:, :, select.mask] for tensor in motions)
     robots = there.shape[-1]

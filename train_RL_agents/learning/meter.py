@@ -16,6 +16,7 @@ _LOG_NAMES = {
     "length": "episode_length",
     "success": "success_rate",
     "collision": "collision_rate",
+    "grounding": "grounding_rate",
 }
 """Names under which the means of episode statistics are logged, for those that are logged under another name."""
 

@@ -22,6 +22,7 @@ OVERALL = "overall"
 _COLUMN_TYPES = {
     "success": torch.bool,
     "collision": torch.bool,
+    "grounding": torch.bool,
     "time": torch.float64,
     "energy": torch.float64,
     "returns": torch.float64,
@@ -66,10 +67,12 @@ class Episodes:
     """Thrust spent up to the first collision, mean of the robots (N s)."""
     returns: Tensor
     """Sum of 0.99^t reward up to the first collision, mean of the robots."""
+    grounding: Tensor | None = None
+    """bool, true if some robot ran aground, which ``collision`` leaves out; None in open water."""
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the columns by name."""
-        return dict(vars(self))
+        return {name: column for name, column in vars(self).items() if column is not None}
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Tensor]) -> Episodes:
@@ -86,16 +89,20 @@ class Episodes:
     def report(self, level: int | None = None) -> dict[str, Any]:
         """Return the metrics over all episodes, or over those of one level (its index), by name.
 
-        They are ``episodes``; ``success_rate``, ``collision_rate`` and ``timeout_rate`` with the ends of their 95%
-        Wilson intervals, such as ``success_low`` and ``success_high``; ``robot_success_rate``, the share of robots
-        that arrive when episodes continue after a collision; ``avg_time`` (s) and ``avg_energy`` (N s), means of
-        successful episodes, None if there are none; and ``avg_return``, mean of all.
+        They are ``episodes``; ``success_rate``, ``collision_rate``, ``timeout_rate`` and, in waters with shores,
+        ``grounding_rate`` with the ends of their 95% Wilson intervals, such as ``success_low`` and ``success_high``;
+        ``robot_success_rate``, the share of robots that arrive when episodes continue after a collision; ``avg_time``
+        (s) and ``avg_energy`` (N s), means of successful episodes, None if there are none; and ``avg_return``, mean of
+        all.
         """
         rows = self._rows(level)
         success = self.success & rows
         total = int(rows.sum())
         metrics: dict[str, Any] = {"episodes": total}
         ended = {"success": self.success, "collision": self.collision, "timeout": ~self.success & ~self.collision}
+        if self.grounding is not None:
+            ended["timeout"] = ended["timeout"] & ~self.grounding
+            ended["grounding"] = self.grounding
         for name, flags in ended.items():
             count = int((flags & rows).sum())
             low, high = wilson_interval(count, total)
@@ -118,11 +125,18 @@ class Episodes:
         return {name: self.report(level) for name, level in self.levels(names).items()}
 
     def exposure(self, level: int | None = None) -> dict[str, Any]:
-        """Return ``vessel_hours`` up to the first collision, ``collisions``, and their ratio with its interval."""
+        """Return ``vessel_hours`` up to the first collision, ``collisions``, and their ratio with its interval.
+
+        In waters with shores, there are also the same of ``groundings``.
+        """
         rows = self._rows(level)
         hours = float((self.time * self.robots)[rows].sum()) / 3600.0
         count = int((self.collision & rows).sum())
-        return {"vessel_hours": hours, "collisions": count} | hours_per("collision", hours, count)
+        exposure = {"vessel_hours": hours, "collisions": count} | hours_per("collision", hours, count)
+        if self.grounding is None:
+            return exposure
+        count = int((self.grounding & rows).sum())
+        return exposure | {"groundings": count} | hours_per("grounding", hours, count)
 
     def metrics(self, names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
         """Return the metrics of ``report`` and of ``exposure`` by name of the level and overall; see ``levels``."""
@@ -131,7 +145,8 @@ class Episodes:
 
 def concatenate_episodes(several: Sequence[Episodes]) -> Episodes:
     """Concatenate the rows of several evaluations."""
-    return Episodes(**{name: torch.cat([getattr(each, name) for each in several]) for name in vars(several[0])})
+    names = set.intersection(*({*each.state_dict()} for each in several))
+    return Episodes(**{name: torch.cat([getattr(each, name) for each in several]) for name in names})
 
 
 def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:

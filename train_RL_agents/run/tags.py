@@ -18,6 +18,7 @@ TAG_DESCRIPTIONS = {
     "first collision), or that an external environment reports as a success",
     "eval/success_rate_level_*": "the same for each level",
     "eval/collision_rate": "share of episodes with a collision",
+    "eval/grounding_rate": "share of episodes in which a vessel runs aground; in waters with shores",
     "eval/timeout_rate": "share of episodes without a collision in which some robot did not arrive in time",
     "eval/return_low": "in external environments: lower end of the 95% interval of the mean `eval/avg_return`",
     "eval/return_high": "upper end of it",
@@ -49,6 +50,7 @@ TAG_DESCRIPTIONS = {
     "train/success_rate": "share of training episodes in which every robot arrived without a collision, or that an "
     "external environment reports as a success",
     "train/collision_rate": "share of training episodes with a collision",
+    "train/grounding_rate": "share of training episodes in which a vessel runs aground; in waters with shores",
     "train/reward/*": "part of `train/episode_return` from one term of the reward; a reward of your own has no terms",
     "train/episodes": "training episodes that ended since the last entry",
     "train/exploration": "epsilon or standard deviation of the action noise, in the environment that explores most",

@@ -82,7 +82,7 @@ def test_a_cpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def towards_goals(env: MarineNavEnv) -> Tensor:
     """Actions with which most robots arrive and some collide."""
-    own = own_state(env.state, env.scenario.goal)
+    own = own_state(env.state, env.scenario)
     turn = torch.atan2(own[..., 1], own[..., 0]).clamp(-0.5, 0.5)
     wanted = 500.0 + 800.0 * torch.stack((turn, -turn), -1)
     return (wanted - env.state.thrust) / 500.0

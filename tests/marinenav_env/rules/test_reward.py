@@ -12,8 +12,9 @@ from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldCon
 from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.env import GROUP
 from marinenav_env.rules.reward import RewardInputs, published_terms, role_terms
+from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.scenarios.reading import read_scenarios
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, write_scenarios
+from marinenav_env.scenarios.scenario_file import write_scenarios
 from marinenav_env.state import RewardParameters
 from tests.marinenav_env.env_helpers import full_ahead
 from tests.oracle import reward as oracle

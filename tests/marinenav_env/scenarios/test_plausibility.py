@@ -8,6 +8,7 @@ import torch
 
 from marinenav_env import ConfigError, Level, WorldConfig, read_scenarios, scaled_world, write_scenarios
 from marinenav_env.config import VesselConfig
+from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.scenarios.plausibility import (
     ANGLE_IN_DEGREES,
     CURRENT_TOO_FAST,
@@ -21,7 +22,6 @@ from marinenav_env.scenarios.plausibility import (
     count_implausible_starts,
 )
 from marinenav_env.scenarios.scenario import ScenarioSampler
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from tests.marinenav_env.helpers import CPU, DATA, simple_episode
 
 POSE, GOAL = (10.0, 10.0, 0.0), (40.0, 45.0)

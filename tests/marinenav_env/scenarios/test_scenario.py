@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from marinenav_env.config import ScenarioConfig
-from marinenav_env.levels import BEHAVIOURS, LEVELS, Level
+from marinenav_env.levels import DRAWN_BEHAVIOURS, LEVELS, Level
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from marinenav_env.support.validation import ConfigError
@@ -259,7 +259,7 @@ def test_the_share_of_the_others_misbehaves_in_every_way(monkeypatch):
     assert (misbehave <= drawn.scripted).all()
     kept = drawn.scripted & ~misbehave
     assert not kept[:, [0, 2]].any() and kept[:, 1].double().mean().item() == pytest.approx(0.1, abs=0.03)
-    counts = torch.bincount(drawn.behaviour[misbehave], minlength=len(BEHAVIOURS)).tolist()
+    counts = torch.bincount(drawn.behaviour[misbehave], minlength=len(DRAWN_BEHAVIOURS)).tolist()
     assert counts[0] == 0 and min(counts[1:]) > 0.85 * max(counts[1:])
 
 

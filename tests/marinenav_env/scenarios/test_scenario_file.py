@@ -9,13 +9,9 @@ import torch
 from marinenav_env import ConfigError, read_scenarios, write_scenarios
 from marinenav_env.config import ActuatorConfig, ScenarioConfig, SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.levels import Level
+from marinenav_env.scenarios.episode import Episode, episodes_from_scenarios, stack_episodes
 from marinenav_env.scenarios.scenario import ScenarioSampler
-from marinenav_env.scenarios.scenario_file import (
-    Episode,
-    episodes_from_scenarios,
-    parse_scenarios,
-    stack_episodes,
-)
+from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.vessels import read_vessel, vessel_files
 from tests.marinenav_env.helpers import CPU, DATA, random_world, recorded_entry, recordings, simple_episode
 

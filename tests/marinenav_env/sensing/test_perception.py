@@ -9,8 +9,8 @@ import torch
 
 from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.runtime.philox import RandomSource
+from marinenav_env.scenarios.episode import stack_episodes
 from marinenav_env.scenarios.parameters import build_parameters
-from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.sensing import perception
 from marinenav_env.stepping.world import initial_state
 from marinenav_env.vessels import read_vessel, scale_of_vessel

@@ -9,7 +9,7 @@ import torch
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig
 from marinenav_env.env import GROUP
-from marinenav_env.scenarios.scenario_file import stack_episodes
+from marinenav_env.scenarios.episode import stack_episodes
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.range_scan import RangeScan, beam_angles, cast_rays
 from marinenav_env.stepping.world import initial_state

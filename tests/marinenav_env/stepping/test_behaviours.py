@@ -11,8 +11,8 @@ from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Episode, Level, MarineNavEnv
 from marinenav_env.config import ActuatorConfig, VesselConfig, WorldConfig
-from marinenav_env.levels import BEHAVIOURS
-from marinenav_env.scenarios.scenario_file import stack_episodes
+from marinenav_env.levels import DRAWN_BEHAVIOURS
+from marinenav_env.scenarios.episode import stack_episodes
 from marinenav_env.state import State
 from marinenav_env.stepping.behaviours import behaviour_rates
 from tests.marinenav_env.env_helpers import equal, play
@@ -50,8 +50,8 @@ def test_rates_equal_the_oracle() -> None:
     rng = random.Random(0)
     episodes = []
     for number in range(80):
-        episode = random_episode(rng, len(BEHAVIOURS), 0, 0)
-        names = [*BEHAVIOURS]
+        episode = random_episode(rng, len(DRAWN_BEHAVIOURS), 0, 0)
+        names = [*DRAWN_BEHAVIOURS]
         rng.shuffle(names)
         velocity = [[0.0] * 3 if rng.random() < 0.2 else row for row in episode.velocity]
         onset = [rng.uniform(0.0, 0.28 * 50) for _ in names]
@@ -80,7 +80,7 @@ def test_rates_equal_the_oracle() -> None:
             )
             assert rates[row, robot].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6), name
             phases.add((name, time >= onset, time >= onset + 8.0))
-    assert len(phases) == 3 * len(BEHAVIOURS)
+    assert len(phases) == 3 * len(DRAWN_BEHAVIOURS)
 
 
 def test_vessels_steer_with_the_distance_of_their_thrusters() -> None:

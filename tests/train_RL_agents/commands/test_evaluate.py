@@ -9,7 +9,7 @@ import pytest
 
 import train_RL_agents
 from marinenav_env import write_scenarios
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.scenarios.episode import episodes_from_scenarios
 from tests.train_RL_agents.command_line import SMALL, refused
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import from_dict

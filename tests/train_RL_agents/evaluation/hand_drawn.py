@@ -34,6 +34,7 @@ def tracks(*vessels, rules=RULES, radius=RADIUS):
         active=torch.ones(table.shape[:3], dtype=torch.bool),
         dt=0.5,
         vessel_radius=torch.full(shape, radius),
+        shores=None,
         detect_radius=torch.full(shape, RADIUS),
         sensor_range=torch.full(shape, RANGE),
         rules=rules,

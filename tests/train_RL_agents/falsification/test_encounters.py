@@ -2,7 +2,7 @@
 
 import torch
 
-from marinenav_env.levels import BEHAVIOURS
+from marinenav_env.levels import DRAWN_BEHAVIOURS
 from tests.train_RL_agents.falsification.parameters import drawn, encounter
 from train_RL_agents.evaluation.suites.encounter_suites import COURSES_BY_KIND
 from train_RL_agents.falsification.encounters import concatenate_batches, describe_encounters, signatures
@@ -11,7 +11,7 @@ from train_RL_agents.falsification.encounters import concatenate_batches, descri
 def test_random_encounters_have_what_is_allowed_and_all_of_it():
     encounters = drawn(vessels=4, behaviours=("stop", "keep"))
     assert encounters.num_others.unique().tolist() == [1, 2, 3]
-    assert {BEHAVIOURS[code] for code in encounters.behaviour.unique()} == {"stop", "keep"}
+    assert {DRAWN_BEHAVIOURS[code] for code in encounters.behaviour.unique()} == {"stop", "keep"}
     assert encounters.kind.unique().tolist() == [*range(len(COURSES_BY_KIND))]
     assert 0.0 <= encounters.unit.min() < 0.01 and 0.99 < encounters.unit.max() <= 1.0
     assert (encounters.present.sum(-1) == encounters.num_others).all()

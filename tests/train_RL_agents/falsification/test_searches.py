@@ -2,7 +2,7 @@
 
 import torch
 
-from marinenav_env.levels import BEHAVIOURS
+from marinenav_env.levels import DRAWN_BEHAVIOURS
 from train_RL_agents.evaluation.suites.encounter_suites import COURSES_BY_KIND
 from train_RL_agents.evaluation.suites.passing_encounters import COURSE, PACE, PASSING_SIDE
 from train_RL_agents.falsification.encounters import SearchSpace
@@ -55,7 +55,7 @@ def test_not_one_failure_is_found_a_thousand_times():
     result = run_search("cross-entropy", narrow(ONE, TWO), SPACE, 3000, 0)
     rows = result.distinct
     assert len({*result.encounters.kind[rows, 0].tolist()}) == 2
-    assert len({*result.encounters.behaviour[rows, 0].tolist()}) > len(BEHAVIOURS) / 2
+    assert len({*result.encounters.behaviour[rows, 0].tolist()}) > len(DRAWN_BEHAVIOURS) / 2
     assert len(rows) > 30
 
 

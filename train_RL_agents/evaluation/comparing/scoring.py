@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import Episode, WorldConfig
-from marinenav_env.scenarios.scenario_file import single_vessel_episode
+from marinenav_env.scenarios.episode import single_vessel_episode
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.config.reading import to_dict

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from marinenav_env import Level, WorldConfig, read_scenarios
-from marinenav_env.scenarios.scenario_file import overridden_settings
+from marinenav_env.scenarios.episode import overridden_settings
 from marinenav_env.support.validation import require
 from train_RL_agents.config.levels import convert_levels
 from train_RL_agents.config.schema import MAX_SEED, EvalSchedule

@@ -50,6 +50,17 @@ METRIC_COLUMNS = (
     ),
 )
 """Columns of the metrics of an evaluation in the built-in environment."""
+GROUNDING_COLUMNS = (
+    Column("grounding_rate", "grounding", ".3f", meaning="episodes in which a vessel runs aground"),
+    Column(
+        "hours_per_grounding",
+        "hours per grounding",
+        ".2f",
+        ("hours_per_grounding_low", "hours_per_grounding_high"),
+        meaning="vessel-hours per grounding, with the exact 95% Poisson interval; without one its lower end",
+    ),
+)
+"""Further columns in waters with shores."""
 COLUMN_MEANINGS = {column.title: column.meaning for column in METRIC_COLUMNS}
 """Meaning of each column of METRIC_COLUMNS by title."""
 
@@ -72,7 +83,7 @@ def metric_columns(results: Sequence[Result]) -> tuple[Column, ...]:
     """Return the columns of the metrics that results have: METRIC_COLUMNS, or those of external environments."""
     row = next(iter(results[0].metrics.values()))
     if "collision_rate" in row:
-        return METRIC_COLUMNS
+        return METRIC_COLUMNS + GROUNDING_COLUMNS if "grounding_rate" in row else METRIC_COLUMNS
     return tuple(column for column in EXTERNAL_METRIC_COLUMNS if column.name in row)
 
 
@@ -334,7 +345,7 @@ def metric_table(results: Sequence[Result]) -> Table:
     """Return the table of the metrics, with a row for each group and policy."""
     group, several = Column("group", ""), len(results) > 1
     keys = [group, Column("policy")] if several else [group]
-    compared = [DIFFERENCE_COLUMN] if several and metric_columns(results) is METRIC_COLUMNS else []
+    compared = [DIFFERENCE_COLUMN] if several and METRIC_COLUMNS[1] in metric_columns(results) else []
     rows = _group_rows(results, "metrics", "differences")
     return Table([*keys, Column("episodes"), *metric_columns(results), *compared], rows, len(keys), _IMPORTANT_TITLES)
 

@@ -74,7 +74,7 @@ def judge(recording: Recording, rules: ColregsConfig | None = None) -> JudgedEnc
     The definitions ``rules`` of encounters and duties are by default those of the recorded world.
     """
     there, rules = present_robots(recording), rules or recording.rules
-    sight = Sight(recording.vessel_radius, recording.detect_radius, recording.sensor_range)
+    sight = Sight(recording.vessel_radius, recording.detect_radius, recording.sensor_range, recording.shores)
     envs, robots = there.shape[1:]
     encounters = recording.poses.new_zeros(envs, robots, robots, len(EncounterState._fields))
     places, states = [], []

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.runtime.host_reads import true_indices
+from marinenav_env.scenarios.episode import padded_worlds
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS, build_extras, build_parameters
-from marinenav_env.scenarios.scenario_file import padded_worlds
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.boat.manoeuvres import EscapeManoeuvres, escape_manoeuvres

@@ -40,6 +40,8 @@ def episode_constants(env: MarineNavEnv, scores: bool) -> dict[str, Tensor]:
         "steering": _steering_tensor(env.constants, robots),
     }
     tensors |= _behaviour_tensors(scenario)
+    if scenario.shores is not None and scenario.route is not None:
+        tensors |= {"shores": scenario.shores, "routes": scenario.route[..., :2]}
     if scores:
         tensors["commands"] = _command_pairs(vessel).expand(len(robots), -1, 2)
     if not env.config.reward.function:

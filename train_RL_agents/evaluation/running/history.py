@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.runtime.host_reads import host_reads_are_free
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios, scenario_text
+from marinenav_env.scenarios.episode import episodes_from_scenarios
+from marinenav_env.scenarios.scenario_file import scenario_text
 from marinenav_env.support.validation import is_nonnegative_int, is_number
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.running.episodes import (
@@ -146,5 +147,5 @@ class WorldEvaluations(Evaluations[Episodes]):
         return Episodes.from_state_dict(state)
 
     def _is_valid(self, episodes: Episodes) -> bool:
-        lengths = {len(tensor) for tensor in vars(episodes).values()}
+        lengths = {len(tensor) for tensor in episodes.state_dict().values()}
         return lengths == {len(self.scenarios)} and torch.equal(episodes.level, self.scenarios.level.cpu())

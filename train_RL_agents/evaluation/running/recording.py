@@ -22,6 +22,7 @@ from torch import Tensor
 from marinenav_env import GROUP, ConfigError, Episode, MarineNavEnv, WorldConfig
 from marinenav_env.config import ColregsConfig
 from marinenav_env.physics.dynamics import thrust_rates_of_commands, thrust_rates_of_indices
+from marinenav_env.physics.shores import ABSENT_SHORE
 from marinenav_env.state import Scenario, State
 from marinenav_env.support.files import parse_json
 from marinenav_env.support.validation import MAX_FLOAT, is_nonnegative_int, is_number, is_printable_text, require
@@ -142,6 +143,12 @@ class Recording:
     all."""
     onset: Annotated[Tensor | None, float, "E, R"] = None
     """Time at which the behaviour begins (s); None if the policy controls all robots."""
+    grounded: Annotated[Tensor | None, bool, "T, E, R"] = None
+    """The robot ran aground in this step, which ``collided`` includes; None in open water."""
+    shores: Annotated[Tensor | None, float, "E, S, 4"] = None
+    """Begin x, y and end x, y of segments of shore (m), with land on their left; None in open water."""
+    routes: Annotated[Tensor | None, float, "E, R, W, 2"] = None
+    """Waypoints of the robots, with the goal last (m); None in open water."""
     rules: ColregsConfig = field(default_factory=ColregsConfig)
     """Settings of the rules of the sea."""
     seed: int | None = None
@@ -151,12 +158,14 @@ class Recording:
 
     @property
     def outcomes(self) -> list[str]:
-        """Return the outcome of each episode: ``success``, ``collision`` or ``timeout``."""
+        """Return the outcome of each episode: ``success``, ``collision``, ``grounding`` or ``timeout``."""
         collision = self.collided.any(0).any(-1)
+        aground = torch.zeros_like(collision) if self.grounded is None else self.grounded.any(0).any(-1)
         controlled = self.robot_mask if self.behaviour is None else self.robot_mask & (self.behaviour < 0)
         success = (self.arrived.any(0) | ~controlled).all(-1) & ~collision
-        pairs = zip(collision.tolist(), success.tolist(), strict=True)
-        return ["collision" if hit else "success" if good else "timeout" for hit, good in pairs]
+        flags = {"grounding": aground, "collision": collision, "success": success}
+        ended = zip(*(flag.tolist() for flag in flags.values()), strict=True)
+        return [next((name for name, flag in zip(flags, row, strict=True) if flag), "timeout") for row in ended]
 
 
 def present_robots(recording: Recording) -> Tensor:
@@ -186,6 +195,8 @@ _NONNEGATIVE_TENSORS = (
 )
 _VALUES_WITHOUT_BEHAVIOUR = {"behaviour": -1, "onset": 0.0}
 """Values of tensors for episodes without behaviours where other episodes of the same recording have some."""
+_PADDING = {"shores": ABSENT_SHORE}
+"""Values that pad tensors to the largest size, where these are not 0."""
 _MIN_STEP_SECONDS = 1e-4
 """Smallest length of a control step (s)."""
 _MAX_STEP_SECONDS = 1e3
@@ -207,6 +218,8 @@ class Recorder:
         tensors |= {name: observation.get(name) for name in ("self_state", "objects_state", "objects_mask")}
         outcome = transition.outcome
         tensors |= {name: getattr(outcome, name) for name in ("reward", "colregs", "phi", "collided", "arrived")}
+        if outcome.grounded is not None:
+            tensors["grounded"] = outcome.grounded
         to_rates = thrust_rates_of_commands if env.continuous else thrust_rates_of_indices
         vessel = transition.before.parameters.vessel
         tensors["actions"] = to_rates(transition.acted.get((GROUP, "action")), vessel) * active
@@ -308,6 +321,8 @@ def record(
     else:
         maps = [episode.world.scenario for episode in scenarios]
     sizes = torch.tensor([[area.width, area.height] for area in maps])
+    if isinstance(scenarios, Scenario) and scenarios.map_size is not None:
+        sizes = scenarios.map_size
     return episodes, recorder.finish(name, groups, sizes, seed)
 
 
@@ -325,24 +340,24 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
                 torch.full(recording.robot_mask.shape, _VALUES_WITHOUT_BEHAVIOUR[name]) if tensor is None else tensor
                 for recording, tensor in zip(recordings, tensors, strict=True)
             ]
-        if tensors[0] is None:
+        if any(tensor is None for tensor in tensors):
             continue
         if name in _HELD_TENSORS:
             time = torch.arange(last + 1)
             tensors = [tensor[time.clamp_max(tensor.shape[0] - 1)] for tensor in tensors]
-        joined[name] = _concatenate_padded(tensors, _TENSORS[name][1].index("E"))
+        joined[name] = _concatenate_padded(tensors, _TENSORS[name][1].index("E"), _PADDING.get(name, 0.0))
     groups = tuple(group for recording in recordings for group in recording.groups)
     texts = {name: getattr(first, name) for name in _JSON_FIELDS} | {"groups": groups}
     return Recording(**joined, **texts)
 
 
-def _concatenate_padded(tensors: Sequence[Tensor], axis: int) -> Tensor:
-    """Concatenate tensors along an axis, with other axes padded with zeros to the largest size."""
+def _concatenate_padded(tensors: Sequence[Tensor], axis: int, padding: float) -> Tensor:
+    """Concatenate tensors along an axis, with other axes padded to the largest size."""
     largest = [max(sizes) for sizes in zip(*(tensor.shape for tensor in tensors), strict=True)]
     padded = []
     for tensor in tensors:
         shape = [*largest[:axis], tensor.shape[axis], *largest[axis + 1 :]]
-        blank = tensor.new_zeros(shape)
+        blank = tensor.new_full(shape, padding)
         blank[tuple(slice(size) for size in tensor.shape)] = tensor
         padded.append(blank)
     return torch.cat(padded, axis)

@@ -82,7 +82,7 @@ def zero_sums(like: Tensor, episodes: int) -> EpisodeSums:
     """Return the sums of episodes before their first step; ``like`` is [., R], of the world's floating-point type."""
     robots = like.new_zeros(episodes, like.shape[1])
     counting = torch.ones_like(robots[:, 0], dtype=torch.bool)
-    flags = {"counting": counting, "collided": ~counting, "invalid": ~counting}
+    flags = {"counting": counting, "collided": ~counting, "grounded": ~counting, "invalid": ~counting}
     arrived = torch.zeros_like(robots, dtype=torch.bool)
     return {**flags, "arrived": arrived, **{name: robots.clone() for name in ("time", "energy", "return")}}
 
@@ -96,12 +96,14 @@ def add_step(
     """
     counting = sums["counting"]
     active = controlled_robots(before) & counting[:, None]
-    collided = outcome.collided.any(-1)
+    ends = outcome.collided.any(-1)
+    grounded = torch.zeros_like(outcome.collided) if outcome.grounded is None else outcome.grounded
     invalid = find_invalid_actions(action, controlled_robots(before), num_actions)
     discount = (DISCOUNT ** before.state.steps.double())[:, None].to(outcome.reward)
     return {
-        "counting": counting & ~collided & ~outcome.episode_done,
-        "collided": sums["collided"] | (collided & counting),
+        "counting": counting & ~ends & ~outcome.episode_done,
+        "collided": sums["collided"] | ((outcome.collided & ~grounded).any(-1) & counting),
+        "grounded": sums["grounded"] | (grounded.any(-1) & counting),
         "invalid": sums["invalid"] | invalid.any(-1),
         "arrived": sums["arrived"] | outcome.arrived,
         "time": sums["time"] + seconds * active,
@@ -133,4 +135,5 @@ def episode_rows(sums: EpisodeSums, scenario: Scenario, num_actions: int | None,
         time=means["time"],
         energy=means["energy"],
         returns=means["return"],
+        grounding=None if scenario.shores is None else sums["grounded"].cpu(),
     )

@@ -15,7 +15,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import MODERATE_WEATHER
-from marinenav_env.levels import BEHAVIOURS
+from marinenav_env.levels import DRAWN_BEHAVIOURS
 from marinenav_env.physics.thrust import ThrustController, velocity_to_goal
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.state import Scenario
@@ -94,7 +94,7 @@ def _draw(group: str, episodes: int, world: WorldConfig, generator: torch.Genera
     kind = torch.randint(kinds, (episodes, others), generator=generator)
     if group in KIND_NAMES:
         kind = torch.full_like(kind, KIND_NAMES.index(group))
-    return Encounters(torch.full((episodes,), others), kind * len(BEHAVIOURS) + SEE_NOTHING, unit)
+    return Encounters(torch.full((episodes,), others), kind * len(DRAWN_BEHAVIOURS) + SEE_NOTHING, unit)
 
 
 def is_hit(candidates: Candidates) -> torch.Tensor:

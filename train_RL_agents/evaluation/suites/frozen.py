@@ -12,8 +12,8 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import WorldConfig
+from marinenav_env.scenarios.episode import stack_episodes
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS, build_parameters
-from marinenav_env.scenarios.scenario_file import stack_episodes
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import PUBLISHED_VESSEL, scaled_world

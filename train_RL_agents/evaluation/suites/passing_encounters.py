@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.levels import BEHAVIOURS
+from marinenav_env.levels import DRAWN_BEHAVIOURS
 from marinenav_env.scenarios.encounter_sampler import ONSET_LEAD_TIMES
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.behaviours import INSTANT_BEHAVIOURS
@@ -78,12 +78,12 @@ class Encounters(NamedTuple):
     @property
     def kind(self) -> Tensor:
         """Return the index in COURSES_BY_KIND of the kind of encounter of each other vessel, [P, V]."""
-        return self.cell // len(BEHAVIOURS)
+        return self.cell // len(DRAWN_BEHAVIOURS)
 
     @property
     def behaviour(self) -> Tensor:
-        """Return the index in BEHAVIOURS of the behaviour of each other vessel, [P, V]."""
-        return self.cell % len(BEHAVIOURS)
+        """Return the index in DRAWN_BEHAVIOURS of the behaviour of each other vessel, [P, V]."""
+        return self.cell % len(DRAWN_BEHAVIOURS)
 
     @property
     def present(self) -> Tensor:

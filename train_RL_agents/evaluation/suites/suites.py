@@ -16,8 +16,8 @@ import torch
 from marinenav_env import LEVELS, Level, WorldConfig
 from marinenav_env.config import MODERATE_WEATHER, PerRobot
 from marinenav_env.scenarios.dnv import ENCOUNTER_ABBREVIATIONS
+from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.scenarios.reading import packaged_situations
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
 from marinenav_env.scenarios.situations import scaled_episode
 from marinenav_env.scenarios.varying import MAX_WAVE_DEVIATION
 from marinenav_env.state import Scenario

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from marinenav_env import GROUP, WorldConfig
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.scenarios.episode import episodes_from_scenarios
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation.comparing import scoring
 from train_RL_agents.evaluation.comparing.scoring import PolicyRun, count_clear, score

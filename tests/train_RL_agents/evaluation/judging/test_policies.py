@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.stepping.actions import commands_of_discrete_actions
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.base import average_critics

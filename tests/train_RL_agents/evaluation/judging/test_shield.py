@@ -9,7 +9,7 @@ from tensordict import TensorDict
 
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.stepping.actions import commands_of_discrete_actions
 from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, VESSEL, random_scenes
 from tests.train_RL_agents.evaluation.judging.test_policies import CPU

@@ -8,7 +8,7 @@ import torch
 
 from marinenav_env import GROUP, LEVELS, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig, WeatherConfig
-from marinenav_env.scenarios.scenario_file import episodes_from_scenarios
+from marinenav_env.scenarios.episode import episodes_from_scenarios
 from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES, noisy
 from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
 from train_RL_agents.config.building import make_agent

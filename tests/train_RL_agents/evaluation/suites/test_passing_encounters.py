@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
-from marinenav_env.levels import BEHAVIOURS
+from marinenav_env.levels import DRAWN_BEHAVIOURS
 from marinenav_env.vessels import scaled_world
 from tests.train_RL_agents.falsification.parameters import drawn, encounter
 from train_RL_agents.evaluation.suites.encounter_suites import (
@@ -81,5 +81,5 @@ def test_behaviours_begin_before_the_closest_approach():
     time = ((batch.scenarios.start[:, 1, 0] - batch.scenarios.start[:, 0, 0]) / (VESSEL_SPEED + 1.75))[0]
     onset = batch.scenarios.onset
     assert onset[0, 1] == pytest.approx(float(time) - 5.0) and not onset[:, 0].any() and onset[1, 1] == 0.0
-    names = [BEHAVIOURS[code] for code in batch.scenarios.behaviour[:, 1]]
+    names = [DRAWN_BEHAVIOURS[code] for code in batch.scenarios.behaviour[:, 1]]
     assert names == ["stop", "see_nothing"]

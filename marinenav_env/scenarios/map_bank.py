@@ -1,0 +1,161 @@
+"""Maps that levels draw scenarios on: shores as tensors, with starts, goals and routes on their water."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marinenav_env.config import ScenarioConfig, shore_room
+from marinenav_env.levels import Level
+from marinenav_env.physics.routes import make_route
+from marinenav_env.physics.shores import ABSENT_SHORE
+from marinenav_env.scenarios.draws import MAPS, Draws
+from marinenav_env.support.validation import require
+
+if TYPE_CHECKING:
+    from marinenav_env.waters.charts import Chart
+    from marinenav_env.waters.routing import Passages
+
+RANDOM_MAPS = "random"
+"""Value of Level.maps for generated shores."""
+NUM_RANDOM_MAPS = 16
+"""Number of generated maps."""
+PASSAGES_PER_MAP = 64
+"""Number of starts with goals and routes that are computed for each map."""
+_ROOM = 10.0
+"""Distance from starts and goals to the edge of the area in which a route is looked for, in margins from shores."""
+MAX_MAPS = 1000
+"""Largest number of chart files in a folder."""
+
+
+@lru_cache(maxsize=64)
+def load_charts(maps: str) -> tuple[Chart, ...]:
+    """Return the charts that ``Level.maps`` names: generated ones, that of a file, or those of a folder by their names.
+
+    Raises:
+        ConfigError: when there are none, or one cannot be read.
+    """
+    # Imported here, since worlds in open water do not need them.
+    from marinenav_env.waters.charts import Chart
+
+    if maps == RANDOM_MAPS:
+        from marinenav_env.waters.generator import random_chart
+
+        return tuple(random_chart(seed) for seed in range(NUM_RANDOM_MAPS))
+    path = Path(maps)
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    require(0 < len(files) <= MAX_MAPS, "level.maps", maps, f"random, a chart file, or a folder of 1 to {MAX_MAPS:,}")
+    return tuple(Chart.load(file) for file in files)
+
+
+@lru_cache(maxsize=256)
+def passages_of(maps: str, number: int, margin: float, min_distance: float) -> Passages:
+    """Return passages on the water of one of the charts of ``load_charts``, a margin (m) away from shores."""
+    from marinenav_env.waters.routing import WaterMap
+
+    return WaterMap(load_charts(maps)[number], margin).passages(PASSAGES_PER_MAP, number, min_distance)
+
+
+def find_routes(
+    shores: Sequence[Sequence[float]], ends: Sequence[Sequence[Sequence[float]]], margin: float
+) -> list[list[list[float]]]:
+    """Return waypoints between the ends (start and goal, m) of each of several ways over water, without the ends.
+
+    Ways keep ``margin`` (m) away from shores, or as much as their ends do.
+
+    Raises:
+        ConfigError: when an end is on land, or no water connects both.
+    """
+    from marinenav_env.waters.charts import Chart
+    from marinenav_env.waters.routing import WaterMap
+    from marinenav_env.waters.shapes import signed_distance
+
+    land, points = np.array(shores, float), np.array(ends, float)
+    if not points.size:
+        return []
+    margin = min(margin, 0.9 * float(signed_distance(points.reshape(-1, 2), land).min()))
+    require(margin > 0.0, "shores", "a start or a goal on land", "around starts and goals on water")
+    low, high = points.min((0, 1)) - _ROOM * margin, points.max((0, 1)) + _ROOM * margin
+    low, high = (pick(edge, pick.reduce(land.reshape(-1, 2))) for pick, edge in ((np.minimum, low), (np.maximum, high)))
+    width, height = high - low
+    chart = Chart("shores", width, height, land - np.tile(low, 2), (), (0.0, 0.0), 0.0, "")
+    water = WaterMap(chart, margin)
+    routes = (water.route(*(tuple(end - low) for end in pair))[0][:-1] + low for pair in points)
+    return [route.tolist() for route in routes]
+
+
+@dataclass(frozen=True)
+class MapBank:
+    """Maps of several levels, with PASSAGES_PER_MAP passages on each; N maps, S segments of shore."""
+
+    first: Tensor
+    """[levels] int64: number of the first map of each level."""
+    count: Tensor
+    """[levels] int64: number of maps of each level, 0 in open water."""
+    sides: Tensor
+    """[2, N] sizes of the maps along x and y (m)."""
+    shores: Tensor
+    """[N, S, 4] segments of shore (m), see physics.shores."""
+    ends: Tensor
+    """[N, passages, 4] x and y of start and goal (m)."""
+    heading: Tensor
+    """[N, passages] heading at the start (rad)."""
+    route: Tensor
+    """[N, passages, W, 5] routes, see physics.routes."""
+
+    @classmethod
+    def load(cls, config: ScenarioConfig, levels: Sequence[Level], options: dict[str, Any]) -> MapBank | None:
+        """Return the maps of levels, as tensors with options such as their device; None if none has any.
+
+        Raises:
+            ConfigError: when a map cannot be read, or has no room for passages.
+        """
+        if not any(level.maps for level in levels):
+            return None
+        charts: list[Chart] = []
+        passages: list[Passages] = []
+        firsts, counts = [], []
+        for level in levels:
+            firsts.append(len(charts))
+            own = load_charts(level.maps) if level.maps else ()
+            for number, chart in enumerate(own):
+                charts.append(chart)
+                shortest = min(level.min_start_goal_dis, 0.5 * min(chart.width, chart.height))
+                passages.append(passages_of(level.maps, number, config.shore_margin, shortest))
+            counts.append(len(own))
+        room = max(config.shore_segments, shore_room(max(len(chart.shores) for chart in charts)))
+        shores = np.full((len(charts), room, 4), ABSENT_SHORE)
+        for row, chart in zip(shores, charts, strict=True):
+            row[: len(chart.shores)] = chart.shores
+
+        def stacked(arrays: Sequence[Any]) -> Tensor:
+            return torch.as_tensor(np.stack(arrays)).to(**options)
+
+        start, goal = stacked([each.start for each in passages]), stacked([each.goal for each in passages])
+        return cls(
+            first=torch.tensor(firsts, device=options["device"]),
+            count=torch.tensor(counts, device=options["device"]),
+            sides=stacked([(chart.width, chart.height) for chart in charts]).T.contiguous(),
+            shores=torch.as_tensor(shores).to(**options),
+            ends=torch.cat((start, goal), -1),
+            heading=stacked([each.heading for each in passages]),
+            route=make_route(start, stacked([each.waypoints for each in passages])),
+        )
+
+    def choose(self, level: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+        """Return which of P scenarios, of levels [P], have a map, [P] bool, and its number, [P] int64 (any without)."""
+        count = self.count[level]
+        chance = draws.uniform(MAPS, (), ())
+        number = torch.floor(chance * count).to(torch.int64)
+        return count > 0, (self.first[level] + torch.minimum(number, count - 1)).clamp(0, len(self.shores) - 1)
+
+    def passage_number(self, unit: Tensor) -> Tensor:
+        """Return the numbers of passages for numbers on [0, 1), as int64."""
+        return torch.floor(unit * self.heading.shape[1]).to(torch.int64)
