@@ -45,7 +45,7 @@ def read_by_gdal(path: Path, layers: Iterable[str]) -> tuple[list[Feature], str]
     wanted, systems = {*layers, *ROUTE_LAYERS, FAIRWAY_LAYER, COVERAGE_LAYER}, set()
     features: list[Feature] = []
     try:
-        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # GDAL's, of what it repairs
+        with warnings.catch_warnings(action="always", category=RuntimeWarning, record=True) as problems:
             names = [name for name, kind in pyogrio.list_layers(path) if kind is not None]
             is_unnamed = len(names) == 1 and names[0].upper() not in wanted.union(LAYERS)
             for name in names:
@@ -58,6 +58,11 @@ def read_by_gdal(path: Path, layers: Iterable[str]) -> tuple[list[Feature], str]
                 features += _features(layer, shapes, dict(zip(meta["fields"], columns, strict=True)))
     except (RuntimeError, ValueError, OSError) as error:
         raise ConfigError(f"{path}: cannot be read as {DESCRIPTION} ({error})") from error
+    if problems:
+        first = str(problems[0].message).partition("\n")[0]
+        warnings.warn(
+            f"{path}: shores may be missing: GDAL found {len(problems)} problems, such as {first}", stacklevel=2
+        )
     if len(systems) > 1 or "" in systems:
         raise ConfigError(f"{path}: its coordinate system is unknown; a shapefile needs its .prj file")
     system = next(iter(systems), "EPSG:4326")

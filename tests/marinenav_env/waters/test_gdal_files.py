@@ -122,3 +122,13 @@ def test_unknown_coordinate_systems_and_layers_are_refused(tmp_path):
     write(tmp_path / "two.gpkg", [shape(polygon(LAND))], "roads")
     with pytest.raises(ConfigError, match="has no land in COALNE, DEPARE, LNDARE, PONTON, SLCONS; its layers are RO"):
         read_chart(tmp_path / "two.gpkg")
+
+
+def test_what_gdal_repairs_is_a_warning(tmp_path):
+    path = tmp_path / "coast.gpkg"
+    write(path, [shape(polygon(LAND))], "LNDARE")
+    content = path.read_bytes()
+    path.write_bytes(content[:68] + bytes(4) + content[72:])  # application_id
+    with pytest.warns(UserWarning, match=r"shores may be missing: GDAL found .* problems, such as .*application_id"):
+        chart = read_chart(path, AT, 100.0)
+    np.testing.assert_allclose(chart.shores, expected(tmp_path, COAST), atol=0.011)

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -107,3 +109,11 @@ def test_the_page_says_what_works(tmp_path, monkeypatch):
 def test_the_picture_of_the_page_is_that_of_its_window():
     chart = read_chart(DATA / "waters/miami_channel_300.json", most_segments=256)
     assert draw_svg(chart) == PAGE.with_name("waters_channel.svg").read_text()
+
+
+def test_no_torch_is_imported(tmp_path):
+    code = "import sys; from train_RL_agents.cli import main; print(main(sys.argv[1:]), 'torch' in sys.modules)"
+    line = [sys.executable, "-c", code, "chart", MARINA, "--out", str(tmp_path / "x.json")]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=PAGE.parents[1], check=True)
+    assert done.stdout.splitlines()[-1] == "0 False"
+    assert done.stderr == ""
