@@ -9,6 +9,7 @@ import torch
 
 from tests.train_RL_agents.command_line import refused
 from train_RL_agents.cli import main
+from train_RL_agents.evaluation.judging import avoidance
 from train_RL_agents.evaluation.suites import passing_encounters
 from train_RL_agents.falsification import failures
 from train_RL_agents.falsification.searches import Trials
@@ -21,6 +22,7 @@ def short(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(passing_encounters, "INITIAL_DISTANCES", (21.0, 24.0))
     monkeypatch.setattr(passing_encounters, "MAX_STEPS", 36)
+    monkeypatch.setattr(avoidance, "DENSE_LIST", avoidance.DENSE_LIST[::6])
     monkeypatch.setattr(failures, "POPULATION_SIZE", 36)
 
 

@@ -9,6 +9,7 @@ from marinenav_env import WorldConfig, read_scenarios
 from marinenav_env.config import ColregsConfig
 from marinenav_env.scenarios.scenario_file import write_scenarios
 from tests.train_RL_agents.falsification.test_encounters import encounter
+from train_RL_agents.evaluation.judging import avoidance
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.evaluation.suites import passing_encounters as geometry
 from train_RL_agents.falsification.encounters import SearchSpace, concatenate_batches
@@ -29,7 +30,9 @@ MEETING, PASSING = ("head-on", "keep", 0.5, 0.5), ("crossing from port", "keep",
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
+    """Short episodes, and a sixth of the manoeuvres."""
     monkeypatch.setattr(geometry, "MAX_STEPS", 60)
+    monkeypatch.setattr(avoidance, "DENSE_LIST", avoidance.DENSE_LIST[::6])
 
 
 @pytest.mark.heavy
@@ -72,7 +75,7 @@ def test_the_vessel_that_is_hit_is_known():
 def test_a_blind_policy_fails_soon_and_its_failures_fail_again(tmp_path):
     space = SearchSpace(3, ("keep",))
     result = run_search(
-        "random", lambda proposed, seed: run_encounters(STRAIGHT, proposed, WORLD, seed, CPU), space, 60, 0
+        "random", lambda proposed, seed: run_encounters(STRAIGHT, proposed, WORLD, seed, CPU), space, 40, 1
     )
     assert result.trials.failed.sum() > 2
     found = distinct_collisions([result], [result.trials.failed], WORLD, 0)
