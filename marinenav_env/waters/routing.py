@@ -97,7 +97,7 @@ class WaterMap:
         is_open = np.ones(len(edges), bool)
         is_open[near] = self._is_open(a[near], b[near])
         edges, length = edges[is_open], length[is_open]
-        return csr_array((length, edges.T), shape=(len(self._cells), len(self._cells)))
+        return csr_array((length, (edges[:, 0], edges[:, 1])), shape=(len(self._cells), len(self._cells)))
 
     def _ways_to(self, goals: Floats) -> tuple[Floats, Integers]:
         """Return for goals [G, 2] the distance of every cell, and the next cell on the way there, [G, n] each."""
