@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_860,
     "tools": 1_556,
     "tests": 41_848,
-    "docs (bytes)": 297_503,
+    "docs (bytes)": 297_713,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
