@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from train_RL_agents.figures.page import assemble_page
 from train_RL_agents.identification.fit import DETERMINED
-from train_RL_agents.identification.prediction import Prediction
 from train_RL_agents.identification.report import (
     Identification,
     coefficient_table,
@@ -80,18 +79,13 @@ def _track_figures(result: Identification) -> Iterator[str]:
     prediction, before = result.prediction, result.preset_prediction
     count = len(prediction.start_times)
     for number in np.unique(np.linspace(0, count - 1, min(_MAX_PICTURES, count)).round().astype(int)):
-        end = min(float(result.log.duration - prediction.start_times[number]), _prediction_length(prediction))
-        rows = slice(0, round(end / TIME_STEP) + 1)
-        measured = prediction.measured_poses[number]
-        measured = measured[np.isfinite(measured[:, 0]), :2]
+        log, start = result.log, float(prediction.start_times[number])
+        length = min(log.duration - start, (prediction.poses.shape[1] - 1) * TIME_STEP)
+        rows = slice(0, round(length / TIME_STEP) + 1)
+        is_shown = (log.time >= start) & (log.time <= start + length) & np.isfinite(log.pose[:, 0])
         lines = before.poses[number, rows, :2], prediction.poses[number, rows, :2]
-        caption = f"from {prediction.start_times[number]:.0f} s, for {end:.0f} s"
-        yield f"<figure>{_track_svg(lines, measured, caption)}<figcaption>{caption}</figcaption></figure>"
-
-
-def _prediction_length(prediction: Prediction) -> float:
-    """Return the duration of the longest prediction (s)."""
-    return (prediction.poses.shape[1] - 1) * TIME_STEP
+        caption = f"from {start:.0f} s, for {length:.0f} s"
+        yield f"<figure>{_track_svg(lines, log.pose[is_shown, :2], caption)}<figcaption>{caption}</figcaption></figure>"
 
 
 def _track_svg(lines: tuple[Array, Array], measured: Array, label: str) -> str:

@@ -59,10 +59,6 @@ class Prediction:
     """[W] times at which predictions start (s)."""
     poses: Array
     """[W, N + 1, 3] predicted poses, TIME_STEP apart."""
-    measured_times: Array
-    """[W, M] times of measured poses since the start (s), 0 where there is none."""
-    measured_poses: Array
-    """[W, M, 3] measured poses, NaN where there is none."""
     errors: tuple[HorizonError, ...]
     """Errors at the horizons that the log is long enough for."""
 
@@ -84,7 +80,7 @@ def predict(
     windows, longest = prediction_windows(log, begin, horizons), horizons[-1]
     starts, ends = windows.T
     if not len(starts):
-        return Prediction(np.zeros(0), np.zeros((0, 1, 3)), np.zeros((0, 0)), np.zeros((0, 0, 3)), ())
+        return Prediction(np.zeros(0), np.zeros((0, 1, 3)), ())
     simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
     begins = starts - _RUN_UP_SECONDS
     before = cut_segments(log, [*zip(begins, starts, strict=True)], _RUN_UP_SECONDS)
@@ -99,7 +95,7 @@ def predict(
     measured = np.where((stamp >= 0.0)[..., None], whole.pose, np.nan)
     stamp = np.where(np.isfinite(measured[..., 0]), stamp, 0.0)
     errors = tuple(_horizon_error(horizon, poses, stamp, measured, ends - starts) for horizon in horizons)
-    return Prediction(starts, poses, stamp, measured, tuple(error for error in errors if error.count))
+    return Prediction(starts, poses, tuple(error for error in errors if error.count))
 
 
 def prediction_windows(log: BoatLog, begin: float, horizons: Sequence[float]) -> Array:
@@ -125,7 +121,7 @@ def prediction_windows(log: BoatLog, begin: float, horizons: Sequence[float]) ->
 def _horizon_error(horizon: float, poses: Array, stamp: Array, measured: Array, ends: Array) -> HorizonError:
     """Return the error at the measured pose nearest to a horizon (s); NaN if no prediction is long enough.
 
-    The arguments are those of Prediction, and ``ends`` [W], the lengths of the predictions (s).
+    Measured poses [W, M, 3] have times [W, M] since the starts of predictions (s) that are ``ends`` [W] long (s).
     """
     far = np.where(np.isfinite(measured[..., 0]), np.abs(stamp - horizon), np.inf)
     reached = (far.min(1) <= _MAX_TIME_DIFFERENCE) & (ends >= horizon - 1e-9)

@@ -46,9 +46,8 @@ def identification(name, is_in_newtons=True, predicted=True):
     log = BoatLog(time, np.zeros((500, 2)), np.zeros((500, 3)), is_in_newtons, ("2 rows were <lost>",))
     windows = 3 if predicted else 0
     poses = np.cumsum(np.full((windows, 201, 3), 0.1), 1)
-    stamp = np.tile(np.arange(0.0, 20.0, 0.2), (windows, 1))
     errors = tuple(HorizonError(seconds, windows, 0.2, 1.0, 20.0) for seconds in (5.0, 20.0)) if predicted else ()
-    prediction = Prediction(75.0 + np.arange(windows), poses, stamp, np.full((windows, 100, 3), 1.0), errors)
+    prediction = Prediction(75.0 + np.arange(windows), poses, errors)
     return Identification(log, "a <log>.csv", preset, fit, 75.0, prediction, prediction)
 
 
