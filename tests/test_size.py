@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 14_732,
+    "marinenav_env": 14_836,
     "train_RL_agents": 27_793,
     "pages": 3_860,
     "tools": 1_556,
-    "tests": 41_847,
-    "docs (bytes)": 297_753,
+    "tests": 41_939,
+    "docs (bytes)": 297_887,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

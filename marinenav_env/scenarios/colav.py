@@ -2,8 +2,9 @@
 
 Ships have ``csog_state`` (north and east in metres, speed in metres per second, course in degrees), ``waypoints``
 (a list of norths and a list of easts) and ``speed_plan``. A ship is guided along its waypoints, so its course is that
-of its first leg; the course of ``csog_state`` is used only where there is no waypoint ahead. ``goal_csog_state`` is its
-goal. A ship with ``t_start`` (s) appears then. Maps, trackers, sensors and controllers are left out.
+of its first leg; the course of ``csog_state`` is used only where there is no waypoint ahead. A speed of the plan holds
+from its waypoint on. ``goal_csog_state`` is its goal. A ship with ``t_start`` (s) appears then. Maps, trackers, sensors
+and controllers are left out.
 """
 
 from collections import Counter
@@ -51,7 +52,7 @@ def parse_colav(content: Any, name: str) -> Situation:
     stated = root.get("name")
     left_out: Counter[str] = Counter()
     stated_ships = root.require(SHIP_LIST_KEY).items(least=1)
-    ships = [_read_ship(ship, left_out) for ship in stated_ships]
+    ships = [_read_ship(ship, ship is stated_ships[0], left_out) for ship in stated_ships]
     starts = [ship.get("t_start") for ship in stated_ships]
     times = [0.0 if start is None else start.number(0.0) for start in starts]
     drawn = root.get("n_random_ships", "n_random_ships_range")
@@ -59,11 +60,11 @@ def parse_colav(content: Any, name: str) -> Situation:
         most = max(number.number(0.0) for number in (drawn.items(2, 2) if isinstance(drawn.value, list) else [drawn]))
         left_out["ships to be drawn"] = max(int(most) + 1 - len(ships), 0)
     left_out["files with ships of AIS"] = root.get("ais_data_file") is not None
-    placed = ships_at_first_time(ships, times, left_out)
+    placed = ships_at_first_time(ships, times, 1.0, left_out)
     return Situation(name if stated is None else stated.text(), placed, left_out=+left_out)
 
 
-def _read_ship(ship: Node, left_out: Counter[str]) -> Ship:
+def _read_ship(ship: Node, is_own: bool, left_out: Counter[str]) -> Ship:
     """Return a ship at its own time of start, and count what is left out of it."""
     state, waypoints, plan, goal = (
         ship.get(key) for key in ("csog_state", "waypoints", "speed_plan", "goal_csog_state")
@@ -75,10 +76,10 @@ def _read_ship(ship: Node, left_out: Counter[str]) -> Ship:
         position, numbers = _state_position(state), state.items(4, 4)
         speeds, degrees = [numbers[2].number(0.0, MAX_SHIP_SPEED), *speeds], numbers[3].number(-360.0, 360.0)
     elif points and speeds:
-        position = points[0]
+        position, speeds = points[0], [speeds[0], *speeds]
     else:
         raise ConfigError(f"{ship.place}: the key 'csog_state' is missing, or waypoints with a speed_plan are")
-    placed = guided_ship(ship, position, points, degrees, speeds, left_out)
+    placed = guided_ship(ship, position, points, degrees, speeds, is_own, left_out)
     return placed if goal is None else replace(placed, goal=_state_position(goal))
 
 

@@ -1,7 +1,8 @@
 """Reader and writer of scenarios of CommonOcean (commonocean.cps.cit.tum.de) as XML.
 
 The reader takes the initial state and the goal region of planning problems, which become the first vessels, dynamic
-obstacles with their trajectories, which become the other vessels, and static obstacles that are circles. Waters,
+obstacles with their trajectories, which become the other vessels and are followed where they turn or change their
+speed, and static obstacles that are circles. Waters,
 signs, shallows, static obstacles of other shapes, hulls, waypoints and further goal states are left out.
 
 CommonOcean has coordinates x and y, and orientations counter-clockwise from x. Here x is taken as north and y as west,
@@ -62,8 +63,9 @@ def parse_common_ocean(text: str, name: str) -> Situation:
     require(has_vessels, name, "...", f"a scenario with a vessel and at most {MAX_ELEMENTS} of each kind")
     left_out: Counter[str] = Counter()
     ships = [_planned_ship(problem, left_out) for problem in problems]
-    ships += [_dynamic_ship(obstacle, time_step, left_out) for obstacle in dynamic]
-    times = [time_step * _initial_step(vessel.require("initialState")) for vessel in (*problems, *dynamic)]
+    for obstacle in dynamic:  # the first vessel is the own ship
+        ships.append(_dynamic_ship(obstacle, time_step, not ships, left_out))
+    times = [_initial_step(vessel.require("initialState")) for vessel in (*problems, *dynamic)]
     obstacles = []
     for obstacle in static:
         circles = obstacle.every("shape/circle")
@@ -73,7 +75,7 @@ def parse_common_ocean(text: str, name: str) -> Situation:
         left_out[tag] += len(root.every(tag))
     return Situation(
         root.value.get("benchmarkID") or name,
-        ships_at_first_time(ships, times, left_out),
+        ships_at_first_time(ships, times, time_step, left_out),
         tuple(obstacles),
         time_step,
         is_to_scale=root.value.get("source") == SOURCE_NAME,
@@ -135,13 +137,14 @@ def _planned_ship(problem: XmlNode, left_out: Counter[str]) -> Ship:
     return Ship(position, course, _read_speed(state) or 0.0, None if region is None else _region_centre(region))
 
 
-def _dynamic_ship(obstacle: XmlNode, time_step: float, left_out: Counter[str]) -> Ship:
+def _dynamic_ship(obstacle: XmlNode, time_step: float, is_own: bool, left_out: Counter[str]) -> Ship:
     """Return the ship of a dynamic obstacle with its track, and count features that are left out in ``left_out``."""
     state = obstacle.require("initialState")
     position, course = _read_pose(state)
     speed = _read_speed(state)
     track: list[TrackState] = []
-    before = (_initial_step(state), *position, course, 0.0)
+    first = _initial_step(state)
+    before: TrackState = (first, *position, course, 0.0)
     for later in obstacle.every("trajectory/state"):
         where, heading = _read_pose(later)
         time, later_speed = _state_value(later, "time", 0.0, MAX_STEP_NUMBER), _read_speed(later)
@@ -151,14 +154,17 @@ def _dynamic_ship(obstacle: XmlNode, time_step: float, left_out: Counter[str]) -
         require(time == int(time) and time > before[0], f"{later.place}.time", time, "increasing counts")
         if later_speed is None:
             later_speed = min(math.dist(where, before[1:3]) / ((time - before[0]) * time_step), MAX_SPEED)
-        before = (int(time), *where, heading, later_speed)
-        track.append(before)
+        before = (time, *where, heading, later_speed)
+        track.append((time - first, *before[1:]))
     require(speed is not None or len(track) > 0, obstacle.place, "...", "a vessel with a velocity or a trajectory")
     straight = all(abs(math.remainder(later[3] - course, 2.0 * math.pi)) <= MAX_STRAIGHT_DEVIATION for later in track)
-    left_out["turns of tracks"] += not straight
     speed = track[0][4] if speed is None else speed
-    left_out["changes of speed"] += has_speed_changes([speed, *(later[4] for later in track)])
-    return Ship(position, course, speed, track=tuple(track))
+    changes = has_speed_changes([speed, *(later[4] for later in track)])
+    if is_own:
+        left_out["turns of tracks"] += not straight
+        left_out["changes of speed"] += changes
+    follows = not is_own and (changes or not straight)
+    return Ship(position, course, speed, track=tuple(track), follows_track=follows)
 
 
 def _circle_obstacle(circle: XmlNode, state: XmlNode) -> tuple[float, float, float]:
@@ -255,13 +261,13 @@ def _add_problem(root: Element, identifier: str, ship: Ship) -> None:
     SubElement(time, "intervalStart").text, SubElement(time, "intervalEnd").text = "0", str(MAX_STEP_NUMBER)
 
 
-def _add_state(above: Element, tag: str, state: tuple[int, float, float, float, float | None]) -> Element:
+def _add_state(above: Element, tag: str, state: tuple[float, float, float, float, float | None]) -> Element:
     """Add a state: time step, north, east (m), course (rad), and speed (m/s) unless it is None."""
     time, north, east, course, speed = state
     element = SubElement(above, tag)
     _add_point(SubElement(SubElement(element, "position"), "point"), (north, east))
     _add_numbers(SubElement(element, "orientation"), exact=0.0 - course)
-    SubElement(SubElement(element, "time"), "exact").text = str(time)
+    SubElement(SubElement(element, "time"), "exact").text = str(round(time))
     if speed is not None:
         _add_numbers(SubElement(element, "velocity"), exact=speed)
     return element

@@ -13,7 +13,7 @@ import math
 import warnings
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from marinenav_env.scenarios.nodes import Node
@@ -46,8 +46,8 @@ class _StatedShip:
     places: list[Point]
     """Latitude and longitude of the initial position, then of the waypoints."""
     course: float | None
-    speeds: list[float]
-    """Initial speed, then the known speeds at waypoints."""
+    speeds: list[float | None]
+    """Initial speed, then the speeds from each waypoint on; None where unknown."""
 
 
 def is_dnv(content: Any) -> bool:
@@ -69,7 +69,7 @@ def parse_dnv(content: Any, name: str) -> Situation:
         warnings.warn(f"{name}: read as radians and m/s, since no angle exceeds 2 pi", stacklevel=2)
     left_out: Counter[str] = Counter()
     origin = ships[0].places[0]
-    own, *others = (_placed_ship(ship, origin, degree, knot, left_out) for ship in ships)
+    own, *others = (_placed_ship(ship, origin, degree, knot, ship is ships[0], left_out) for ship in ships)
     others += [_target_ship(encounter, own, degree) for encounter in encounters]
     return Situation(name if title is None else title.text(), (own, *others), left_out=+left_out)
 
@@ -81,10 +81,11 @@ def _read_ship(ship: Node) -> _StatedShip:
     start = initial.get("position") or (waypoints[0] if waypoints else initial.require("position"))
     speed = initial.get("sog", "speed") or (_speed_at_waypoint(waypoints[0]) if waypoints else None)
     course = initial.get("cog", "course") or initial.get("heading")
-    speeds = [(speed or initial.require("sog")).number(0.0, MAX_SHIP_SPEED)]
-    for later in filter(None, map(_speed_at_waypoint, waypoints)):
-        with suppress(ConfigError):  # such as 102.3, which is "not available" in AIS; these speeds are not used
-            speeds.append(later.number(0.0, MAX_SHIP_SPEED))
+    speeds: list[float | None] = [(speed or initial.require("sog")).number(0.0, MAX_SHIP_SPEED)]
+    for later in map(_speed_at_waypoint, waypoints):
+        speeds.append(None)
+        with suppress(ConfigError):  # such as 102.3, which is "not available" in AIS
+            speeds[-1] = None if later is None else later.number(0.0, MAX_SHIP_SPEED)
     places = [_latitude_and_longitude(place) for place in (start, *waypoints)]
     return _StatedShip(ship, places, None if course is None else course.number(-360.0, 360.0), speeds)
 
@@ -109,7 +110,9 @@ def _speed_at_waypoint(waypoint: Node) -> Node | None:
     return None
 
 
-def _placed_ship(ship: _StatedShip, origin: Point, degree: float, knot: float, left_out: Counter[str]) -> Ship:
+def _placed_ship(
+    ship: _StatedShip, origin: Point, degree: float, knot: float, is_own: bool, left_out: Counter[str]
+) -> Ship:
     """Return a ship in metres from ``origin``; ``degree`` and ``knot`` convert the units of the file to these."""
     sine = math.sin(math.radians(degree * origin[0]))
     curvature = 1.0 - (_ECCENTRICITY * sine) ** 2
@@ -121,9 +124,9 @@ def _placed_ship(ship: _StatedShip, origin: Point, degree: float, knot: float, l
         points.append((meridian * math.radians(north), prime * math.sqrt(1.0 - sine**2) * math.radians(east)))
     if any(math.hypot(*point) > 1e6 for point in points):
         raise ConfigError(f"{ship.node.place}: must be within 1,000 km of the own ship")
-    course, speeds = None if ship.course is None else degree * ship.course, [knot * speed for speed in ship.speeds]
-    placed = guided_ship(ship.node, points[0], points[1:], course, speeds, left_out)
-    return replace(placed, speed=KNOT * placed.speed)
+    course = None if ship.course is None else degree * ship.course
+    speeds = [None if speed is None else KNOT * (knot * speed) for speed in ship.speeds]
+    return guided_ship(ship.node, points[0], points[1:], course, speeds, is_own, left_out)
 
 
 def _target_ship(encounter: Node, own: Ship, degree: float) -> Ship:

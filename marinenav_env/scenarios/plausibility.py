@@ -40,14 +40,15 @@ def count_implausible_starts(episode: Episode) -> Counter[str]:
         begin, end, velocity, thrust = start[number], goal[number], episode.velocity[number], episode.thrust[number]
         hull, least, most = (value_for_robot(getattr(vessel, name), number) for name in _VESSEL_SETTINGS)
         others = [other for other in range(len(start)) if other != number]
+        leaves = episode.behaviour[number : number + 1] == ["track"]  # it may come from, and go, off the map
         gaps = [math.dist(begin, start[other]) - value_for_robot(vessel.radius, other) for other in others]
         angles = (episode.heading[number], velocity[2], *episode.thruster_angle[number])
         return {
             GOAL_IN_OBSTACLE: any(math.dist(end, disc[:2]) < disc[2] for disc in obstacles),
             START_ON_OBSTACLE: any(math.dist(begin, disc[:2]) <= disc[2] + hull for disc in obstacles),
             START_IN_CONTACT: any(gap <= hull for gap in gaps),
-            START_OFF_MAP: not met and _is_off_map(begin, area),
-            GOAL_OFF_MAP: not met and _is_off_map(end, area),
+            START_OFF_MAP: not met and not leaves and _is_off_map(begin, area),
+            GOAL_OFF_MAP: not met and not leaves and _is_off_map(end, area),
             ANGLE_IN_DEGREES: any(abs(angle) > 2.01 * math.pi for angle in angles),
             TOO_FAST: math.hypot(*velocity[:2]) > 2.0 * top_speed(vessel, number),
             THRUST_BEYOND_LIMITS: not all(1.01 * least <= side <= 1.01 * most for side in thrust),
@@ -60,11 +61,15 @@ def count_implausible_starts(episode: Episode) -> Counter[str]:
 
 
 def count_unreachable_goals(episode: Episode) -> int:
-    """Return how many robots need more than ``world.max_steps`` control steps to their goal even at their top speed."""
+    """Return how many robots need more than ``world.max_steps`` control steps to their goal even at their top speed.
+
+    Robots that follow tracks do not count.
+    """
     world = episode.world
     seconds = world.max_steps * world.control_step
     ways = map(math.dist, episode.start, episode.goal)
-    return sum(way > seconds * top_speed(world.vessel, robot) for robot, way in enumerate(ways))
+    slow = [robot for robot, way in enumerate(ways) if way > seconds * top_speed(world.vessel, robot)]
+    return sum(episode.behaviour[robot : robot + 1] != ["track"] for robot in slow)
 
 
 def _is_off_map(point: Sequence[float], area: tuple[float, float]) -> bool:

@@ -14,9 +14,9 @@ This preserves bearings, courses, ratios of speeds, and which vessels meet where
 The first closest approach is then delayed to fall midway between two control steps. A goal lies
 DISTANCE_BEYOND_APPROACH beyond the closest approach, unless the situation states it or, in the lengths and speeds of
 this world, a track, which then ends at the goal. Vessels slower than the own vessel get thrusters that sustain
-SPEED_RESERVE times their speed; the others have the thrusters of the world. What episodes cannot represent is left out:
-later waypoints (every vessel keeps its first course) and changes of speed, which are counted in ``left_out``, and sizes
-and types of ships, and depths.
+SPEED_RESERVE times their speed; the others have the thrusters of the world. Other ships that turn or change their speed
+follow their tracks, whose lengths and times are scaled as the rest. What episodes cannot represent is left out: turns
+and changes of speed of the own ship, which are counted in ``left_out``, and sizes and types of ships, and depths.
 """
 
 import math
@@ -24,6 +24,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
+
+import numpy as np
 
 from marinenav_env.config import ScenarioConfig, VesselConfig, WorldConfig
 from marinenav_env.scenarios.encounters import SAME_SPEED_SHARE
@@ -32,6 +35,7 @@ from marinenav_env.scenarios.nodes import Node
 from marinenav_env.scenarios.scenario_file import MAX_MAGNITUDE
 from marinenav_env.support.validation import ConfigError
 from marinenav_env.vessels import holding_setpoints, max_thrust_for_top_speed, top_speed, value_for_robot
+from marinenav_env.waters.shapes import segment_distances
 
 # These lengths, speeds and times are those of the default vessel; others have them times ``scenario.scale`` and so on.
 OWN_SPEED = 2.0
@@ -60,10 +64,12 @@ MIN_TURN = math.radians(1.0)
 """Smallest difference of the courses of two legs that counts as a turn (rad)."""
 MAX_STEADY_SPEED_DIFFERENCE = 0.05
 """Largest difference of the speeds of a ship that does not count as a change of speed, relative to the initial one."""
+MIN_TRACK_SPEED = 0.1
+"""Speed below which a ship is at rest at the end of its track (m/s)."""
 
 Point = tuple[float, float]
 """Position: north and east (m)."""
-TrackState = tuple[int, float, float, float, float]
+TrackState = tuple[float, float, float, float, float]
 """State on a track: number of the time step, north and east (m), course (rad), speed (m/s)."""
 
 
@@ -81,6 +87,8 @@ class Ship:
     """North and east of the ship's goal (m); None if not stated."""
     track: tuple[TrackState, ...] = ()
     """States at later time steps; empty if not stated."""
+    follows_track: bool = False
+    """True if the ship turns or changes its speed along its track, so that it must follow it."""
 
 
 @dataclass(frozen=True)
@@ -138,19 +146,45 @@ def guided_ship(
     position: Point,
     waypoints: Sequence[Point],
     degrees: float | None,
-    speeds: Sequence[float],
+    speeds: Sequence[float | None],
+    is_own: bool,
     left_out: Counter[str],
 ) -> Ship:
     """Return a ship on the course to its first waypoint ahead, or on ``degrees``, if known, where none is ahead.
 
-    The first of the speeds, in any unit, is the initial one; turns and changes of speed are counted in ``left_out``.
+    The first of the speeds (m/s) is the initial one, the others, where known, hold from each waypoint on. A ship that
+    turns or changes its speed ahead follows its waypoints, except the own ship, of which ``left_out`` counts both.
     """
     ahead = waypoints_ahead(position, waypoints)
     if not ahead and degrees is None:
         raise ConfigError(f"{node.place}: the course is missing, and there is no waypoint ahead")
-    left_out["turns at waypoints"] += count_turns([position, *ahead])
-    left_out["changes of speed"] += has_speed_changes(speeds)
-    return Ship(position, bearing(position, ahead[0]) if ahead else math.radians(degrees or 0.0), speeds[0])
+    initial, later = speeds[0], [*speeds[1:], *[None] * len(waypoints)]
+    assert initial is not None
+    legs = [initial]
+    for leg in range(len(waypoints) - len(ahead), len(waypoints)):
+        known = later[leg - 1] if leg else None
+        legs.append(legs[-1] if known is None else known)
+    turns = count_turns([position, *ahead])
+    changes = has_speed_changes(legs if ahead else [speed for speed in speeds if speed is not None])
+    ship = Ship(position, bearing(position, ahead[0]) if ahead else math.radians(degrees or 0.0), initial)
+    if ahead and not is_own and (turns or changes):
+        return replace(ship, track=_track_along(position, ahead, legs[1:]), follows_track=True)
+    left_out["turns at waypoints"] += turns
+    left_out["changes of speed"] += changes
+    return ship
+
+
+def _track_along(start: Point, waypoints: Sequence[Point], speeds: Sequence[float]) -> tuple[TrackState, ...]:
+    """Return the states, at times in s, of a ship from a start along waypoints; it stays where its speed is 0."""
+    time, states = 0.0, list[TrackState]()
+    for place, point, speed in zip([start, *waypoints[:-1]], waypoints, speeds, strict=True):
+        course, way = bearing(place, point), math.dist(place, point)
+        if speed < 1e-3:
+            return (*states, (time + 1.0, *place, course, 0.0))
+        if way > 1e-3:
+            time += way / speed
+            states.append((time, *point, course, speed))
+    return tuple(states)
 
 
 def count_turns(waypoints: Sequence[Point]) -> int:
@@ -163,13 +197,20 @@ def count_turns(waypoints: Sequence[Point]) -> int:
     return turns
 
 
-def ships_at_first_time(ships: Sequence[Ship], times: Sequence[float], left_out: Counter[str]) -> tuple[Ship, ...]:
-    """Return ships at the earliest of the times (s) of their initial states, and count the later ones."""
+def ships_at_first_time(
+    ships: Sequence[Ship], times: Sequence[float], time_step: float, left_out: Counter[str]
+) -> tuple[Ship, ...]:
+    """Return ships at the earliest of the times (in time steps) of their initial states, and count the later ones."""
     placed = []
     for ship, time in zip(ships, times, strict=True):
         delay, (north, east), speed = time - min(times), ship.position, _velocity_of_ship(ship)
         left_out["later starts"] += delay > 0.0
-        placed.append(replace(ship, position=(north - delay * speed[0], east - delay * speed[1])))
+        track = tuple((state[0] + delay, *state[1:]) for state in ship.track)
+        if track and delay > 0.0:
+            track = ((delay, *ship.position, ship.course, ship.speed), *track)
+        seconds = delay * time_step
+        place = (north - seconds * speed[0], east - seconds * speed[1])
+        placed.append(replace(ship, position=place, track=track))
     return tuple(placed)
 
 
@@ -242,25 +283,66 @@ def scale_situation(situation: Situation, world: WorldConfig) -> Situation:
     def scaled(point: Point) -> Point:
         return lengths * (point[0] - origin[0]), lengths * (point[1] - origin[1])
 
+    times = situation.time_step * lengths / speeds
     ships = [
-        Ship(scaled(ship.position), ship.course, speeds * ship.speed, None if ship.goal is None else scaled(ship.goal))
+        Ship(
+            scaled(ship.position),
+            ship.course,
+            speeds * ship.speed,
+            None if ship.goal is None else scaled(ship.goal),
+            tuple(
+                (times * time, *scaled((north, east)), course, speeds * speed)
+                for time, north, east, course, speed in track
+            ),
+            ship.follows_track,
+        )
         for ship in situation.ships
+        for track in (ship.track if ship.follows_track else (),)
     ]
     obstacles = tuple((*scaled((north, east)), lengths * radius) for north, east, radius in situation.obstacles)
     return Situation(situation.name, tuple(ships), obstacles, is_to_scale=True)
 
 
-def _with_goals(ships: Sequence[Ship], scale: ScenarioConfig) -> list[Ship]:
-    """Return ships with goals: the stated one, else the end of the track, else beyond the closest approach."""
-    own, *others = ships
+def _with_goals(situation: Situation, scale: ScenarioConfig) -> list[Ship]:
+    """Return ships with goals: the stated one, else the end of the track, else beyond the closest approach.
+
+    The goal of a ship that follows its track is where ``goal_after_track`` has it.
+    """
+    own, *others = ships = situation.ships
     times = [time_to_closest_approach(own, other) for other in others]
     last = max((time for time in times if time is not None), default=EARLIEST_APPROACH * scale.time_scale)
     with_goals = []
     for ship, time in zip(ships, [last, *times], strict=True):
         reach = ship.speed * (last if time is None else time) + DISTANCE_BEYOND_APPROACH * scale.scale
         end = ship.track[-1][1:3] if ship.track else moved(ship.position, ship.course, reach)
-        with_goals.append(replace(ship, goal=ship.goal or end))
+        goal = ship.goal or end
+        if ship.follows_track:
+            goal = goal_after_track(_points_of_track(ship, situation.time_step), DISTANCE_BEYOND_APPROACH * scale.scale)
+        with_goals.append(replace(ship, goal=goal))
     return with_goals
+
+
+def goal_after_track(points: Sequence[Sequence[float]], reach: float) -> Point:
+    """Return the goal of a vessel on a track of [time, x, y]: the end of the track, if it comes there only at the end.
+
+    Otherwise, as at the end of a round trip or of a track at rest, the goal is ``reach`` (m) farther away than the
+    track goes, so that the vessel does not end at it.
+    """
+    track = np.array(points)
+    places, end = track[:, 1:], track[-1, 1:]
+    legs = np.diff(track, axis=0)
+    is_near = segment_distances(end, np.concatenate([places[:-1], places[1:]], -1))[0] < 0.5 * reach
+    first = int(is_near.argmax())
+    arrives = is_near[first:].all() and math.dist(places[first], end) >= 0.5 * reach
+    if arrives and math.hypot(*legs[-1, 1:]) >= MIN_TRACK_SPEED * legs[-1, 0]:
+        return float(end[0]), float(end[1])
+    course, length = math.atan2(legs[-1, 2], legs[-1, 1]), float(np.hypot(*legs[:, 1:].T).sum())
+    return moved((float(end[0]), float(end[1])), course, length + reach)
+
+
+def _points_of_track(ship: Ship, time_step: float) -> list[list[float]]:
+    """Return time (s), north and east of a ship's initial position and of the states of its track."""
+    return [[0.0, *ship.position], *([time_step * state[0], *state[1:3]] for state in ship.track)]
 
 
 def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
@@ -269,8 +351,9 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
     A situation with two ships at one place, or with distances that differ too much to be scaled, is refused.
     """
     scaled = scale_situation(situation, world)
-    ships, obstacles = _with_goals(scaled.ships, world.scenario), scaled.obstacles
+    ships, obstacles = _with_goals(scaled, world.scenario), scaled.obstacles
     points = [point for ship in ships for point in (ship.position, ship.goal or ship.position)]
+    points += [state[1:3] for ship in ships if ship.follows_track for state in ship.track]
     corners = [*points, *((n - r, e - r) for n, e, r in obstacles), *((n + r, e + r) for n, e, r in obstacles)]
     if not all(abs(value) <= MAX_MAGNITUDE for corner in corners for value in corner):
         raise ConfigError(f"{situation.name}: the map must be at most {MAX_MAGNITUDE:g} m wide, in these lengths")
@@ -290,7 +373,13 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
     if not situation.is_to_scale:
         slowest = MIN_THRUSTER_SPEED * world.scenario.speed_scale
         world = replace(world, vessel=_with_slow_thrusters(world.vessel, ships, slowest))
+    tracks = [_points_of_track(ship, scaled.time_step) if ship.follows_track else [] for ship in ships]
+    paths: dict[str, Any] = {}
+    if any(tracks):
+        paths["behaviour"], paths["onset"] = ["track" if track else "" for track in tracks], [0.0] * count
+        paths["track"] = [[[time, *moved(point)] for time, *point in track] for track in tracks]
     return Episode(
+        **paths,
         start=[moved(ship.position) for ship in ships],
         goal=[moved(ship.goal or ship.position) for ship in ships],
         heading=[ship.course for ship in ships],

@@ -43,6 +43,15 @@ CASES = {
     "start on an obstacle": (
         simple_episode([POSE], [GOAL], [(13.75, 10.0, 1.0)]), {START_ON_OBSTACLE: 1}
     ),
+    "off the map on a track": (
+        replace(
+            simple_episode([POSE, (-9.0, 10.0, 0.0)], [GOAL, (20.0, 99.0)]),
+            behaviour=["", "track"],
+            onset=[0.0, 0.0],
+            track=[[], [[0.0, -9.0, 10.0], [9.0, 20.0, 10.0]]],
+        ),
+        {},
+    ),
     "start beside it": (simple_episode([POSE], [GOAL], [(13.85, 10.0, 1.0)]), {}),
     "in contact": (
         simple_episode([POSE, (15.5, 10.0, 0.0), (40.0, 5.0, 0.0)], [GOAL, (5, 40), (5, 5)]),

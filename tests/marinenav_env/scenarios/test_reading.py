@@ -5,16 +5,18 @@ import json
 import math
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import torch
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig, read_scenarios, write_scenarios
 from marinenav_env.scenarios.colav import parse_colav
 from marinenav_env.scenarios.common_ocean import common_ocean_text, parse_common_ocean
 from marinenav_env.scenarios.dnv import KNOT, parse_dnv
 from marinenav_env.scenarios.reading import DATA_FOLDER, packaged_situations, read_situations
-from marinenav_env.scenarios.situations import situation_from_episode
+from marinenav_env.scenarios.situations import scaled_episode, similarity_factors, situation_from_episode
 from marinenav_env.vessels import scaled_world
 from tests.marinenav_env.helpers import simple_episode
 
@@ -172,19 +174,66 @@ def test_longitudes_begin_anywhere(east, first):
         assert ship.position == pytest.approx(other.position, abs=0.01)
 
 
+def changed_waypoints(ship, *added, speed=None):
+    """A situation of DNV in which a ship has further waypoints, and another speed from its second one on."""
+    content = copy.deepcopy(GENERATED)
+    stated = [content["ownShip"], *content["targetShips"]][ship]
+    stated["waypoints"] += [{"position": {"lat": lat, "lon": 10.4}} for lat in added]
+    if speed is not None:
+        stated["waypoints"][1]["leg"]["sog"] = speed
+    return content
+
+
+def test_other_ships_follow_their_later_legs(tmp_path):
+    """The track turns where the file has it, in the proportions of the file; the ship is there at the scaled times."""
+    path = written(tmp_path, "later.json", changed_waypoints(1, 58.7, 58.71, speed=7.0))
+    (situation,), (episode,) = read_situations(path), read_scenarios(path)
+    (straight,) = read_scenarios(SAMPLES / "dnv_generated.json")
+    assert (
+        situation.left_out == {}
+        and episode.behaviour == ["", "track", ""]
+        and episode.goal[1] == episode.track[1][-1][1:]
+    )
+    lengths, speeds = similarity_factors(situation, WorldConfig())
+    head_on = situation.ships[1]
+    stated = [head_on.position, *(state[1:3] for state in head_on.track)]
+    for (before, after), (a, b) in zip(pairwise(stated), pairwise(episode.track[1]), strict=True):
+        assert [b[1] - a[1], b[2] - a[2]] == pytest.approx(
+            [lengths * (e - s) for s, e in zip(before, after, strict=True)]
+        )
+    pace = [math.dist(a[1:], b[1:]) / (b[0] - a[0]) for a, b in pairwise(episode.track[1])]
+    assert pace == pytest.approx([speeds * knots * KNOT for knots in (14.0, 7.0, 7.0)])
+    gaps = [[math.dist(one.start[0], start) for start in one.start] for one in (episode, straight)]
+    assert gaps[0] == pytest.approx(gaps[1])  # the scaling is that of the first legs
+    env = MarineNavEnv(scenarios=[episode], seed=0)
+    step, time = env.reset(), 0.0
+    while time < episode.track[1][1][0] + 3.0:
+        step = env.step_mdp(env.step(step.set(("robots", "action"), torch.zeros(1, 3, 2))))
+        time += WorldConfig().control_step
+    (t, x, y), (t2, x2, y2) = episode.track[1][1:3]
+    share = (time - t) / (t2 - t)
+    assert env.state.pose[0, 1, :2].tolist() == pytest.approx([x + share * (x2 - x), y + share * (y2 - y)], abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("content", "counted"),
+    [
+        (changed_waypoints(0, 58.7, 58.71), "2 turns at waypoints"),
+        (changed_waypoints(0, 58.72, speed=5.0), "1 turns at waypoints, 1 changes of speed"),
+    ],
+)
+def test_later_legs_of_the_own_ship_are_left_out_with_a_warning(content, counted, tmp_path):
+    with pytest.warns(UserWarning, match=rf"later\.json: left out {counted}"):
+        assert read_scenarios(written(tmp_path, "later.json", content)) == read_scenarios(
+            SAMPLES / "dnv_generated.json"
+        )
+
+
 @pytest.mark.parametrize("unknown", [102.3, "fast"])
-def test_later_legs_are_left_out_with_a_warning(tmp_path, unknown):
+def test_unknown_speeds_and_those_beyond_the_last_waypoint_change_nothing(unknown, tmp_path):
     expected = read_scenarios(SAMPLES / "dnv_generated.json")
-    turns, slower, content = (copy.deepcopy(GENERATED) for _ in range(3))
-    turns["targetShips"][0]["waypoints"] += [
-        {"position": {"lat": 58.7 + 0.01 * number, "lon": 10.4}} for number in range(2)
-    ]
-    slower["targetShips"][0]["waypoints"][1]["leg"]["sog"] *= 0.5
-    for changed, counted in ((turns, "2 turns at waypoints"), (slower, "1 changes of speed")):
-        with pytest.warns(UserWarning, match=rf"later\.json: left out {counted}"):
-            assert read_scenarios(written(tmp_path, "later.json", changed)) == expected
-    content["targetShips"][0]["waypoints"][1]["leg"]["sog"] = unknown
-    assert read_scenarios(written(tmp_path, "unknown.json", content)) == expected
+    for speed in (unknown, 5.0):
+        assert read_scenarios(written(tmp_path, "one.json", changed_waypoints(1, speed=speed))) == expected
 
 
 # NTNU -------------------------------------------------------------------------------------------
@@ -216,10 +265,32 @@ LEG = {"csog_state": [100.0, 0.0, 5.0, 90.0], "waypoints": [[0.0, 2000.0, 4000.0
     ],
 )
 def test_ships_head_for_the_first_waypoint_that_they_have_not_passed(position, degrees, turns):
-    content = {"ship_list": [LEG | {"csog_state": [*position, 5.0, 90.0]}]}
-    situation = parse_colav(content, "x")
-    assert math.degrees(situation.ships[0].course) == pytest.approx(degrees)
+    ship = LEG | {"csog_state": [*position, 5.0, 90.0]}
+    situation = parse_colav({"ship_list": [ship, ship]}, "x")
+    for stated in situation.ships:
+        assert math.degrees(stated.course) == pytest.approx(degrees)
     assert situation.left_out.get("turns at waypoints", 0) == turns
+    assert [stated.follows_track for stated in situation.ships] == [False, turns > 0]
+
+
+def test_ships_of_colav_simulator_follow_their_speed_plan_and_stay_where_it_ends():
+    own = {"csog_state": [0.0, 0.0, 5.0, 0.0]}
+    other = {
+        "csog_state": [4000.0, 0.0, 5.0, 180.0],
+        "waypoints": [[4000.0, 3000.0, 3000.0, 0.0], [0.0, 0.0, 600.0, 0.0]],
+    }
+    content = {"ship_list": [own, other | {"speed_plan": [10.0, 4.0, 0.0, 3.0], "t_start": 50.0}]}
+    situation = parse_colav(content, "x")
+    track = situation.ships[1].track
+    assert situation.left_out == {"later starts": 1} and situation.ships[1].position == pytest.approx((4250.0, 0.0))
+    assert [state[:3] for state in track] == [
+        (50.0, 4000.0, 0.0),
+        (150.0, 3000.0, 0.0),
+        (300.0, 3000.0, 600.0),
+        (301.0, 3000.0, 600.0),
+    ]
+    episode = scaled_episode(situation, WorldConfig())
+    assert math.dist(episode.goal[1], episode.track[1][-1][1:]) > 20.0  # else it would end where it stays
 
 
 def test_ships_of_colav_simulator_that_appear_later_or_state_a_goal():
@@ -267,15 +338,16 @@ def test_scenarios_of_common_ocean(tmp_path):
     assert other.track[1] == pytest.approx((2, 1040.0, 920.0, -0.9, 5.5))
     assert situation.obstacles == ((500.0, -300.0, 50.0),)
     assert situation.left_out == {
-        "changes of speed": 1,
         "further goal states": 1,
         "obstacles that are no circles": 1,
-        "turns of tracks": 1,
         "waters": 1,
     }
-    with pytest.warns(UserWarning, match="1 turns of tracks"):
+    with pytest.warns(UserWarning, match="1 waters"):
         (episode,) = read_scenarios(tmp_path / "one.xml")
-    assert len(episode.start) == 2 and len(episode.obstacles) == 1
+    assert len(episode.start) == 2 and len(episode.obstacles) == 1 and episode.behaviour == ["", "track"]
+    own_only = re.sub("(?s)<planningProblem.*</planningProblem>", "", XML)
+    left_out = parse_common_ocean(own_only, "x").left_out
+    assert left_out["changes of speed"] == left_out["turns of tracks"] == 1
 
 
 def test_vessels_of_common_ocean_that_appear_later_start_where_they_would_have_been():

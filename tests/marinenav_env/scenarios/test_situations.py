@@ -13,6 +13,7 @@ from marinenav_env.scenarios.situations import (
     Ship,
     Situation,
     count_turns,
+    goal_after_track,
     scaled_episode,
     similarity_factors,
     situation_from_episode,
@@ -206,3 +207,16 @@ def test_the_end_of_a_track_that_is_to_scale_is_the_goal():
     track = ((1, 7.0, 5.0, 0.0, 2.0), (2, 9.0, 6.0, 0.5, 2.0))
     ships = (Ship((5.0, 5.0), 0.0, 2.0, track=track), Ship((40.0, 5.0), math.pi, 2.0, goal=(5.0, 9.0)))
     assert scaled_episode(Situation("x", ships, is_to_scale=True), WORLD).goal == [[9.0, 6.0], [5.0, 9.0]]
+
+
+@pytest.mark.parametrize(
+    ("points", "goal"),
+    [
+        ([(0.0, 0.0, 0.0), (50.0, 100.0, 0.0), (75.0, 100.0, 50.0)], (100.0, 50.0)),
+        ([(0.0, 0.0, 0.0), (50.0, 100.0, 0.0), (51.0, 100.0, 0.0)], (120.0 + 100.0, 0.0)),  # it rests at its end
+        ([(0.0, 0.0, 0.0), (50.0, 100.0, 0.0), (100.0, 0.0, 0.0)], (-220.0, 0.0)),  # a round trip
+        ([(0.0, 0.0, 0.0), (9.0, 0.0, 0.0)], (20.0, 0.0)),
+    ],
+)
+def test_goals_of_tracks_are_where_a_vessel_is_not_before_its_end(points, goal):
+    assert goal_after_track(points, 20.0) == pytest.approx(goal)
