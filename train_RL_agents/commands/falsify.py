@@ -74,7 +74,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav falsify``, and return its exit status."""
-    from marinenav_env.levels import BEHAVIOURS
+    from marinenav_env.levels import DRAWN_BEHAVIOURS
     from marinenav_env.support.files import require_writable_folder
     from marinenav_env.support.validation import require
     from train_RL_agents.config.schema import MAX_SEED
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     given, seed, folder = vars(arguments), arguments.seed, arguments.out
     require(0 <= seed < MAX_SEED, "--seed", seed, f"from 0 to {MAX_SEED - 1}")
-    space = SearchSpace(arguments.vessels, tuple(given.get("behaviours", BEHAVIOURS)))
+    space = SearchSpace(arguments.vessels, tuple(given.get("behaviours", DRAWN_BEHAVIOURS)))
     require_writable_folder(folder)
     require_no_search_files(folder)
     keep_freed_memory()
