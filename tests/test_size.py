@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 14_836,
+    "marinenav_env": 15_077,
     "train_RL_agents": 27_793,
     "pages": 3_860,
     "tools": 1_556,
-    "tests": 41_939,
-    "docs (bytes)": 297_887,
+    "tests": 42_119,
+    "docs (bytes)": 299_623,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
