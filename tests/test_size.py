@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_860,
     "tools": 1_556,
     "tests": 42_119,
-    "docs (bytes)": 299_623,
+    "docs (bytes)": 299_617,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
