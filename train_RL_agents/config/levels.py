@@ -17,8 +17,8 @@ LevelType = TypeVar("LevelType", bound=Level)
 
 SIZE_FIELDS = ("num_robots", "num_cores", "num_obstacles", "min_start_goal_dis")
 """Names of the fields of a level that ``level_to_dict`` always saves: numbers of objects, and distance to the goal."""
-_EVAL_LEVEL_FIELDS = (*SIZE_FIELDS, "encounter", "core_speed", "separation")
-"""Names of the fields that an evaluation level may set; the others vary vessels and maps, which evaluations do not."""
+_EVAL_LEVEL_FIELDS = (*SIZE_FIELDS, "encounter", "core_speed", "separation", "maps")
+"""Names of the fields that an evaluation level may set; the others vary vessels and sizes, which evaluations do not."""
 
 
 @dataclass(frozen=True)

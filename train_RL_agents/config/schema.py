@@ -227,8 +227,12 @@ class TrainConfig(Generic[AgentConfigType]):
         return self.save_replay or not isinstance(self.trainer, OffPolicyConfig)
 
     def _check_environment(self) -> None:
-        """Refuse settings of the built-in environment if the environment is an external one."""
+        """Refuse settings of the built-in environment if it is an external one, and maps without room for shores."""
         if self.env.is_built_in:
+            levels: tuple[Level, ...] = (*self.training_schedule.levels, *self.eval_schedule.levels)
+            room = self.world.scenario.shore_segments
+            has_room = room > 0 or not any(level.maps for level in levels)
+            require(has_room, "world.scenario.shore_segments", room, "16, 64 or 256 for levels with maps")
             return
         allowed = f"left out: it has no effect in {self.env.name}"
         for section in ("world", "training", "training_schedule"):
