@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from marinenav_env.physics.current import current_velocity
+from marinenav_env.physics.shores import shore_clearance
 from marinenav_env.support.extras import import_optional
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ THRUST_SCALE = 0.0025
 """Length of a thrust arrow per newton (m/N)."""
 LABEL_DISTANCE = 11.0
 """Distance from a goal to its number, and from other marks to the number of a start (points)."""
+LAND_SAMPLES = 160
+"""Places along each side of a picture at which it is looked for land."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ class VesselTracks:
     """[C, 4] x, y (m), circulation (m^2/s), radius (m) of the vortex cores."""
     map_size: tuple[float, float]
     """Size of the map along x and y (m)."""
+    shores: Floats
+    """[S, 4] begin x, y and end x, y of segments of shore, with land on their left (m); none in open water."""
 
     @property
     def frames(self) -> int:
@@ -206,12 +211,26 @@ def draw_number(axes: Axes, x: float, y: float, text: str, **style_options: Any)
     )
 
 
+def draw_land(axes: Axes, view: VesselTracks, limits: Limits) -> None:
+    """Draw the shores of a world, with their land filled."""
+    if not len(view.shores):
+        return
+    x_low, x_high, y_low, y_high = limits
+    north, east = np.linspace(x_low, x_high, LAND_SAMPLES), np.linspace(y_low, y_high, LAND_SAMPLES)
+    places = torch.as_tensor(np.stack(np.meshgrid(north, east, indexing="ij"), -1).reshape(1, -1, 2))
+    clearance = shore_clearance(places, torch.as_tensor(view.shores)[None].to(places)).reshape(LAND_SAMPLES, -1)
+    axes.contourf(east, north, clearance, levels=[-np.inf, 0.0], colors=["#e6d7a8"], zorder=0.5)
+    for x, y, end_x, end_y in view.shores.tolist():
+        axes.plot((y, end_y), (x, end_x), color="#6b5a2b", linewidth=1.2, zorder=1.5)
+
+
 def draw_map(axes: Axes, view: VesselTracks, limits: Limits) -> AxesImage | None:
     """Draw the map, currents, obstacles and goals of a world; return the image of the current, if there is one."""
     from matplotlib.patches import Rectangle
 
     x_low, x_high, y_low, y_high = limits
     north, east = view.map_size
+    draw_land(axes, view, limits)
     image = draw_current(axes, view, limits)
     axes.add_artist(Rectangle((0.0, 0.0), east, north, fill=False, edgecolor="0.6", linewidth=0.8))
     for x, y, radius in view.obstacles.tolist():

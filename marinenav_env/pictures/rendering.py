@@ -107,7 +107,9 @@ class Renderer:
         circulation = scenario.core_circulation[cores][:, None]
         radius = constants.rules.core_radius.expand_as(circulation)
         side = self._sides.get(int(scenario.level))
-
+        size = (side, side) if side else self._size
+        if scenario.map_size is not None:
+            size = (float(scenario.map_size[0]), float(scenario.map_size[1]))
         return VesselTracks(
             poses=torch.stack(self._poses)[:, exists].numpy(),
             thrust=state.thrust[None, exists].numpy(),
@@ -117,7 +119,8 @@ class Renderer:
             hulls=hulls.expand(len(exists), 2)[exists].numpy(),
             obstacles=torch.cat((scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)[obstacles].numpy(),
             cores=torch.cat((scenario.core_position[cores], circulation, radius), -1).numpy(),
-            map_size=(side, side) if side else self._size,
+            map_size=size,
+            shores=np.zeros((0, 4)) if scenario.shores is None else scenario.shores.numpy(),
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from train_RL_agents.commands.choosing import parse_html_path, require_policies
 
 THREADS = 1
-SUPPORTED_ENTRIES = {"self_state", "objects_state", "objects_mask", "duties"}
+SUPPORTED_ENTRIES = {"self_state", "objects_state", "objects_mask", "duties", "shore", "shore_mask"}
 """Entries of the observation that the simulation in the page provides for a policy."""
 
 
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         observed <= SUPPORTED_ENTRIES,
         str(arguments.policy),
         ", ".join(sorted(observed - SUPPORTED_ENTRIES)),
-        "a policy that observes its own state, objects and duties only",
+        "a policy that observes its own state, objects, duties and shores only",
     )
     config = loaded.config
     title = f"{config.agent_type} after {loaded.env_steps:,} env-steps"

@@ -41,7 +41,8 @@ SHIELD_SETTINGS = {
 """Manoeuvres and numbers of the safety shield, for ``pages/shields.js``."""
 _NUM_QUANTILES = 1025
 """Number of quantiles of the von Mises distribution of measured radii."""
-_START_FIELDS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust", "obstacles", "cores")
+_MOTION_FIELDS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
+_START_FIELDS = (*_MOTION_FIELDS, "obstacles", "cores", "shores", "route")
 """Fields of Episode that the page needs."""
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig
+from marinenav_env.physics.shores import ABSENT_SHORE
 from marinenav_env.pictures.drawing import Flags, Floats, VesselTracks
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.rules.encounters import NONE, EncounterState, Sight, update_encounters
@@ -34,6 +35,10 @@ class EpisodeView(VesselTracks):
     """[T+1, R, 3] velocity over ground: x, y (m/s), yaw rate (rad/s)."""
     arrived: Flags
     """[T+1, R] true once the vessel has reached its goal."""
+    grounded: Flags | None
+    """[T+1, R] true once the vessel has run aground; None in open water."""
+    routes: Floats | None
+    """[R, W, 2] waypoints of the vessels, with the goal last (m); None in open water."""
     objects: Floats
     """[T+1, R, K, 5] measured objects: x, y (m), velocity (m/s), radius (m); world frame, zero if empty."""
     seen: Flags
@@ -79,7 +84,7 @@ class EpisodeView(VesselTracks):
     number: int
     """Number of the episode in its recording, from 1."""
     outcome: str
-    """success, collision or timeout."""
+    """success, collision, grounding or timeout."""
     rules: ColregsConfig
     seed: int | None
     """Seed of scenarios and noise; None if unknown."""
@@ -157,6 +162,9 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         cores=select.discs(
             recording.core_mask, recording.core_position, recording.core_circulation, recording.core_radius
         ),
+        grounded=None if recording.grounded is None else _has_happened(select.over_time(recording.grounded)),
+        shores=_real_shores(recording, row),
+        routes=None if recording.routes is None else select.per_vessel(recording.routes),
         map_size=(north, east),
         dt=recording.dt,
         policy=recording.policy,
@@ -167,6 +175,14 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         seed=recording.seed,
         has_scaled_quantiles=recording.reward_scale is None,
     )
+
+
+def _real_shores(recording: Recording, row: int) -> Floats:
+    """Return the segments of shore [S, 4] (m) of one episode of a recording."""
+    if recording.shores is None:
+        return np.zeros((0, 4))
+    shores = recording.shores[row]
+    return shores[shores[:, 0] < ABSENT_SHORE].numpy()
 
 
 class _Selection(NamedTuple):

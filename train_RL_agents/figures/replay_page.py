@@ -25,12 +25,13 @@ STEPS_PER_UNIT = {
     **dict.fromkeys(("objects", "scores"), 100),
     "quantiles": 50,
     **dict.fromkeys(("thrust", "rates"), 10),
-    **dict.fromkeys(("active", "arrived", "collided", "seen", "rule", "rule_object", "phase", "role", "doubtful"), 1),
+    **dict.fromkeys(("active", "arrived", "collided", "grounded", "seen", "doubtful"), 1),
+    **dict.fromkeys(("rule", "rule_object", "phase", "role"), 1),
 }
 """Resolution of each array over time in the page: number of integer steps per unit (m, rad, m/s, N, ...)."""
 NON_FINITE_CODE = 2**31 - 1
 """Integer that stands for a number that is not finite, such as the clearance of a single vessel."""
-_LIST_FIELDS = ("goals", "hulls", "ranges", "steering", "obstacles", "commands")
+_LIST_FIELDS = ("goals", "hulls", "ranges", "steering", "obstacles", "commands", "shores", "routes")
 """Fields of EpisodeView that do not change over time and are lists in the page."""
 
 

@@ -118,7 +118,7 @@ class SetEncoder(EntryEncoder):
         value = self.scaled(observation)
         mask = observation.get(self.entry.mask, torch.ones_like(value[..., 0], dtype=torch.bool))
         encoded = self.layer(value)
-        query = encoded.new_zeros(*encoded.shape[:-2], self.join.query.in_features)
+        query = torch.zeros_like(encoded[..., 0, :1]).expand(*encoded.shape[:-2], self.join.query.in_features)
         joined: Tensor = self.join(query, encoded, mask)
         return joined
 

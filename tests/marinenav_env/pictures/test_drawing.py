@@ -27,6 +27,7 @@ def voyage(cores=()):
         obstacles=np.float32([[20.0, 40.0, 1.5]]),
         cores=np.float32(cores).reshape(-1, 4),
         map_size=(55.0, 55.0),
+        shores=np.float32([[10.0, 0.0, 0.0, 10.0], [0.0, 10.0, 0.0, 0.0], [0.0, 0.0, 10.0, 0.0]]),
     )
 
 

@@ -53,7 +53,7 @@ def test_no_browser_where_there_is_no_display(opened, tmp_path, monkeypatch):
 def test_refusals_are_one_sentence(opened, tmp_path, capsys):
     save(tmp_path / "scan.pt", **{"world.sensor.scan_beams": 8})
     said = refused(capsys, "demo", "scan.pt")
-    assert said == "scan.pt='scan': must be a policy that observes its own state, objects and duties only"
+    assert said == "scan.pt='scan': must be a policy that observes its own state, objects, duties and shores only"
     assert "neither a checkpoint nor a policy that is shipped" in refused(capsys, "demo", "nowhere")
     save(tmp_path / "policy.pt")
     assert "cannot be written" in refused(capsys, "demo", "policy.pt", "--out", "missing/page.html")

@@ -3,6 +3,7 @@
 import * as actuators from "./actuators.js";
 import * as dynamics from "./dynamics.js";
 import * as items from "./items.js";
+import { clearance } from "./shores.js";
 
 // Margin around all that is in view, half the width of a view that follows a vessel, and half the smallest width (m).
 const SCENE_MARGIN = 4, FOLLOWING_HALF_WIDTH = 22, MIN_HALF_WIDTH = 6;
@@ -25,7 +26,8 @@ export function extentOf(states) {
     low[axis] = Math.min(low[axis], value - radius);
     high[axis] = Math.max(high[axis], value + radius);
   });
-  for (const { vessels, obstacles, cores } of states) {
+  for (const { vessels, obstacles, cores, shores = [] } of states) {
+    shores.forEach(([ax, ay, bx, by]) => { include(ax, ay); include(bx, by); });
     vessels.forEach(({ x, y, goal }) => { include(x, y); include(...goal); });
     obstacles.forEach((disc) => include(...disc));
     cores.forEach(([x, y]) => include(x, y));
@@ -40,14 +42,14 @@ function hullOutline(x, y, yaw, { length, width }) {
 
 export function make(canvas, session, data) {
   const context = canvas.getContext("2d"), theme = {};
-  let size = 0, view = { x: 0, y: 0, half: 1, scale: 1 }, water = { key: "" };
+  let size = 0, view = { x: 0, y: 0, half: 1, scale: 1 }, water = { key: "" }, land = { key: "" };
   // What was zoomed to by hand, and how far one can see out.
   let lens = null, widest = 1;
   const colourOf = (vessel) => data.colours[vessel % data.colours.length];
 
   function readTheme() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of ["ink", "paper", "sea", "edge", "rock", "flow", "zone", "accent", "focus"]) {
+    for (const name of ["ink", "paper", "sea", "edge", "rock", "land", "coast", "flow", "zone", "accent", "focus"]) {
       theme[name] = style.getPropertyValue(`--${name}`).trim();
     }
     water.key = "";
@@ -201,7 +203,41 @@ export function make(canvas, session, data) {
     return layer;
   }
 
-  function drawGround({ obstacles, vessels }) {
+  // Land, painted once for a view, and its shores.
+  function drawLand(all) {
+    if (!all.length) return;
+    const key = JSON.stringify([all, view, size, canvas.width]);
+    if (land.key !== key) land = { key, layer: paintLand(all) };
+    context.drawImage(land.layer, 0, 0, size, size);
+    all.forEach(([x, y, endX, endY]) => {
+      path([[x, y], [endX, endY]]);
+      stroke(theme.coast, 2);
+    });
+  }
+
+  function paintLand(all) {
+    const layer = document.createElement("canvas"), step = 4;
+    layer.width = layer.height = size;
+    const pen = layer.getContext("2d");
+    pen.fillStyle = theme.land;
+    for (let i = 0; i < size; i += step) {
+      for (let j = 0; j < size; j += step) {
+        if (clearance(...toWorld(i + step / 2, j + step / 2), all) < 0) pen.fillRect(i, j, step, step);
+      }
+    }
+    return layer;
+  }
+
+  function drawRoute(vessel) {
+    const { x, y, goal, route = [], waypoint = 0, active } = vessel.now;
+    if (!active || waypoint >= route.length) return;
+    path([[x, y], ...route.slice(waypoint), goal]);
+    stroke(colourOf(vessel.number), 1, [2, 5]);
+  }
+
+  function drawGround({ obstacles, vessels, shores = [] }) {
+    drawLand(shores);
+    vessels.forEach((now, number) => drawRoute({ now, number }));
     const { width, height } = session.k.scenario;
     path([[0, 0], [width, 0], [width, height], [0, height], [0, 0]]);
     stroke(theme.edge);
@@ -238,7 +274,7 @@ export function make(canvas, session, data) {
     fill(colourOf(vessel));
     stroke(theme.ink, vessel === session.chosen ? 2.2 : 1);
     context.globalAlpha = 1;
-    const mark = now.collided ? "×" : now.arrived ? "✓" : "";
+    const mark = now.grounded ? "⏚" : now.collided ? "×" : now.arrived ? "✓" : "";
     text(`${vessel + 1}${mark}`, x, y);
     if (!now.active) return;
     const side = hull.width / 2 + 0.1 * hull.length, scale = THRUST_ARROW_LENGTH * hull.length / hull.max_thrust;

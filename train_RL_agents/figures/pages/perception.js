@@ -1,6 +1,7 @@
 // What a vessel sees, and what the rules of the sea ask of it (marinenav_env/sensing/perception.py and
 // rules/colregs.py), in float64.
 import * as dynamics from "./dynamics.js";
+import * as shores from "./shores.js";
 
 // Random numbers -------------------------------------------------------------------------------
 
@@ -38,7 +39,7 @@ export function objects(vessels, obstacles, hulls) {
 
 function ownState(vessel) {
   const cos = Math.cos(vessel.theta), sin = Math.sin(vessel.theta);
-  const dx = vessel.goal[0] - vessel.x, dy = vessel.goal[1] - vessel.y;
+  const [toX, toY] = shores.target(vessel), dx = toX - vessel.x, dy = toY - vessel.y;
   return [
     cos * dx + sin * dy, cos * dy - sin * dx,
     cos * vessel.gx + sin * vessel.gy, cos * vessel.gy - sin * vessel.gx,
@@ -62,8 +63,8 @@ function measured(object, vessel, sensor, noise, draws) {
   ];
 }
 
-// What vessel i observes: flat entries, and which object is in which slot.
-export function observe(i, vessels, known, sensor, slots, noise, draws) {
+// What vessel i observes: flat entries, and which object is in which slot. Segments of land hide what is behind them.
+export function observe(i, vessels, known, sensor, slots, noise, draws, land = []) {
   const vessel = vessels[i], found = [];
   const observation = {
     self_state: new Float64Array(7), objects_state: new Float64Array(5 * slots),
@@ -75,6 +76,7 @@ export function observe(i, vessels, known, sensor, slots, noise, draws) {
     const each = measured(object, vessel, sensor, noise, draws);
     const distance = Math.sqrt(each[0] * each[0] + each[1] * each[1]);
     if (!object.there || distance > sensor.range + each[4]) return;
+    if (shores.crossed(vessel.x, vessel.y, object.x, object.y, land)) return;
     if (Math.abs(Math.atan2(each[1], each[0])) > 0.5 * sensor.angle) return;
     found.push({ each, number, gap: distance - each[4] });
   });

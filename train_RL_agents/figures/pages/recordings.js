@@ -53,8 +53,9 @@ function framesOf(episode, names) {
     const actuator = [0, right / hull.max_thrust * hull.actuators.angle_limit];
     return {
       x, y, theta, gx, gy, left, right, actuator, goal: goals[vessel], kind: vessel,
+      route: episode.routes?.[vessel],
       gap: one("gap", frame, vessel), active: Boolean(one("active", frame, vessel)),
-      collided: Boolean(one("collided", frame, vessel)),
+      collided: Boolean(one("collided", frame, vessel)), grounded: Boolean(arrays.grounded && one("grounded", frame, vessel)),
       arrived: Boolean(one("arrived", frame, vessel)),
     };
   }
@@ -104,7 +105,7 @@ function framesOf(episode, names) {
   return Array.from({ length: episode.frames }, (_, frame) => {
     const vessels = each((vessel) => vesselAt(frame, vessel));
     return {
-      state: { vessels, obstacles, cores, steps: frame, encounters: encountersOf(frame) },
+      state: { vessels, obstacles, cores, shores: episode.shores ?? [], steps: frame, encounters: encountersOf(frame) },
       observations: each((vessel) => observed(frame, vessel, vessels)),
       outcomes: each((vessel) => outcomeOf(frame, vessel)),
       insights: each((vessel) => insightOf(frame, vessel)),

@@ -7,6 +7,7 @@ import * as actuators from "./actuators.js";
 import * as dynamics from "./dynamics.js";
 import * as encounters from "./encounters.js";
 import * as perception from "./perception.js";
+import * as shores from "./shores.js";
 
 // Parameters of a vessel: its own where the configuration has a list with one for each.
 function ofVessel(section, kind) {
@@ -42,12 +43,13 @@ export function start(k, episode, seed) {
     return {
       x, y, theta: dynamics.wrap(episode.heading[i]), wx, wy, r, gx: wx + cx, gy: wy + cy, gr: r,
       left, right, actuator: actuators.steadyState([left, right], k.of(i).hull), angles: [...episode.thruster_angle[i]], goal: [...episode.goal[i]], kind: i,
+      start: [x, y], route: (episode.route?.[i] ?? []).map((place) => [...place]), waypoint: 0, grounded: false,
       active: true, present: true, collided: false, arrived: false,
     };
   });
   const copy = (rows) => rows.map((row) => [...row]);
   return {
-    vessels, obstacles: copy(episode.obstacles), cores: copy(episode.cores), steps: 0,
+    vessels, obstacles: copy(episode.obstacles), cores: copy(episode.cores), shores: copy(episode.shores ?? []), steps: 0,
     random: seed >>> 0, noise: 1, weather: { wind: 0, direction: 0, waves: 0 },
     encounters: encounters.follow(k, [], vessels),
   };
@@ -56,15 +58,19 @@ export function start(k, episode, seed) {
 export const goalDistance = ({ x, y, goal }) =>
   Math.sqrt((goal[0] - x) * (goal[0] - x) + (goal[1] - y) * (goal[1] - y));
 
+// The segments of shore near each vessel.
+const nearOf = ({ vessels, shores: all = [] }) => vessels.map(({ x, y }) => shores.nearest(x, y, all));
+
 // What all vessels observe of a state, each with the rule that applies and its duties; and the random numbers'
 // state afterwards. The same state gives the same measurements.
 export function observe(k, state) {
   const { vessels, obstacles, noise, encounters: met = [] } = state, draws = perception.source(state.random);
   const hulls = vessels.map((vessel) => k.of(vessel.kind).hull);
-  const known = perception.objects(vessels, obstacles, hulls);
+  const known = perception.objects(vessels, obstacles, hulls), near = nearOf(state);
   const observations = vessels.map((vessel, i) => {
-    const { sensor } = k.of(vessel.kind);
-    const seen = perception.observe(i, vessels, known, sensor, k.slots, noise, draws);
+    const { sensor } = k.of(vessel.kind), hiding = sensor.sees_through_land ? [] : near[i];
+    const seen = perception.observe(i, vessels, known, sensor, k.slots, noise, draws, hiding);
+    if (k.scenario.shore_segments) Object.assign(seen, shores.observe(vessel, vessel.present ? near[i] : [], sensor.range));
     const rule = perception.rule(seen, hulls[i].radius, k.colregs);
     return { ...seen, rule, ...(k.sensor.duties && { duties: encounters.duties(k, met, vessels, i, seen.seen) }) };
   });
@@ -84,6 +90,15 @@ function touching(k, { vessels, obstacles }) {
   }));
 }
 
+// Whether each vessel touches land, or has crossed a shore in a step.
+function grounded(k, before, after) {
+  return nearOf(after).map((near, i) => {
+    const { x, y, kind, present } = after.vessels[i], { x: oldX, y: oldY } = before.vessels[i];
+    const touches = near.some((segment) => Math.abs(shores.clearance(x, y, [segment])) <= k.of(kind).hull.radius);
+    return Boolean(present) && (touches || shores.crossed(x, y, oldX, oldY, near));
+  });
+}
+
 // A control step with thrust rates [left, right] (N/s) of each vessel. `random` is what observe
 // left of the random numbers.
 export function step(k, state, rates, random) {
@@ -99,12 +114,17 @@ export function step(k, state, rates, random) {
   });
   const met = encounters.follow(k, state.encounters ?? [], moved);
   const next = { ...state, vessels: moved, encounters: met, steps: state.steps + 1, random };
-  const seen = observe(k, next), collided = touching(k, next);
+  moved.forEach((vessel) => {
+    if (vessel.present) vessel.waypoint = shores.pass(vessel, k.scenario.waypoint_radius);
+  });
+  const seen = observe(k, next), aground = grounded(k, state, next);
+  const collided = touching(k, next).map((hit, i) => hit || aground[i]);
   const outcomes = state.vessels.map((before, i) => (before.active
     ? outcome(k, before, moved[i], collided[i], seen.observations[i].rule.phi) : null));
   outcomes.forEach((each, i) => {
     if (!each) return;
     moved[i].collided = each.collided;
+    moved[i].grounded = aground[i];
     moved[i].arrived = each.arrived;
     moved[i].active = !each.collided && !each.arrived;
   });
@@ -117,7 +137,7 @@ function outcome(k, before, after, collided, phi) {
   const arrived = distance <= hull.goal_distance && !collided;
   const terms = {
     time: k.reward.timestep_penalty,
-    progress: goalDistance(before) - distance,
+    progress: shores.wayToGoal(before) - shores.wayToGoal(after),
     rules: k.reward.COLREGs_penalty * phi,
     end: collided ? k.reward.collision_penalty : arrived ? k.reward.goal_reward : 0,
   };
