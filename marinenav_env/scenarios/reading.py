@@ -139,6 +139,11 @@ def _episodes_on_chart(file: Path, world: WorldConfig) -> list[Episode]:
     return episodes_from_scenarios(drawn, world)
 
 
+def packaged_harbours() -> list[Path]:
+    """Return the chart files of the package: windows of a public-domain chart, which ``data/README.md`` describes."""
+    return sorted((DATA_FOLDER / "harbours").glob("*.json"))
+
+
 @cache
 def packaged_situations(name: str) -> tuple[Situation, ...]:
     """Return traffic situations of the package: ``dnv`` (55 of ship-traffic-generator) or ``imazu_ntnu`` (Imazu's 22).

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP, WorldConfig
 from marinenav_env.physics.thrust import ThrustController
+from marinenav_env.sensing.shores import SHORE, SHORE_MASK
 from marinenav_env.vessels import PUBLISHED_VESSEL
 from train_RL_agents.networks.observation import OBSERVATION_KEY, Observation, to_observation
 
@@ -23,6 +24,9 @@ class Baseline(TensorDictModuleBase, ABC):
     of change of the left and right thrust in [-1, 1]. It has no state and needs no random numbers. Its distances, times
     and speeds are constants that were chosen for the published vessel, so it warns of another one.
     """
+
+    shore_radius = 0.0
+    """Radius of the nearest points of shores (m), which are avoided like objects at rest."""
 
     def __init__(self, world: WorldConfig) -> None:
         super().__init__()
@@ -46,11 +50,21 @@ class Baseline(TensorDictModuleBase, ABC):
     @torch.no_grad()
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the actions of all robots, zero for those that are not active."""
-        observation = to_observation(tensordict.get(OBSERVATION_KEY))
+        observation = with_shores(to_observation(tensordict.get(OBSERVATION_KEY)), self.shore_radius)
         velocity = self.desired_velocity(observation)
         action = self.controller(observation["self_state"], velocity)
         active = tensordict.get((GROUP, "mask"))
         return tensordict.set((GROUP, "action"), torch.where(active[..., None], action, 0.0))
+
+
+def with_shores(observation: Observation, radius: float) -> Observation:
+    """Return observations with the nearest points of shores as further objects, at rest and of a radius (m)."""
+    if SHORE not in observation:
+        return observation
+    places = observation[SHORE][..., 4:6]
+    points = torch.cat((places, torch.zeros_like(places), torch.full_like(places[..., :1], radius)), -1)
+    objects = {"objects_state": points, "objects_mask": observation[SHORE_MASK]}
+    return observation | {name: torch.cat((observation[name], more), 2) for name, more in objects.items()}
 
 
 def clip_speed(velocity: Tensor, speed: float) -> Tensor:

@@ -44,6 +44,8 @@ Lines = tuple[Tensor, Tensor]
 class ORCA(Baseline):
     """Optimal reciprocal collision avoidance controller."""
 
+    shore_radius = 1.0 - RADIUS_MARGIN  # routes are nearer to shores than the margin
+
     def __init__(self, world: WorldConfig) -> None:
         super().__init__(world)
         self.step = world.control_step

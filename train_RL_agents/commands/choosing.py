@@ -20,7 +20,7 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
         "--suite",
         metavar="NAME",
         help="paper, fresh, currents, crowd, noise, "
-        "vessels, weather, faults, rules, imazu, encounters, dnv, imazu_ntnu or unruly (or imazu_own, "
+        "vessels, weather, faults, rules, imazu, encounters, dnv, imazu_ntnu, harbours or unruly (or imazu_own, "
         "encounters_own, dnv_own, imazu_ntnu_own), instead of levels; evaluate also takes all",
     )
     source.add_argument(

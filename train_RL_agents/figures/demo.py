@@ -29,6 +29,8 @@ SCENARIO_SUITES = (
     ("currents", 5, "Currents: {group}"),
 )
 """Suite, number of episodes per group (None: the suite's default), and title of the list of scenarios, per suite."""
+HARBOURS = ("harbours", 3, "Harbours, {group}")
+"""The same of the suite with shores, for policies that observe them."""
 FIRST_SCENARIO = ("currents", 0)
 """Scenario that the page shows first: suite, and index of the episode in it."""
 SHIELD_SETTINGS = {
@@ -89,7 +91,7 @@ def supported_operators() -> set[str]:
 def make_scenarios(config: WorldConfig) -> list[dict[str, Any]]:
     """Return the scenarios of the page, each with ``suite``, ``group``, ``name`` and ``episode``, its initial state."""
     entries = []
-    for suite, count, title in SCENARIO_SUITES:
+    for suite, count, title in (*SCENARIO_SUITES, *([HARBOURS] if config.scenario.shore_segments else [])):
         scenario_set = make_scenario_set(suite, config, count)
         by_group: dict[str, list[Episode]] = {group: [] for group in scenario_set.groups}
         for part in scenario_set.parts:

@@ -169,6 +169,27 @@ globalThis.checks = {
     return { score: contest.score, own, other, cancelled, begun };
   },
 
+  // What vessels observe and do in waters with shores, in every frame of episodes steered by rates.
+  harboured(scenes) {
+    return scenes.map(({ config, episode, rates }) => {
+      const k = world.setting(config, episode);
+      let now = { state: world.start(k, episode, 1), outcomes: [] };
+      Object.assign(now, world.observe(k, now.state));
+      const frame = () => ({
+        shore: now.observations.map((o) => Array.from(o.shore)),
+        shore_mask: now.observations.map((o) => Array.from(o.shore_mask)),
+        objects_mask: now.observations.map((o) => Array.from(o.objects_mask)),
+        self_state: now.observations.map((o) => Array.from(o.self_state)),
+        grounded: now.state.vessels.map((v) => Number(v.grounded)),
+        reward: now.outcomes.map((o) => o?.reward ?? 0),
+      });
+      return [frame(), ...rates.map((each) => {
+        now = world.step(k, now.state, each, now.random);
+        return frame();
+      })];
+    });
+  },
+
   // Who has collided after a step without thrust.
   collided({ config, episode }) {
     const k = world.setting(config, episode), state = world.start(k, episode, 1);

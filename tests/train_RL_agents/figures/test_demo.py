@@ -16,6 +16,7 @@ from tensordict import TensorDict
 from marinenav_env import ConfigError, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig, WeatherConfig
 from marinenav_env.rules.roles import ROLES
+from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.vessels import scaled_world, vessel_files
 from tests.marinenav_env.helpers import QUIET, simple_episode
 from tests.train_RL_agents.boat.shield_scenes import SECONDS, random_scenes
@@ -28,6 +29,7 @@ from train_RL_agents.evaluation.judging.shield import Shield
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
 from train_RL_agents.evaluation.running.steps import StepShare
 from train_RL_agents.evaluation.suites.sets import Part
+from train_RL_agents.evaluation.suites.suites import make_scenario_set
 from train_RL_agents.exporting.deployed import DeployedAgent
 from train_RL_agents.exporting.graph import policy_graphs
 from train_RL_agents.figures.demo import SHIELD_SETTINGS, make_page, world_settings
@@ -282,6 +284,47 @@ def test_encounters_and_duties_are_those_of_the_world():
             assert [pair for pair in named if pair in found or pair[2] in PHASES[1:3]] == found
             seen.update((pair[2], pair[3]) for pair in found)
     assert {phase for phase, _ in seen} == {*PHASES[1:]} and {role for _, role in seen} == {*ROLES[1:]}, seen
+
+
+def in_order(vessels):
+    """The segments that each vessel observes by distance, equally near ones by their begin."""
+    rows = np.round(np.asarray(vessels), 7).tolist()
+    return [sorted(each, key=lambda row: (round(row[6], 5), row[:2])) for each in rows]
+
+
+def test_waters_are_those_of_the_world():
+    """Vessels leave for their goals in windows of charts at random; some of them run aground."""
+    world = WorldConfig(sensor=QUIET)
+    parts = make_scenario_set("harbours", world, 5).parts
+    episodes = episodes_from_scenarios(parts[0].scenarios[2::5], world)
+    generator = torch.Generator().manual_seed(0)
+    env = MarineNavEnv(world, scenarios=episodes, dtype=torch.float64, seed=0)
+    names = ("shore", "shore_mask", "objects_mask", "self_state")
+    observed, actions = [dict(env.reset()["robots", "observation"].items())], []
+    observed[0] |= {"grounded": env.state.grounded, "reward": None}
+    for step in range(70):
+        if step % 10 == 0:
+            action = 0.1 + 0.15 * torch.randn(len(episodes), 3, 2, generator=generator, dtype=torch.float64)
+        actions.append(action)
+        td = env.step(TensorDict({"robots": {"action": action}}, [len(episodes)]))["next"]
+        observed.append({name: td["robots", "observation", name] for name in names})
+        observed[-1] |= {"grounded": env.state.grounded, "reward": td["robots", "reward"][..., 0]}
+    rates = (torch.stack(actions, 1) * world.vessel.max_thrust_rate).tolist()
+    scenes = [
+        {"config": world_settings(env.config), "episode": asdict(episode), "rates": each}
+        for episode, each in zip(episodes, rates, strict=True)
+    ]
+    for e, frames in enumerate(in_node("harboured", scenes)):
+        for number, (frame, expected) in enumerate(zip(frames, observed, strict=True)):
+            for name in (*names, "grounded", *(["reward"] if number else [])):
+                wanted = expected[name][e].double()
+                found = np.array(frame[name], float).reshape(wanted.shape)
+                if name == "shore":  # segments that share the nearest corner may be in any order
+                    found, wanted = map(in_order, (found, wanted))
+                np.testing.assert_allclose(found, wanted, atol=1e-7, err_msg=f"{name} in frame {number} of {e}")
+    assert 3 < env.state.grounded.sum() < env.state.grounded.numel() - 3
+    assert observed[0]["shore_mask"].any()
+    assert len({row["self_state"][0, 0, 0].item() for row in observed}) > 50
 
 
 def test_the_shield_of_a_session_is_that_of_evaluations():

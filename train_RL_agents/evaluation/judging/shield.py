@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
+from marinenav_env.physics.shores import ABSENT_SHORE
 from marinenav_env.runtime.host_reads import true_indices
-from marinenav_env.scenarios.episode import padded_worlds
+from marinenav_env.scenarios.episode import Episode, padded_worlds
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS, build_extras, build_parameters
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
@@ -55,6 +56,7 @@ class Shield:
     """
 
     def __init__(self, policy: Policy, world: WorldConfig, part: Part, continuous: bool, count: StepShare) -> None:
+        require(not _has_shores(part.scenarios), "--shield", True, "left out in waters with shores, which it ignores")
         self._policy, self._part, self._continuous, self._count = policy, part, continuous, count
         first, *_ = worlds = self._worlds(1)
         for steering in {world.vessel.actuators.steering for world in worlds}:
@@ -126,6 +128,13 @@ class Shield:
             else torch.stack([_extreme_commands(left), _extreme_commands(right)], -2)
         )
         return numbers, escape_manoeuvres(torch, sides, device=device), pairs
+
+
+def _has_shores(scenarios: Scenario | Sequence[Episode]) -> bool:
+    """Return whether scenarios have shores."""
+    if isinstance(scenarios, Scenario):
+        return scenarios.shores is not None and bool((scenarios.shores < ABSENT_SHORE).any())
+    return any(episode.shores for episode in scenarios)
 
 
 def _extreme_commands(commands: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import WorldConfig
+from marinenav_env.physics.shores import ABSENT_SHORE
 from marinenav_env.scenarios.episode import stack_episodes
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS, build_parameters
 from marinenav_env.state import Scenario
@@ -70,7 +71,12 @@ def frozen_world(own: WorldConfig) -> WorldConfig:
         is_allowed = max(map(abs, values)) <= most
         require(is_allowed, f"world.vessel.{name}", values, f"at most {most:g} N/s in frozen suites")
     sensor = {name: getattr(own.sensor, name) for name in OWN_ENTRIES}
-    return replace(world, vessel=replace(world.vessel, **commands), sensor=replace(world.sensor, **sensor))
+    return replace(
+        world,
+        vessel=replace(world.vessel, **commands),
+        sensor=replace(world.sensor, **sensor),
+        scenario=replace(world.scenario, shore_segments=own.scenario.shore_segments),
+    )
 
 
 # Hashes -----------------------------------------------------------------------------------------
@@ -108,6 +114,8 @@ def _named_tensors(part: Part) -> Iterator[tuple[str, Tensor]]:
         parameters, quantiles = build_parameters([part.world], robots, *options)
     else:
         scenario, parameters, quantiles = stack_episodes(part.scenarios, *options)
+    if scenario.shores is None or bool((scenario.shores == ABSENT_SHORE).all()):  # room for shores, but open water
+        scenario = scenario.replace(shores=None, route=None, map_size=None)
     yield "quantiles", quantiles
     containers: Iterable[TensorDictBase] = (scenario.to_tensordict(), parameters.to_tensordict())
     for container in containers:

@@ -15,9 +15,10 @@ import torch
 
 from marinenav_env import LEVELS, Level, WorldConfig
 from marinenav_env.config import MODERATE_WEATHER, PerRobot
+from marinenav_env.levels import NAMED_LEVELS
 from marinenav_env.scenarios.dnv import ENCOUNTER_ABBREVIATIONS
 from marinenav_env.scenarios.episode import episodes_from_scenarios
-from marinenav_env.scenarios.reading import packaged_situations
+from marinenav_env.scenarios.reading import packaged_harbours, packaged_situations
 from marinenav_env.scenarios.situations import scaled_episode
 from marinenav_env.scenarios.varying import MAX_WAVE_DEVIATION
 from marinenav_env.state import Scenario
@@ -279,6 +280,21 @@ def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, 
     return tuple(number * factor for number, factor in zip(values, factors, strict=False))
 
 
+HARBOUR_SIZES = (1, 2, 3, 4, 5)
+"""Numbers of vessels in each window of ``harbours``."""
+
+
+def _make_harbours(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios in windows of charts, a group for each window, with one to five vessels in turn."""
+    charts = packaged_harbours()
+    base = replace(NAMED_LEVELS["harbour"], num_obstacles=0)
+    levels = [replace(base, num_robots=size, maps=str(chart)) for chart in charts for size in HARBOUR_SIZES]
+    counts = [len(range(number, episodes, len(HARBOUR_SIZES))) for number in range(len(HARBOUR_SIZES))]
+    drawn = draw_scenarios(world, levels, counts * len(charts), seed)
+    drawn.level = drawn.level // len(HARBOUR_SIZES)
+    return tuple(f"harbour {chart.stem}" for chart in charts), (Part(world, drawn),)
+
+
 LONG_SUITE = "long"
 """Name of the suite whose many episodes measure the rate of rare collisions."""
 
@@ -313,6 +329,7 @@ SUITES: dict[str, Suite] = {
     "imazu_ntnu_own": _encounters(
         "imazu_ntnu, the others keeping course and speed", partial(_make_packaged, "imazu_ntnu", only_own=True), 10
     ),
+    "harbours": Suite("windows of charts with shores, one to five vessels", _make_harbours, 25),
     "unruly": Suite(
         "one vessel among others that misbehave or follow other policies",
         _make_misbehaving,
