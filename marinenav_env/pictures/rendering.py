@@ -120,7 +120,7 @@ class Renderer:
             obstacles=torch.cat((scenario.obstacle_position, scenario.obstacle_radius[:, None]), -1)[obstacles].numpy(),
             cores=torch.cat((scenario.core_position[cores], circulation, radius), -1).numpy(),
             map_size=size,
-            shores=np.zeros((0, 4)) if scenario.shores is None else scenario.shores.numpy(),
+            shores=np.zeros((0, 4), np.float32) if scenario.shores is None else scenario.shores.numpy(),
         )
 
 

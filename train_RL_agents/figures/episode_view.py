@@ -180,7 +180,7 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
 def _real_shores(recording: Recording, row: int) -> Floats:
     """Return the segments of shore [S, 4] (m) of one episode of a recording."""
     if recording.shores is None:
-        return np.zeros((0, 4))
+        return np.zeros((0, 4), np.float32)
     shores = recording.shores[row]
     return shores[shores[:, 0] < ABSENT_SHORE].numpy()
 
