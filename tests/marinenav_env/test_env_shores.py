@@ -189,3 +189,27 @@ def test_generated_shores_have_starts_goals_and_routes():
     env = MarineNavEnv(num_envs=8, scenarios=Curriculum(levels=(level,), pool_size=8, refresh_size=8))
     assert env.scenario.robot_mask.all()
     assert (env.scenario.shores[..., 0] < 1e5).any(-1).all()
+
+
+def test_a_saved_world_goes_on_exactly(maps):
+    def make():
+        levels = (Level(3, 0, 1, 60.0, maps=str(maps)),)
+        return MarineNavEnv(num_envs=6, scenarios=Curriculum(levels=levels, pool_size=16, refresh_size=8), seed=5)
+
+    first, actions = make(), torch.rand(60, 6, 3, 2, generator=torch.Generator().manual_seed(1))
+    data = first.reset()
+
+    def go_on(env, data, some):
+        for action in some:
+            _, data = env.step_and_maybe_reset(data.set(("robots", "action"), action))
+        return data
+
+    data = go_on(first, data, actions[:30])
+    saved = first.state_dict()
+    expected = go_on(first, data, actions[30:])
+    second = make()
+    second.load_state_dict(saved)
+    found = go_on(second, second.reset(), actions[30:])
+    assert torch.equal(first.state.waypoint, second.state.waypoint)
+    for name, value in expected["robots", "observation"].items():
+        assert torch.equal(found["robots", "observation", name], value), name
