@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 15_104,
+    "marinenav_env": 15_175,
     "train_RL_agents": 27_867,
     "pages": 4_008,
     "tools": 1_556,
-    "tests": 42_312,
-    "docs (bytes)": 299_617,
+    "tests": 42_359,
+    "docs (bytes)": 299_698,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

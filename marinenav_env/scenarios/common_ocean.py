@@ -2,8 +2,8 @@
 
 The reader takes the initial state and the goal region of planning problems, which become the first vessels, dynamic
 obstacles with their trajectories, which become the other vessels and are followed where they turn or change their
-speed, and static obstacles that are circles. Waters,
-signs, shallows, static obstacles of other shapes, hulls, waypoints and further goal states are left out.
+speed, static obstacles, and shallows. Circles become obstacles, rectangles and polygons shores. Waters, waterways,
+signs, depths, hulls, waypoints and further goal states are left out.
 
 CommonOcean has coordinates x and y, and orientations counter-clockwise from x. Here x is taken as north and y as west,
 which preserves port and starboard, and the magnitudes of all numbers. A file that this module wrote has
@@ -28,6 +28,8 @@ from marinenav_env.scenarios.situations import (
 )
 from marinenav_env.support.validation import ConfigError, require
 
+Pose = tuple[Point, float]
+"""Position: north and east (m); course (rad)."""
 ROOT_TAG = "commonOcean"
 """Tag of the root element of a scenario."""
 SOURCE_NAME = "marinenav"
@@ -58,7 +60,8 @@ def parse_common_ocean(text: str, name: str) -> Situation:
     stated.text = root.value.get("timeStepSize", "")
     time_step = XmlNode(stated, f"{name}.timeStepSize").number(1e-9, MAX_TIME_STEP)
     problems, dynamic, static = (root.every(tag) for tag in ("planningProblem", "dynamicObstacle", "staticObstacle"))
-    most = max(map(len, (problems, dynamic, static)))
+    shallow = root.every("shallow")
+    most = max(map(len, (problems, dynamic, static, shallow)))
     has_vessels = len(problems) + len(dynamic) > 0 and most <= MAX_ELEMENTS
     require(has_vessels, name, "...", f"a scenario with a vessel and at most {MAX_ELEMENTS} of each kind")
     left_out: Counter[str] = Counter()
@@ -66,12 +69,15 @@ def parse_common_ocean(text: str, name: str) -> Situation:
     for obstacle in dynamic:  # the first vessel is the own ship
         ships.append(_dynamic_ship(obstacle, time_step, not ships, left_out))
     times = [_initial_step(vessel.require("initialState")) for vessel in (*problems, *dynamic)]
-    obstacles = []
-    for obstacle in static:
-        circles = obstacle.every("shape/circle")
-        left_out["obstacles that are no circles"] += len(obstacle.every("shape/*")) - len(circles)
-        obstacles += [_circle_obstacle(circle, obstacle.require("initialState")) for circle in circles]
-    for tag in ("waters", "shallow", "draft", "trafficSign"):
+    obstacles: list[tuple[float, float, float]] = []
+    areas: list[tuple[Point, ...]] = []
+    poses = [_static_pose(obstacle.require("initialState")) for obstacle in static]
+    for element, pose in zip((*static, *shallow), (*poses, *[((0.0, 0.0), 0.0)] * len(shallow)), strict=True):
+        circles, polygons = _read_shapes(element, pose)
+        left_out["other shapes"] += len(element.every("shape/*")) - len(circles) - len(polygons)
+        obstacles += circles
+        areas += polygons
+    for tag in ("waters", "waterway", "draft", "trafficSign"):
         left_out[tag] += len(root.every(tag))
     return Situation(
         root.value.get("benchmarkID") or name,
@@ -80,6 +86,7 @@ def parse_common_ocean(text: str, name: str) -> Situation:
         time_step,
         is_to_scale=root.value.get("source") == SOURCE_NAME,
         left_out=+left_out,
+        areas=tuple(areas),
     )
 
 
@@ -167,16 +174,44 @@ def _dynamic_ship(obstacle: XmlNode, time_step: float, is_own: bool, left_out: C
     return Ship(position, course, speed, track=tuple(track), follows_track=follows)
 
 
-def _circle_obstacle(circle: XmlNode, state: XmlNode) -> tuple[float, float, float]:
-    """Return the north and east position and the radius (m) of a circle, given in the frame of its obstacle's state."""
-    (north, east), course = _read_pose(state)
-    radius = circle.require("radius").number(0.0)
-    centre = circle.get("center")
-    ahead, starboard = (0.0, 0.0) if centre is None else _read_point(centre)
-    if (ahead, starboard) != (0.0, 0.0):
-        north += ahead * math.cos(course) - starboard * math.sin(course)
-        east += ahead * math.sin(course) + starboard * math.cos(course)
-    return north, east, radius
+def _static_pose(state: XmlNode) -> Pose:
+    """Return the position (m) and the course (rad), 0 if not stated, of the state of a static obstacle."""
+    if state.get("orientation") is not None:
+        return _read_pose(state)
+    return _region_centre(state.require("position")) or (0.0, 0.0), 0.0
+
+
+def _placed(point: Point, pose: Pose) -> Point:
+    """Return north and east (m) of a point that is given in the frame of a pose, ahead and to starboard."""
+    (north, east), course = pose
+    ahead, starboard = point
+    north += ahead * math.cos(course) - starboard * math.sin(course)
+    return north, east + ahead * math.sin(course) + starboard * math.cos(course)
+
+
+def _read_shapes(element: XmlNode, pose: Pose) -> tuple[list[tuple[float, float, float]], list[tuple[Point, ...]]]:
+    """Return the circles and the polygons (m), also those of rectangles, of an element whose shapes have a pose."""
+
+    def centre_of(shape: XmlNode) -> Point:
+        centre = shape.get("center")
+        return (0.0, 0.0) if centre is None else _read_point(centre)
+
+    circles = [
+        (*_placed(centre_of(circle), pose), circle.require("radius").number(0.0))
+        for circle in element.every("shape/circle")
+    ]
+    polygons = []
+    for box in element.every("shape/rectangle"):
+        length, width = (0.5 * box.require(tag).number(0.0) for tag in ("length", "width"))
+        turn = box.get("orientation")
+        inner = (centre_of(box), 0.0 if turn is None else 0.0 - turn.number())
+        corners = ((length, width), (-length, width), (-length, -width), (length, -width))
+        polygons.append(tuple(_placed(_placed(corner, inner), pose) for corner in corners))
+    for polygon in element.every("shape/polygon"):
+        points = [_read_point(point) for point in polygon.every("point")]
+        require(3 <= len(points) <= MAX_ELEMENTS, polygon.place, len(points), f"3 to {MAX_ELEMENTS} points")
+        polygons.append(tuple(_placed(point, pose) for point in points))
+    return circles, polygons
 
 
 # Writing ----------------------------------------------------------------------------------------

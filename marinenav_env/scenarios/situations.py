@@ -14,12 +14,14 @@ This preserves bearings, courses, ratios of speeds, and which vessels meet where
 The first closest approach is then delayed to fall midway between two control steps. A goal lies
 DISTANCE_BEYOND_APPROACH beyond the closest approach, unless the situation states it or, in the lengths and speeds of
 this world, a track, which then ends at the goal. Vessels slower than the own vessel get thrusters that sustain
-SPEED_RESERVE times their speed; the others have the thrusters of the world. Other ships that turn or change their speed
+SPEED_RESERVE times their speed; the others have the thrusters of the world. Areas become shores, except those on which
+a vessel that actions control starts or has its goal. Other ships that turn or change their speed
 follow their tracks, whose lengths and times are scaled as the rest. What episodes cannot represent is left out: turns
 and changes of speed of the own ship, which are counted in ``left_out``, and sizes and types of ships, and depths.
 """
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,14 +30,15 @@ from typing import Any
 
 import numpy as np
 
-from marinenav_env.config import ScenarioConfig, VesselConfig, WorldConfig
+from marinenav_env.config import SHORE_SIZES, ScenarioConfig, VesselConfig, WorldConfig
 from marinenav_env.scenarios.encounters import SAME_SPEED_SHARE
 from marinenav_env.scenarios.episode import Episode, map_per_robot
 from marinenav_env.scenarios.nodes import Node
 from marinenav_env.scenarios.scenario_file import MAX_MAGNITUDE
-from marinenav_env.support.validation import ConfigError
+from marinenav_env.support.validation import ConfigError, require
 from marinenav_env.vessels import holding_setpoints, max_thrust_for_top_speed, top_speed, value_for_robot
-from marinenav_env.waters.shapes import segment_distances
+from marinenav_env.waters.shapes import Floats, contains, edges_of, segment_distances, unite
+from marinenav_env.waters.simplify import simplify
 
 # These lengths, speeds and times are those of the default vessel; others have them times ``scenario.scale`` and so on.
 OWN_SPEED = 2.0
@@ -107,6 +110,8 @@ class Situation:
     """True if lengths and speeds are already those of this world."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Number of features of the file that episodes cannot represent, by their type in words."""
+    areas: tuple[tuple[Point, ...], ...] = ()
+    """Polygons of land or of water that is too shallow, each by the positions of its corners (m)."""
 
 
 def bearing(start: Point, end: Point) -> float:
@@ -300,7 +305,8 @@ def scale_situation(situation: Situation, world: WorldConfig) -> Situation:
         for track in (ship.track if ship.follows_track else (),)
     ]
     obstacles = tuple((*scaled((north, east)), lengths * radius) for north, east, radius in situation.obstacles)
-    return Situation(situation.name, tuple(ships), obstacles, is_to_scale=True)
+    areas = tuple(tuple(map(scaled, area)) for area in situation.areas)
+    return Situation(situation.name, tuple(ships), obstacles, is_to_scale=True, areas=areas)
 
 
 def _with_goals(situation: Situation, scale: ScenarioConfig) -> list[Ship]:
@@ -354,6 +360,7 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
     ships, obstacles = _with_goals(scaled, world.scenario), scaled.obstacles
     points = [point for ship in ships for point in (ship.position, ship.goal or ship.position)]
     points += [state[1:3] for ship in ships if ship.follows_track for state in ship.track]
+    points += [point for area in scaled.areas for point in area]
     corners = [*points, *((n - r, e - r) for n, e, r in obstacles), *((n + r, e + r) for n, e, r in obstacles)]
     if not all(abs(value) <= MAX_MAGNITUDE for corner in corners for value in corner):
         raise ConfigError(f"{situation.name}: the map must be at most {MAX_MAGNITUDE:g} m wide, in these lengths")
@@ -378,6 +385,9 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
     if any(tracks):
         paths["behaviour"], paths["onset"] = ["track" if track else "" for track in tracks], [0.0] * count
         paths["track"] = [[[time, *moved(point)] for time, *point in track] for track in tracks]
+    areas = [np.array([moved(point) for point in area]) for area in scaled.areas]
+    ends = [point for ship in ships if not ship.follows_track for point in (ship.position, ship.goal or ship.position)]
+    paths["shores"] = _shores_around(areas, np.array([moved(point) for point in ends]), world, situation.name)
     return Episode(
         **paths,
         start=[moved(ship.position) for ship in ships],
@@ -390,6 +400,32 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
         world=world,
         states_penalty=False,
     )
+
+
+def _shores_around(areas: Sequence[Floats], ends: Floats, world: WorldConfig, name: str) -> list[list[float]]:
+    """Return the shores around areas (m), with land on their left, except areas at the ends of voyages [N, 2] (m)."""
+    radii = world.vessel.radius
+    clearance = 1.5 * (max(radii) if isinstance(radii, tuple) else radii)
+    edges = [edges_of([area], 0.01, closed=True) for area in areas]
+    kept = [
+        area
+        for area, sides in zip(areas, edges, strict=True)
+        if len(sides) and not contains([sides], ends).any()
+        if segment_distances(ends[:, None], sides)[0].min() > clearance
+    ]
+    if len(kept) < len(areas):
+        warnings.warn(f"{name}: left out {len(areas) - len(kept)} areas at starts or goals of vessels", stacklevel=4)
+    if not kept:
+        return []
+    corner = np.concatenate(kept).min(0) - 1.0
+    width, height = (np.concatenate(kept).max(0) - corner + 1.0).tolist()
+    try:
+        lines = list(unite([[area - corner] for area in kept], [], (width, height)).chains())
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from error
+    shores, _ = simplify(lines, SHORE_SIZES[-1], 0.02, 0.01 * max(width, height))
+    require(len(shores) <= SHORE_SIZES[-1], f"{name}: shores", len(shores), f"at most {SHORE_SIZES[-1]} segments")
+    return np.round(shores + np.tile(corner, 2), 2).tolist()
 
 
 def _clipped_setpoints(vessel: VesselConfig, speed: float, robot: int) -> list[float]:

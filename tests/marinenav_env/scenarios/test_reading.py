@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +19,7 @@ from marinenav_env.scenarios.dnv import KNOT, parse_dnv
 from marinenav_env.scenarios.reading import DATA_FOLDER, packaged_situations, read_situations
 from marinenav_env.scenarios.situations import scaled_episode, similarity_factors, situation_from_episode
 from marinenav_env.vessels import scaled_world
+from marinenav_env.waters.shapes import signed_distance
 from tests.marinenav_env.helpers import simple_episode
 
 SAMPLES = Path(__file__).parents[2] / "data"
@@ -339,15 +341,45 @@ def test_scenarios_of_common_ocean(tmp_path):
     assert situation.obstacles == ((500.0, -300.0, 50.0),)
     assert situation.left_out == {
         "further goal states": 1,
-        "obstacles that are no circles": 1,
         "waters": 1,
     }
-    with pytest.warns(UserWarning, match="1 waters"):
+    with (
+        pytest.warns(UserWarning, match="1 waters"),
+        pytest.warns(UserWarning, match="ZAM_1: left out 1 areas at starts or goals of vessels"),
+    ):
         (episode,) = read_scenarios(tmp_path / "one.xml")
+    assert episode.shores == []
     assert len(episode.start) == 2 and len(episode.obstacles) == 1 and episode.behaviour == ["", "track"]
     own_only = re.sub("(?s)<planningProblem.*</planningProblem>", "", XML)
     left_out = parse_common_ocean(own_only, "x").left_out
     assert left_out["changes of speed"] == left_out["turns of tracks"] == 1
+
+
+SHALLOW = """<shallow id="8"><shape><polygon>
+  <point><x>1500</x><y>200</y></point><point><x>1900</x><y>200</y></point><point><x>1900</x><y>700</y></point>
+  <point><x>1500</x><y>700</y></point><point><x>1500</x><y>200</y></point></polygon></shape></shallow>"""
+BOX = "<rectangle><length>5</length><width>2</width></rectangle>"
+LARGE_BOX = """<rectangle><length>400</length><width>100</width><orientation>0.5</orientation>
+  <center><x>2000</x><y>500</y></center></rectangle>"""
+
+
+def test_shallows_and_polygons_of_common_ocean_become_shores(tmp_path):
+    """Also those that overlap; land is on their left, whatever the order of corners, and scaled as the rest."""
+    text = XML.replace(BOX, LARGE_BOX).replace('<waters id="1"/>', SHALLOW)
+    (situation,) = read_situations(written(tmp_path, "one.xml", text))
+    assert "shallow" not in situation.left_out and "other shapes" not in situation.left_out
+    with pytest.warns(UserWarning, match="1 further goal states$"):
+        (episode,) = read_scenarios(tmp_path / "one.xml")
+    lengths, _ = similarity_factors(situation, WorldConfig())
+    places = [(1700.0, -450.0), (2150.0, -580.0), (1950.0, -450.0), (1000.0, -450.0), (2150.0, -400.0)]
+    distances = signed_distance(
+        np.array([[lengths * x + episode.start[0][0], lengths * y + episode.start[0][1]] for x, y in places]),
+        np.array(episode.shores),
+    )
+    assert (distances < 0.0).tolist() == [True, True, True, False, False]
+    assert distances[3] == pytest.approx(-lengths * -500.0, abs=0.05)
+    env = MarineNavEnv(scenarios=[episode], seed=0)
+    assert env.scenario.shores is not None and env.reset() is not None
 
 
 def test_vessels_of_common_ocean_that_appear_later_start_where_they_would_have_been():
@@ -459,6 +491,21 @@ TEXT_BAD = {
     "text.xml": (XML.replace("<x>400.0</x>", "<x>far</x>"), "x='far': must be a number from -1e+08"),
     "time.xml": (XML.replace("<exact>2<", "<exact>1<"), "must be increasing counts"),
     "twice.xml": (XML.replace("<x>1000.0</x><y>-1000.0</y>", "<x>0</x><y>0</y>"), "two ships start at the same place"),
+    "corners.xml": (
+        XML.replace(BOX, "<polygon><point><x>1</x><y>1</y></point></polygon>"),
+        "=1: must be 3 to 1000 points",
+    ),
+    "corner.xml": (XML.replace(BOX, "<polygon><point><x>1</x></point></polygon>"), "the element <y> is missing"),
+    "box.xml": (
+        XML.replace(BOX, "<rectangle><length>-1</length><width>1</width></rectangle>"),
+        "must be a number from 0",
+    ),
+    "rectangle.xml": (XML.replace(BOX, "<rectangle><length>1</length></rectangle>"), "the element <width> is missing"),
+    "shallow.xml": (
+        XML.replace('<waters id="1"/>', SHALLOW.replace("<x>1900</x>", "<x>deep</x>")),
+        "x='deep': must be a number",
+    ),
+    "many.xml": (XML.replace('<waters id="1"/>', "<shallow/>" * 1001), "at most 1000 of each kind"),
     "interval.xml": (XML.replace("<intervalEnd>1.0</intervalEnd>", ""), "<intervalEnd> is missing"),
 }
 
