@@ -282,13 +282,14 @@ def stack_episodes(
         behaviour=behaviour,
         onset=onset,
         shores=_stack_shores(episodes, shore_segments, dtype, device),
-        route=_stack_routes(episodes, robots, dtype, device) if shore_segments else None,
         map_size=_stack_sizes(episodes, dtype, device) if shore_segments else None,
         track=_stack_tracks(episodes, robots, dtype, device),
         batch_size=[len(episodes)],
     )
     parameters, quantiles = build_parameters(padded_worlds(episodes, robots), robots, device, dtype)
     _require_water(scenario, parameters)
+    if shore_segments:
+        scenario.route = _stack_routes(episodes, robots, dtype, device)
     return scenario, parameters, quantiles
 
 

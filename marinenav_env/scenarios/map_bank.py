@@ -81,7 +81,7 @@ def find_routes(
     if not points.size:
         return []
     margin = min(margin, 0.9 * float(signed_distance(points.reshape(-1, 2), land).min()))
-    require(margin > 0.0, "shores", "a start or a goal on land", "around starts and goals on water")
+    require(margin > 0.0, "route", "from or to land", "between places on water, or stated")
     low, high = points.min((0, 1)) - _ROOM * margin, points.max((0, 1)) + _ROOM * margin
     low, high = (pick(edge, pick.reduce(land.reshape(-1, 2))) for pick, edge in ((np.minimum, low), (np.maximum, high)))
     width, height = high - low

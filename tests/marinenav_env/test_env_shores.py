@@ -64,8 +64,14 @@ def test_a_vessel_cannot_jump_over_a_wall():
 
 @pytest.mark.parametrize("north", [25.0, 31.0])
 def test_a_start_on_land_or_touching_it_is_refused(north):
-    scene = replace(simple_episode([(north, 20.0, 0.0)], [(50.0, 20.0)]), shores=ISLAND, route=[[]])
+    scene = replace(simple_episode([(north, 20.0, 0.0)], [(50.0, 20.0)]), shores=ISLAND)
     with pytest.raises(ConfigError, match=r"episode 1: robot 1 starts at \[.*\], on land or too close to it"):
+        MarineNavEnv(scenarios=[scene])
+
+
+def test_a_goal_on_land_is_refused():
+    scene = replace(simple_episode([(10.0, 20.0, 0.0)], [(25.0, 20.0)]), shores=ISLAND)
+    with pytest.raises(ConfigError, match="route='from or to land': must be between places on water, or stated"):
         MarineNavEnv(scenarios=[scene])
 
 

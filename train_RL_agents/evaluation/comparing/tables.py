@@ -83,7 +83,10 @@ def metric_columns(results: Sequence[Result]) -> tuple[Column, ...]:
     """Return the columns of the metrics that results have: METRIC_COLUMNS, or those of external environments."""
     row = next(iter(results[0].metrics.values()))
     if "collision_rate" in row:
-        return METRIC_COLUMNS + GROUNDING_COLUMNS if "grounding_rate" in row else METRIC_COLUMNS
+        if "grounding_rate" not in row:
+            return METRIC_COLUMNS
+        share, hours = GROUNDING_COLUMNS
+        return (*METRIC_COLUMNS[:2], share, *METRIC_COLUMNS[2:], hours)
     return tuple(column for column in EXTERNAL_METRIC_COLUMNS if column.name in row)
 
 
