@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 15_177,
+    "marinenav_env": 15_241,
     "train_RL_agents": 27_870,
     "pages": 4_008,
     "tools": 1_556,
-    "tests": 42_365,
-    "docs (bytes)": 299_698,
+    "tests": 42_435,
+    "docs (bytes)": 299_923,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

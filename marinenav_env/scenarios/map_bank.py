@@ -43,7 +43,7 @@ def load_charts(maps: str) -> tuple[Chart, ...]:
         ConfigError: when there are none, or one cannot be read.
     """
     # Imported here, since worlds in open water do not need them.
-    from marinenav_env.waters.charts import Chart
+    from marinenav_env.waters.moos import load_chart
 
     if maps == RANDOM_MAPS:
         from marinenav_env.waters.generator import random_chart
@@ -52,7 +52,7 @@ def load_charts(maps: str) -> tuple[Chart, ...]:
     path = Path(maps)
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     require(0 < len(files) <= MAX_MAPS, "level.maps", maps, f"random, a chart file, or a folder of 1 to {MAX_MAPS:,}")
-    return tuple(Chart.load(file) for file in files)
+    return tuple(load_chart(file) for file in files)
 
 
 @lru_cache(maxsize=256)

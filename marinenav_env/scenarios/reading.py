@@ -23,6 +23,7 @@ from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.scenarios.situations import Situation, scaled_episode
 from marinenav_env.support.files import parse_json, read_text
 from marinenav_env.support.validation import ConfigError
+from marinenav_env.waters.moos import is_moos
 
 FILE_DESCRIPTION = "a scenario file"
 """Description of a readable scenario file, for error messages."""
@@ -44,7 +45,8 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     ship-traffic-generator, and scenarios of NTNU's colav-simulator and of CommonOcean. These are scaled to the vessels
     of ``world`` (see ``scenarios.situations``), and a warning counts what episodes cannot represent. Another warning
     counts implausible starts, goals and motions (see ``scenarios.plausibility``), and, in situations of other programs,
-    goals that are too far for an episode. On a chart (see ``waters.charts``), CHART_EPISODES episodes are drawn.
+    goals that are too far for an episode. On a chart (see ``waters.charts`` and ``waters.moos``),
+    CHART_EPISODES episodes are drawn.
 
     Args:
         path: path of the file or folder.
@@ -111,6 +113,8 @@ def _read_content(file: Path) -> Any:
     text, name = read_text(file, FILE_DESCRIPTION), str(file)
     if text.lstrip().startswith("<"):
         return parse_common_ocean(text.lstrip(), name)
+    if is_moos(text):
+        return {"chart": None}  # read where episodes are drawn on it
     is_yaml = file.suffix.lower() in (".yaml", ".yml") or bool(_YAML_SHIP_LIST.search(text))
     content = parse_yaml(text, name) if is_yaml else parse_json(text, name, FILE_DESCRIPTION)
     if is_dnv(content):
