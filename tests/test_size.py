@@ -14,7 +14,7 @@ MOST = {
     "pages": 4_008,
     "tools": 1_556,
     "tests": 42_435,
-    "docs (bytes)": 299_923,
+    "docs (bytes)": 296_626,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
