@@ -13,8 +13,8 @@ MOST = {
     "train_RL_agents": 27_870,
     "pages": 4_008,
     "tools": 1_556,
-    "tests": 42_435,
-    "docs (bytes)": 296_626,
+    "tests": 42_457,
+    "docs (bytes)": 299_621,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -104,6 +105,27 @@ def test_the_page_says_what_works(tmp_path, monkeypatch):
     assert names["length"] > 80.0
     assert len(names["passages"].start) == 256
     assert Chart.load("mine.json").text() == written.text()
+
+
+@pytest.mark.slow
+def test_the_page_trains_evaluates_and_plays_on_a_chart(tmp_path, monkeypatch, capsys):
+    """Its lines are run as they are, on a small chart, with few episodes and a short training."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("marinenav_env.scenarios.reading.CHART_EPISODES", 2)
+    assert main(["chart", MARINA, "--at", "25.7266,-80.2335", "--size", "120", "--out", "harbour.json"]) == 0
+    (block,) = re.findall(r"## Train, evaluate and play on it\n\n```bash\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    small = ["--total-timesteps", "64", "trainer.num_envs=4", "trainer.rollout_steps=8", "trainer.batch_size=32"]
+    small += ["execution.compile=false", "world.max_steps=20", "eval_freq=64"]
+    further = {"train": small, "latest": ["--episodes", "1"]}
+    for line in block.replace("\\\n", " ").splitlines():
+        _, command, *rest = shlex.split(line)
+        more = further.get(command, []) + further.get(rest[0], [])
+        assert main([command, *rest, *more]) == 0, line
+    shown = capsys.readouterr().out
+    assert shown.count("hours per grounding: ") == 2
+    assert "harbour 12" in shown
+    assert len(json.loads(next(Path("runs").glob("*/seed_0/eval_configs.json")).read_text())[0]["env"]["shores"]) > 5
+    assert Path("replay.html").stat().st_size > 100_000
 
 
 def test_the_picture_of_the_page_is_that_of_its_window():
