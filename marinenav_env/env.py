@@ -393,7 +393,7 @@ class MarineNavEnv(EnvBase):
 
         Args:
             states: tensors of fields of ``state.State`` by name, those in state.MOTION_FIELDS, each [E, R, n].
-            robots: [E, R] bool, which robots have them; None: all.
+            robots: [E, R] bool, which active robots have them; None: all.
 
         Returns:
             What the robots observe now, under TorchRL's keys.
@@ -403,8 +403,8 @@ class MarineNavEnv(EnvBase):
         """
         world = self.world_state
         now, state = world.now.clone(recurse=False), self.state.clone(recurse=False)
-        chosen = torch.ones_like(state.active) if robots is None else robots.to(self.device)
-        for name, value in states.items():
+        chosen = state.active if robots is None else state.active & torch.as_tensor(robots, device=self.device)
+        for name, value in {name: torch.as_tensor(each) for name, each in states.items()}.items():
             before = getattr(state, name) if name in MOTION_FIELDS else None
             if before is None:
                 raise ConfigError(f"states={name!r}: must be one of {', '.join(MOTION_FIELDS)}, which the world has")

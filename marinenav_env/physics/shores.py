@@ -46,11 +46,6 @@ class Segments(NamedTuple):
         begin_x, begin_y, end_x, end_y = env_last(shores)[:, :, None]
         return cls(begin_x - x, begin_y - y, end_x - begin_x, end_y - begin_y)
 
-    @property
-    def end(self) -> tuple[Tensor, Tensor]:
-        """Return x and y of the ends (m)."""
-        return self.x + self.along_x, self.y + self.along_y
-
     def nearest_points(self) -> tuple[Tensor, Tensor]:
         """Return x and y from the positions to the nearest points of the segments (m)."""
         square = (self.along_x.square() + self.along_y.square()).clamp_min(_SHORTEST)
@@ -101,6 +96,11 @@ def nearest_shores(pose: Tensor, shores: Tensor) -> Segments:
     return Segments(*torch.stack((begin_x - x, begin_y - y, end_x - begin_x, end_y - begin_y)))
 
 
+def has_shores(scenario: Scenario) -> bool:
+    """Return whether any of some scenarios has shores, not only room for them; reads them on the host."""
+    return scenario.shores is not None and bool((scenario.shores[..., 0] < ABSENT_SHORE).any())
+
+
 def hiding_shores(config: WorldConfig, scenario: Scenario) -> Tensor | None:
     """Return the shores [E, S, 4] that hide what is behind them; None if nothing is hidden."""
     return None if config.sensor.sees_through_land else scenario.shores
@@ -119,7 +119,8 @@ def crossing(shore: Segments, x: Tensor, y: Tensor) -> Tensor:
     own_side = along_x * begin_y - along_y * begin_x
     begin = x * begin_y - y * begin_x
     turned = x * along_y - y * along_x
-    crosses = torch.maximum(own_side * (own_side + turned), begin * (begin + turned))
+    # A way through a corner that two segments share is blocked.
+    crosses = torch.maximum(own_side * (own_side + turned), begin * (begin + turned) - _SHORTEST)
     return crosses.amin(0)
 
 

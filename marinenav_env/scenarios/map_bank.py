@@ -14,10 +14,11 @@ from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig, shore_room
 from marinenav_env.levels import Level
-from marinenav_env.physics.routes import make_route
+from marinenav_env.physics.routes import MAX_WAYPOINTS, make_route
 from marinenav_env.physics.shores import ABSENT_SHORE
 from marinenav_env.scenarios.draws import MAPS, Draws
-from marinenav_env.support.validation import require
+from marinenav_env.state import Scenario
+from marinenav_env.support.validation import ConfigError, require
 
 if TYPE_CHECKING:
     from marinenav_env.waters.charts import Chart
@@ -29,8 +30,8 @@ NUM_RANDOM_MAPS = 16
 """Number of generated maps."""
 PASSAGES_PER_MAP = 64
 """Number of starts with goals and routes that are computed for each map."""
-_ROOM = 10.0
-"""Distance from starts and goals to the edge of the area in which a route is looked for, in margins from shores."""
+_ROOM = 50.0
+"""Distance (m) from shores, starts and goals to the edge of the area in which a route is looked for."""
 MAX_MAPS = 1000
 """Largest number of chart files in a folder."""
 
@@ -63,6 +64,34 @@ def passages_of(maps: str, number: int, margin: float, min_distance: float) -> P
     return WaterMap(load_charts(maps)[number], margin).passages(PASSAGES_PER_MAP, number, min_distance)
 
 
+def with_room_for_shores(scenario: Scenario, config: ScenarioConfig) -> Scenario:
+    """Return scenarios [P] with as many segments of shore as a world has room for, and with straight routes if none."""
+    room, shores = config.shore_segments, scenario.shores
+    if (0 if shores is None else shores.shape[1]) == room:
+        return scenario
+    scenario, goal = scenario.clone(recurse=False), scenario.goal
+    scenario.shores = goal.new_full((len(goal), room, 4), ABSENT_SHORE)
+    if shores is not None:
+        scenario.shores[:, : shores.shape[1]] = shores
+        return scenario
+    scenario.route = make_route(scenario.start, goal[..., None, :].expand(-1, -1, MAX_WAYPOINTS, -1))
+    scenario.map_size = goal.new_tensor([config.width, config.height]).expand(len(goal), 2).clone()
+    return scenario
+
+
+@lru_cache(maxsize=64)
+def _water_around(shores: tuple[tuple[float, ...], ...], ends: tuple[tuple[float, ...], ...], margin: float) -> Any:
+    """Return the water around shores and the ends of a way, a margin (m) away from land, and its south-west corner."""
+    from marinenav_env.waters.charts import Chart
+    from marinenav_env.waters.routing import WaterMap
+
+    land = np.array(shores)
+    points = np.concatenate((land.reshape(-1, 2), np.array(ends)))
+    low, high = points.min(0) - _ROOM, points.max(0) + _ROOM
+    width, height = (high - low).tolist()
+    return WaterMap(Chart("shores", width, height, land - np.tile(low, 2), (), (0.0, 0.0), 0.0, ""), margin), low
+
+
 def find_routes(
     shores: Sequence[Sequence[float]], ends: Sequence[Sequence[Sequence[float]]], margin: float
 ) -> list[list[list[float]]]:
@@ -73,22 +102,25 @@ def find_routes(
     Raises:
         ConfigError: when an end is on land, or no water connects both.
     """
-    from marinenav_env.waters.charts import Chart
-    from marinenav_env.waters.routing import WaterMap
     from marinenav_env.waters.shapes import signed_distance
 
-    land, points = np.array(shores, float), np.array(ends, float)
-    if not points.size:
-        return []
-    margin = min(margin, 0.9 * float(signed_distance(points.reshape(-1, 2), land).min()))
-    require(margin > 0.0, "route", "from or to land", "between places on water, or stated")
-    low, high = points.min((0, 1)) - _ROOM * margin, points.max((0, 1)) + _ROOM * margin
-    low, high = (pick(edge, pick.reduce(land.reshape(-1, 2))) for pick, edge in ((np.minimum, low), (np.maximum, high)))
-    width, height = high - low
-    chart = Chart("shores", width, height, land - np.tile(low, 2), (), (0.0, 0.0), 0.0, "")
-    water = WaterMap(chart, margin)
-    routes = (water.route(*(tuple(end - low) for end in pair))[0][:-1] + low for pair in points)
-    return [route.tolist() for route in routes]
+    land, routes = np.array(shores, float), []
+    for pair in ends:
+        clear = 0.9 * float(signed_distance(np.array(pair, float), land).min())
+        way = " to ".join(str([round(value, 2) for value in end]) for end in pair)
+        require(clear > 0.0, "route", f"{way}, of which one is on land", "between places on water")
+        try:
+            water, low = _water_around(
+                tuple(map(tuple, shores)), tuple(tuple(map(float, end)) for end in pair), min(margin, clear)
+            )
+            waypoints = water.route(*(tuple((np.array(end) - low).tolist()) for end in pair))[0]
+        except ConfigError as error:
+            raise ConfigError(
+                f"route='{way}': must be one over water that is {min(margin, clear):.2g} m wide on both "
+                "sides, with at most 8 waypoints"
+            ) from error
+        routes.append((waypoints[:-1] + low).tolist())
+    return routes
 
 
 @dataclass(frozen=True)

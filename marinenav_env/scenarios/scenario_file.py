@@ -43,6 +43,8 @@ from marinenav_env.support.validation import ConfigError, is_nonnegative_int, re
 
 MAX_MAGNITUDE = 1e6
 """Largest magnitude of a number of a robot, obstacle or core in a file."""
+LEAST_TRACK_TIME = 0.01
+"""Least time between two points of a track (s)."""
 MAX_TRACK_POINTS = 1000
 """Largest number of points of a track."""
 # Keys that are written for other readers and accepted without effect.
@@ -121,7 +123,7 @@ def _read_tracks(robots: Node, behaviour: list[str], count: int) -> list[list[li
     tracks = _read_paths(robots, "track", count, 3, (0, MAX_TRACK_POINTS))
     for robot, name in enumerate(behaviour or [""] * count):
         points = tracks[robot] if tracks else []
-        rises = all(before[0] < after[0] for before, after in pairwise(points))
+        rises = all(after[0] - before[0] >= LEAST_TRACK_TIME for before, after in pairwise(points))
         fits = rises and (len(points) >= 2 if name == "track" else not points)
         allowed = "two or more [time, x, y] by rising time for the behaviour track, else none"
         require(fits, f"{robots.place}.track[{robot}]", points, allowed)

@@ -15,6 +15,7 @@ from torch import Tensor
 from marinenav_env.config import WorldConfig
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.episode import Episode, config_for_batch, stack_episodes, with_weather
+from marinenav_env.scenarios.map_bank import with_room_for_shores
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.reading import read_scenarios
 from marinenav_env.scenarios.reset import NewEpisodes, select_entries
@@ -143,7 +144,7 @@ class EpisodeSource:
         room = config.scenario.shore_segments
         if isinstance(scenarios, Curriculum):
             source = make_sampler(scenarios, config.scenario, device, self._dtype)
-            robots, room = source.max_robots, getattr(source, "shore_segments", 0)
+            robots, room = source.max_robots, getattr(source, "shore_segments", room)
         elif isinstance(scenarios, Scenario):
 
             def convert(tensor: Tensor) -> Tensor:
@@ -151,7 +152,7 @@ class EpisodeSource:
 
             # Without a device, like sampled scenarios, so that both use the same compiled code.
             source, robots = scenarios.apply(convert, device=None), scenarios.robot_mask.shape[-1]
-            room = 0 if source.shores is None else source.shores.shape[1]
+            room = max(room, 0 if source.shores is None else source.shores.shape[1])
         if isinstance(scenarios, Curriculum | Scenario):
             parameters, quantiles = build_parameters([config], robots, device, self._dtype)
         else:
@@ -190,6 +191,7 @@ class EpisodeSource:
     def _make_reset_state(self, scenario: Scenario, index: Tensor, source: RandomSource | None) -> ResetState:
         """Return scenarios [P] with their first state and observation, and set their parameters, if these vary."""
         source = source or self.noise._replace(environment=index + self._first_entry_number)
+        scenario = with_room_for_shores(scenario, self.config.scenario)
         if self._varying is not None:
             drawn = self._varying.sample(scenario.level, scenario.velocity, source)
             for name in drawn.keys(include_nested=True, leaves_only=True):

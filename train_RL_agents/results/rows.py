@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -143,10 +143,16 @@ class Episodes:
         return {name: self.report(level) | self.exposure(level) for name, level in self.levels(names).items()}
 
 
+_COMMON_COLUMNS = tuple(item.name for item in fields(Episodes) if item.name != "grounding")
+
+
 def concatenate_episodes(several: Sequence[Episodes]) -> Episodes:
     """Concatenate the rows of several evaluations."""
-    names = set.intersection(*({*each.state_dict()} for each in several))
-    return Episodes(**{name: torch.cat([getattr(each, name) for each in several]) for name in names})
+    joined = {name: torch.cat([getattr(each, name) for each in several]) for name in _COMMON_COLUMNS}
+    if any(each.grounding is not None for each in several):
+        none = [torch.zeros_like(each.success) if each.grounding is None else each.grounding for each in several]
+        joined["grounding"] = torch.cat(none)
+    return Episodes(**joined)
 
 
 def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:

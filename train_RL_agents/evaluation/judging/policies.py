@@ -172,7 +172,9 @@ def with_available_reward(world: WorldConfig) -> WorldConfig:
 
 
 def common_world(policies: Sequence[EvaluatedPolicy]) -> WorldConfig:
-    """Return the world to evaluate in: that of the first trained policy, or the published one.
+    """Return the world to evaluate in: that of the first trained policy, with room for the shores of all.
+
+    Without a trained policy it is the published one.
 
     A warning names the settings in which the worlds of other policies differ from it; other vessels, sensors (but for
     the number of object slots) or time steps are refused.
@@ -193,7 +195,9 @@ def common_world(policies: Sequence[EvaluatedPolicy]) -> WorldConfig:
         if changed:
             settings = ", ".join(f"world.{name}" for name in changed)
             warnings.warn(f"{other.path}: is evaluated with {settings} of {first.path}, not its own", stacklevel=2)
-    return with_available_reward(first.config.world)
+    world = first.config.world
+    room = max(each.config.world.scenario.shore_segments for each in loaded)
+    return with_available_reward(replace(world, scenario=replace(world.scenario, shore_segments=room)))
 
 
 def require_effect(policies: Mapping[str, EvaluatedPolicy], risk: Any = None, stochastic: bool = False) -> None:

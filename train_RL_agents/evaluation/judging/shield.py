@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.physics.shores import ABSENT_SHORE
+from marinenav_env.physics.shores import has_shores
 from marinenav_env.runtime.host_reads import true_indices
 from marinenav_env.scenarios.episode import Episode, padded_worlds
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS, build_extras, build_parameters
@@ -133,7 +133,7 @@ class Shield:
 def _has_shores(scenarios: Scenario | Sequence[Episode]) -> bool:
     """Return whether scenarios have shores."""
     if isinstance(scenarios, Scenario):
-        return scenarios.shores is not None and bool((scenarios.shores < ABSENT_SHORE).any())
+        return has_shores(scenarios)
     return any(episode.shores for episode in scenarios)
 
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from marinenav_env import MarineNavEnv
 from marinenav_env.config import STEERING_TYPES
+from marinenav_env.physics.shores import has_shores
 from marinenav_env.state import Parameters, Scenario, Vessel
 
 
@@ -40,7 +41,7 @@ def episode_constants(env: MarineNavEnv, scores: bool) -> dict[str, Tensor]:
         "steering": _steering_tensor(env.constants, robots),
     }
     tensors |= _behaviour_tensors(scenario)
-    if scenario.shores is not None and scenario.route is not None:
+    if has_shores(scenario) and scenario.shores is not None and scenario.route is not None:
         tensors |= {"shores": scenario.shores, "routes": scenario.route[..., :2]}
     if scores:
         tensors["commands"] = _command_pairs(vessel).expand(len(robots), -1, 2)

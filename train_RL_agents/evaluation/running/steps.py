@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
+from marinenav_env.physics.shores import has_shores
 from marinenav_env.scenarios.reset import controlled_robots
 from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
 from marinenav_env.stepping.actions import find_invalid_actions
@@ -135,5 +136,5 @@ def episode_rows(sums: EpisodeSums, scenario: Scenario, num_actions: int | None,
         time=means["time"],
         energy=means["energy"],
         returns=means["return"],
-        grounding=None if scenario.shores is None else sums["grounded"].cpu(),
+        grounding=sums["grounded"].cpu() if has_shores(scenario) else None,
     )

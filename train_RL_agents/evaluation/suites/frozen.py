@@ -12,7 +12,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marinenav_env import WorldConfig
-from marinenav_env.physics.shores import ABSENT_SHORE
+from marinenav_env.physics.shores import has_shores
 from marinenav_env.scenarios.episode import stack_episodes
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS, build_parameters
 from marinenav_env.state import Scenario
@@ -114,7 +114,7 @@ def _named_tensors(part: Part) -> Iterator[tuple[str, Tensor]]:
         parameters, quantiles = build_parameters([part.world], robots, *options)
     else:
         scenario, parameters, quantiles = stack_episodes(part.scenarios, *options)
-    if scenario.shores is None or bool((scenario.shores == ABSENT_SHORE).all()):  # room for shores, but open water
+    if not has_shores(scenario):  # there may be room for shores
         scenario = scenario.replace(shores=None, route=None, map_size=None)
     yield "quantiles", quantiles
     containers: Iterable[TensorDictBase] = (scenario.to_tensordict(), parameters.to_tensordict())

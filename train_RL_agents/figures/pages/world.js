@@ -115,7 +115,7 @@ export function step(k, state, rates, random) {
   const met = encounters.follow(k, state.encounters ?? [], moved);
   const next = { ...state, vessels: moved, encounters: met, steps: state.steps + 1, random };
   moved.forEach((vessel) => {
-    if (vessel.present) vessel.waypoint = shores.pass(vessel, k.scenario.waypoint_radius);
+    if (vessel.present) vessel.waypoint = shores.pass(vessel, Math.max(k.of(vessel.kind).hull.goal_distance, k.scenario.waypoint_radius));
   });
   const seen = observe(k, next), aground = grounded(k, state, next);
   const collided = touching(k, next).map((hit, i) => hit || aground[i]);
