@@ -125,6 +125,6 @@ def _run_lines(path: Path) -> list[str]:
 
 def _metrics_line(metrics: dict[str, Any]) -> str:
     """Return the most important metrics as a line."""
-    names = ("success_rate", "collision_rate", "timeout_rate", "avg_time", "avg_return")
+    names = ("success_rate", "collision_rate", "grounding_rate", "timeout_rate", "avg_time", "avg_return")
     entries = [f"{name} {metrics[name]:.3f}" for name in names if metrics.get(name) is not None]
     return ", ".join([*entries, metrics["note"]] if "note" in metrics else entries)

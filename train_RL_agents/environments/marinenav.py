@@ -18,6 +18,7 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import required_draws
 from marinenav_env.scenarios.episode import Episode
 from marinenav_env.sensing.perception import perception_entries
+from marinenav_env.sensing.shores import SHORE
 from marinenav_env.stepping.actions import commands_of_discrete_actions
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
@@ -69,6 +70,9 @@ class BuiltInEnvironment:
             capture_step=config.execution.capture and config.trainer.collector != "local",
             check_actions=False,  # see Algorithm.check_sums
         )
+        room = env.config.scenario.shore_segments
+        sees_shores = SHORE not in env.entries or SHORE in self.spec.entries
+        require(sees_shores, "world.scenario.shore_segments", 0, f"{room}, for the shores of the scenarios")
         for name, entry in self.spec.entries.items():
             shape, wanted = list(env.entries[name].shape), list(entry.shape)
             key, slots = f"training_schedule.scenarios: {name}", env.config.sensor.slots

@@ -55,6 +55,8 @@ def make_page(evaluations: Sequence[Evaluation], policies: Mapping[str, Evaluate
 
 def _worst_html(evaluations: Sequence[Evaluation]) -> str:
     """Return the table of the groups with the least success."""
+    worst = worst_groups(evaluations, _NUM_WORST_GROUPS)
+    has_groundings = any("grounding_rate" in row for row in worst)
     columns = [
         Column("suite"),
         Column("group"),
@@ -62,10 +64,11 @@ def _worst_html(evaluations: Sequence[Evaluation]) -> str:
         Column("of", "successful"),
         Column("success_rate", "success", ".3f", ("success_low", "success_high")),
         Column("collision_rate", "collision", ".3f"),
+        *([Column("grounding_rate", "grounding", ".3f")] if has_groundings else []),
         Column("timeout_rate", "time-out", ".3f"),
     ]
     rows = []
-    for row in worst_groups(evaluations, _NUM_WORST_GROUPS):
+    for row in worst:
         successes = round(row["success_rate"] * row["episodes"])
         rows.append(row | {"of": f"{successes} of {row['episodes']:,}"})
     return Table(columns, rows).html("Groups with the least success") or "<p>Every episode succeeded.</p>\n"

@@ -1,6 +1,7 @@
 // Encounters of every vessel with every other (marinenav_env/rules/encounters.py), and what a vessel knows of them
 // (sensing/duties.py). They are a list with what is known of each, by the vessel (own) and the one that it meets (other).
 import * as dynamics from "./dynamics.js";
+import * as shores from "./shores.js";
 
 export const PHASES = ["none", "candidate", "confirmed", "past and clear", "fleeting"];
 export const ROLES = ["none", "head-on", "give-way", "stand-on", "overtaking", "overtaken"];
@@ -12,14 +13,16 @@ const bearingTo = (direction, { theta }) => dynamics.wrapToPi(direction - theta)
 const speedOf = ({ gx, gy }) => Math.sqrt(gx * gx + gy * gy);
 
 // How two vessels meet.
-function meet(k, own, other) {
+function meet(k, own, other, land) {
   const rules = k.colregs, px = other.x - own.x, py = other.y - own.y, wx = other.gx - own.gx, wy = other.gy - own.gy;
   const pace = Math.max(Math.sqrt(wx * wx + wy * wy), MIN_RELATIVE_SPEED), direction = Math.atan2(py, px);
   const tcpa = pace > MIN_RELATIVE_SPEED ? -(px * wx + py * wy) / (pace * pace) : 0;
   const { hull, sensor } = k.of(own.kind), { hull: theirs } = k.of(other.kind);
   const distance = Math.sqrt(px * px + py * py), contact = hull.radius + theirs.radius;
   const isClose = Math.abs((py * wx - px * wy) / pace) < rules.domain, touches = distance <= contact;
-  const visible = distance <= sensor.range + theirs.detect_radius;
+  const hiding = sensor.sees_through_land || !land.length ? [] : shores.nearest(own.x, own.y, land);
+  const isHidden = shores.crossed(own.x, own.y, other.x, other.y, hiding);
+  const visible = distance <= sensor.range + theirs.detect_radius && !isHidden;
   return {
     distance, contact, tcpa, isClose, touches, visible, bearing: bearingTo(direction, own),
     aspect: bearingTo(direction + Math.PI, other), turn: dynamics.wrapToPi(other.theta - own.theta),
@@ -69,13 +72,13 @@ function settle(now, met, own, rules, seconds) {
 }
 
 // The encounters after a step, from those before it and the vessels after it.
-export function follow(k, before, vessels) {
+export function follow(k, before, vessels, land = []) {
   const seconds = k.dt * k.substeps, rules = k.colregs, there = vessels.map(({ present }) => present);
   return vessels.flatMap((own, i) => {
     const pairs = vessels.flatMap((other, j) => {
       if (i === j || !there[i] || !there[j]) return [];
       const known = before.find((each) => each.own === i && each.other === j && isOpen(each));
-      const met = meet(k, own, other), now = moved(known, met, own, rules);
+      const met = meet(k, own, other, land), now = moved(known, met, own, rules);
       return now ? [{ met, now: Object.assign(now, { own: i, other: j }) }] : [];
     });
     const isFree = pairs.some(({ now }) => KEEPS_CLEAR.includes(now.role));

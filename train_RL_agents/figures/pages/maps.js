@@ -228,16 +228,16 @@ export function make(canvas, session, data) {
     return layer;
   }
 
-  function drawRoute(vessel) {
-    const { x, y, goal, route = [], waypoint = 0, active } = vessel.now;
-    if (!active || waypoint >= route.length) return;
-    path([[x, y], ...route.slice(waypoint), goal]);
-    stroke(colourOf(vessel.number), 1, [2, 5]);
+  // The route that a vessel was given, unless it is straight.
+  function drawRoute({ start, goal, route = [] }, vessel) {
+    if (!route.some((place) => place.some((value, axis) => Math.abs(value - goal[axis]) > 0.1))) return;
+    path([start, ...route, goal]);
+    stroke(colourOf(vessel), 1, [2, 5]);
   }
 
   function drawGround({ obstacles, vessels, shores = [] }) {
     drawLand(shores);
-    vessels.forEach((now, number) => drawRoute({ now, number }));
+    vessels.forEach(drawRoute);
     const { width, height } = session.k.scenario;
     path([[0, 0], [width, 0], [width, height], [0, height], [0, 0]]);
     stroke(theme.edge);

@@ -163,7 +163,7 @@ export function make(data, policy = policies.load(data.policy)) {
       const drift = { gx: vessel.wx + cx, gy: vessel.wy + cy };
       if (vessel.active) Object.assign(vessel, { present: true, ...drift });
     }
-    if (moved) state.encounters = encounters.follow(session.k, [], state.vessels);
+    if (moved) state.encounters = encounters.follow(session.k, [], state.vessels, state.shores);
     const frame = { state, ...world.observe(session.k, state), edited: true };
     session.frames.splice(session.at, Infinity, frame);
     choose(session.chosen);

@@ -51,7 +51,7 @@ export function start(k, episode, seed) {
   return {
     vessels, obstacles: copy(episode.obstacles), cores: copy(episode.cores), shores: copy(episode.shores ?? []), steps: 0,
     random: seed >>> 0, noise: 1, weather: { wind: 0, direction: 0, waves: 0 },
-    encounters: encounters.follow(k, [], vessels),
+    encounters: encounters.follow(k, [], vessels, episode.shores),
   };
 }
 
@@ -112,7 +112,7 @@ export function step(k, state, rates, random) {
     paths[i] = path;
     return { ...vessel, ...motion, present: true };
   });
-  const met = encounters.follow(k, state.encounters ?? [], moved);
+  const met = encounters.follow(k, state.encounters ?? [], moved, state.shores);
   const next = { ...state, vessels: moved, encounters: met, steps: state.steps + 1, random };
   moved.forEach((vessel) => {
     if (vessel.present) vessel.waypoint = shores.pass(vessel, Math.max(k.of(vessel.kind).hull.goal_distance, k.scenario.waypoint_radius));
