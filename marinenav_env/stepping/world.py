@@ -108,6 +108,17 @@ def _move_robots(state: State, scenario: Scenario, parameters: Parameters, rates
     return follow_tracks(moved, scenario.track, scenario.scripted & (scenario.behaviour == TRACK), config.control_step)
 
 
+def _contacts(
+    before: State, moved: State, scenario: Scenario, near: Segments | None, vessel: Vessel, controlled: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Return which controlled robots collided in a step, with land too, and which with land (None without shores)."""
+    collided = in_contact(moved, scenario, vessel) & controlled
+    if near is None:
+        return collided, None
+    grounded = in_contact_with_land(before, moved, near, vessel) & controlled
+    return collided | grounded, grounded
+
+
 def _hidden_objects(state: State, scenario: Scenario, near: Segments) -> Tensor:
     """Return infinity for the objects that land hides from robots, else 0, [E, R, M]."""
     (x, y, _), (obstacle_x, obstacle_y) = env_last(state.pose), env_last(scenario.obstacle_position)
@@ -277,14 +288,9 @@ class World:
         controlled = active if scenario.scripted is None else active & present
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         distance = goal_distance(moved, scenario)
-        collided, grounded = in_contact(moved, scenario, vessel) & controlled, None
-        if near is not None:
-            grounded = in_contact_with_land(state, moved, near, vessel) & controlled
-            collided = collided | grounded
-        at_goal = distance <= vessel.goal_distance
-        if scenario.route is not None:  # the last waypoints of a route need not be passed one by one
-            at_goal = is_at_goal(moved, scenario, vessel.goal_distance)
-        arrived = at_goal & active & ~collided
+        collided, grounded = _contacts(state, moved, scenario, near, vessel, controlled)
+        # The last waypoints of a route need not be passed one by one.
+        arrived = is_at_goal(moved, scenario, vessel.goal_distance) & active & ~collided
         step = RewardInputs(
             progress=goal_distance(state, scenario) - distance,
             phi=phi,
