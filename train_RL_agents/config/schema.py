@@ -191,6 +191,7 @@ class TrainConfig(Generic[AgentConfigType]):
     resumed."""
 
     def __post_init__(self) -> None:
+        require(isinstance(self.agent_type, str), "agent_type", self.agent_type, "the name of an agent")
         agent = agent_traits(self.agent_type)
         kind = TRAINER_CONFIGS[agent.algorithm]
         if self.agent is None:

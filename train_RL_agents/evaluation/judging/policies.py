@@ -197,7 +197,9 @@ def common_world(policies: Sequence[EvaluatedPolicy]) -> WorldConfig:
             warnings.warn(f"{other.path}: is evaluated with {settings} of {first.path}, not its own", stacklevel=2)
     world = first.config.world
     room = max(each.config.world.scenario.shore_segments for each in loaded)
-    return with_available_reward(replace(world, scenario=replace(world.scenario, shore_segments=room)))
+    if room > world.scenario.shore_segments:
+        world = replace(world, scenario=replace(world.scenario, shore_segments=room))
+    return with_available_reward(world)
 
 
 def require_effect(policies: Mapping[str, EvaluatedPolicy], risk: Any = None, stochastic: bool = False) -> None:
