@@ -188,6 +188,9 @@ class VesselConfig:
 SHORE_SIZES = (0, 16, 64, 256)
 """Numbers of segments of shore that worlds have room for."""
 
+MAX_WAYPOINTS = 8
+"""Largest number of waypoints of a route, with the goal."""
+
 
 def shore_room(segments: int) -> int:
     """Return the smallest of SHORE_SIZES for a number of segments of shore."""

@@ -9,11 +9,9 @@ the goal.
 import torch
 from torch import Tensor
 
+from marinenav_env.config import MAX_WAYPOINTS
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import Scenario, State
-
-MAX_WAYPOINTS = 8
-"""Number W of waypoints of a route, with the goal."""
 
 
 def make_route(start: Tensor, waypoints: Tensor) -> Tensor:
@@ -22,6 +20,11 @@ def make_route(start: Tensor, waypoints: Tensor) -> Tensor:
     lengths = torch.linalg.vector_norm(legs, dim=-1)
     rest = lengths.flip(-1).cumsum(-1).flip(-1) - lengths
     return torch.cat((waypoints, rest[..., None], legs), -1)
+
+
+def straight_route(start: Tensor, goal: Tensor) -> Tensor:
+    """Return the route [..., W, 5] straight from starts to goals [..., 2] (m)."""
+    return make_route(start, goal[..., None, :].expand(*goal.shape[:-1], MAX_WAYPOINTS, 2))
 
 
 def next_waypoint(state: State, scenario: Scenario) -> Tensor:

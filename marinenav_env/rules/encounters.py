@@ -44,7 +44,7 @@ HELD, FREE, RELEASED = range(3)
 
 
 class Sight(NamedTuple):
-    """What decides who touches and who sees whom; radii and ranges are [E or 1, R or 1] (m)."""
+    """Radii, ranges [E or 1, R or 1] (m) and shores that decide who touches and who sees whom."""
 
     radius: Tensor
     """Collision radius."""

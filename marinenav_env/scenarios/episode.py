@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from marinenav_env.config import (
     HULL_TERMS,
+    MAX_WAYPOINTS,
     ActuatorConfig,
     ScenarioConfig,
     SensorConfig,
@@ -21,7 +22,7 @@ from marinenav_env.config import (
     shore_room,
 )
 from marinenav_env.levels import BEHAVIOURS
-from marinenav_env.physics.routes import MAX_WAYPOINTS, make_route
+from marinenav_env.physics.routes import make_route
 from marinenav_env.physics.shores import ABSENT_SHORE, shore_clearance
 from marinenav_env.scenarios.map_bank import find_routes
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS, REWARD_WEIGHT_FIELDS, build_parameters

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig, shore_room
 from marinenav_env.levels import Level
-from marinenav_env.physics.routes import MAX_WAYPOINTS, make_route
+from marinenav_env.physics.routes import make_route, straight_route
 from marinenav_env.physics.shores import ABSENT_SHORE
 from marinenav_env.scenarios.draws import MAPS, Draws
 from marinenav_env.state import Scenario
@@ -74,7 +74,7 @@ def with_room_for_shores(scenario: Scenario, config: ScenarioConfig) -> Scenario
     if shores is not None:
         scenario.shores[:, : shores.shape[1]] = shores
         return scenario
-    scenario.route = make_route(scenario.start, goal[..., None, :].expand(-1, -1, MAX_WAYPOINTS, -1))
+    scenario.route = straight_route(scenario.start, goal)
     scenario.map_size = goal.new_tensor([config.width, config.height]).expand(len(goal), 2).clone()
     return scenario
 

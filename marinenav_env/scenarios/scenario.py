@@ -18,7 +18,7 @@ from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import Level
-from marinenav_env.physics.routes import MAX_WAYPOINTS, make_route
+from marinenav_env.physics.routes import straight_route
 from marinenav_env.physics.shores import ABSENT_SHORE, shore_clearance
 from marinenav_env.runtime.host_reads import may_have_any
 from marinenav_env.runtime.philox import RandomSource
@@ -198,7 +198,7 @@ class ScenarioSampler:
             behaviour, onset = encounters.behaviour, encounters.onset
         route = None
         if waters.shores is not None:
-            route = make_route(start, goal[..., None, :].expand(-1, -1, MAX_WAYPOINTS, -1))
+            route = straight_route(start, goal)
         if self._bank is not None and waters.number is not None and route is not None:
             place = waters.number[:, None], passage
             heading = torch.where(waters.has_map[:, None], self._bank.heading[place], heading)

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from marinenav_env.config import (
+    MAX_WAYPOINTS,
     SHORE_SIZES,
     ActuatorConfig,
     RewardConfig,
@@ -26,7 +27,6 @@ from marinenav_env.config import (
     WorldConfig,
 )
 from marinenav_env.levels import BEHAVIOURS
-from marinenav_env.physics.routes import MAX_WAYPOINTS
 from marinenav_env.scenarios.episode import (
     ACTUATOR_FIELDS,
     HULL_FIELDS,

@@ -287,12 +287,11 @@ class World:
             present = present & ~scenario.scripted
         controlled = active if scenario.scripted is None else active & present
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
-        distance = goal_distance(moved, scenario)
         collided, grounded = _contacts(state, moved, scenario, near, vessel, controlled)
         # The last waypoints of a route need not be passed one by one.
         arrived = is_at_goal(moved, scenario, vessel.goal_distance) & active & ~collided
         step = RewardInputs(
-            progress=goal_distance(state, scenario) - distance,
+            progress=goal_distance(state, scenario) - goal_distance(moved, scenario),
             phi=phi,
             collided=collided,
             arrived=arrived,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from marinenav_env.config import MAX_WAYPOINTS
 from marinenav_env.support.files import read_json, replacing
 from marinenav_env.support.validation import (
     ConfigError,
@@ -52,8 +53,6 @@ MOST_SEGMENTS = 64
 """Segments of a chart, by default."""
 LIMIT_OF_SEGMENTS = 4096
 """Largest number of segments that may be asked for, and of a file."""
-MAX_WAYPOINTS = 8
-"""Number W of waypoints of a route, with the goal."""
 SIZES = (10.0, 20_000.0)
 """Smallest and largest side of a window (m)."""
 _LEAST_ERROR = 0.02

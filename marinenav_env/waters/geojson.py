@@ -35,7 +35,7 @@ _MOST_LEVELS = 8
 
 @dataclass
 class Feature:
-    """What a chart has of one layer: areas and lines in longitudes and latitudes (degrees)."""
+    """Feature of one layer of a chart, with areas and lines in longitudes and latitudes (degrees)."""
 
     layer: str
     """Layer in capitals, such as LNDARE; empty if the file does not say it."""

@@ -8,8 +8,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
+from marinenav_env.config import MAX_WAYPOINTS
 from marinenav_env.support.validation import ConfigError, is_number, require
-from marinenav_env.waters.charts import MAX_WAYPOINTS, Chart
+from marinenav_env.waters.charts import Chart
 from marinenav_env.waters.shapes import SAME_DISTANCE, Flags, Floats, Integers, signed_distance, ways_are_clear
 
 _CELLS = 100

@@ -69,11 +69,6 @@ def signed_distance(points: Floats, shores: Floats) -> Floats:
     return result
 
 
-def clear_of_land(points: Floats, shores: Floats, distance: float) -> Flags:
-    """Return whether points [N, 2] are on water, at a distance (m) from shores [S, 4] or more, as bool [N]."""
-    return np.asarray(signed_distance(points, shores) >= distance - SAME_DISTANCE)
-
-
 def ways_are_clear(starts: Floats, ends: Floats, shores: Floats, distance: float) -> Flags:
     """Return whether straight ways from starts to ends [N, 2] keep a distance (m) above 0 from shores [S, 4], [N]."""
     result = np.ones(len(starts), bool)

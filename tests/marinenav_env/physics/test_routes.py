@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from marinenav_env.config import MAX_WAYPOINTS
 from marinenav_env.physics.routes import (
-    MAX_WAYPOINTS,
     goal_distance,
     is_at_goal,
     make_route,

@@ -9,8 +9,9 @@ pytest.importorskip("shapely", reason="needs the extra test")
 import shapely
 
 from marinenav_env import ConfigError
+from marinenav_env.config import MAX_WAYPOINTS
 from marinenav_env.waters.charts import Chart, read_chart
-from marinenav_env.waters.routing import MAX_WAYPOINTS, WaterMap
+from marinenav_env.waters.routing import WaterMap
 from tests.marinenav_env.waters.windows import WINDOWS, line_of, window_path
 
 CLEARANCE = 3.0

@@ -8,7 +8,6 @@ import shapely
 
 from marinenav_env import ConfigError
 from marinenav_env.waters.shapes import (
-    clear_of_land,
     clip,
     contains,
     crossing_pairs,
@@ -75,7 +74,6 @@ def test_points_on_shores_and_at_corners_are_at_no_distance_and_beyond_a_corner_
 def test_without_shores_everything_is_far_from_land():
     none = np.zeros((0, 4))
     assert np.isinf(signed_distance(points(3), none)).all()
-    assert clear_of_land(points(3), none, 9.0).all()
     assert ways_are_clear(points(3), points(3, 1), none, 9.0).all()
 
 
@@ -191,13 +189,11 @@ def test_ways_are_clear_that_are_as_far_away_by_shapely(distance):
     assert 5 < found.sum() < 95
 
 
-def test_ways_that_are_just_as_far_are_clear_and_points_too():
+def test_ways_that_are_just_as_far_are_clear():
     shores = np.array([[0.0, 10.0, 50.0, 10.0]])
-    points = np.array([[0.0, 7.0], [50.0, 7.0], [0.0, 6.9], [20.0, 13.0]])
-    assert ways_are_clear(points[:1], points[1:2], shores, 3.0).all()
-    assert not ways_are_clear(points[:1], points[1:2], shores, 3.1).any()
-    assert clear_of_land(points, shores, 3.0).tolist() == [False, False, False, True]
-    assert not clear_of_land(points, shores, 3.1).any()
+    points = np.array([[0.0, 7.0], [50.0, 7.0]])
+    assert ways_are_clear(points[:1], points[1:], shores, 3.0).all()
+    assert not ways_are_clear(points[:1], points[1:], shores, 3.1).any()
 
 
 def test_crossing_pairs_are_found_and_touching_ones_are_none():
