@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 15_285,
+    "marinenav_env": 15_290,
     "train_RL_agents": 27_892,
-    "pages": 4_011,
+    "pages": 4_012,
     "tools": 1_556,
-    "tests": 42_457,
-    "docs (bytes)": 299_624,
+    "tests": 42_467,
+    "docs (bytes)": 299_671,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

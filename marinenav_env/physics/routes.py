@@ -48,8 +48,9 @@ def is_at_goal(state: State, scenario: Scenario, within: Tensor) -> Tensor:
 def pass_waypoints(state: State, scenario: Scenario, within: Tensor) -> Tensor | None:
     """Return the numbers [E, R] of the waypoints that robots steer for after a step; None without routes.
 
-    A waypoint is passed at a distance of at most ``within`` (m), or when it is abeam: when the robot is beyond the line
-    through it at right angles to the leg that leads to it.
+    A waypoint is passed at a distance of at most ``within`` (m) and half of the leg that leads to it, so that a way
+    around the head of a pier is not cut short, or when it is abeam: when the robot is beyond the line through it at
+    right angles to that leg.
     """
     route, number = scenario.route, state.waypoint
     if route is None or number is None:
@@ -57,7 +58,8 @@ def pass_waypoints(state: State, scenario: Scenario, within: Tensor) -> Tensor |
     waypoint = _at_waypoint(route, number)
     leg_x, leg_y = env_last(waypoint)[3:]
     to_x, to_y = _offset(state, waypoint)
-    is_near = to_x.square() + to_y.square() <= env_last(within).square()
+    reach = torch.minimum(env_last(within).square(), 0.25 * (leg_x.square() + leg_y.square()))
+    is_near = to_x.square() + to_y.square() <= reach
     is_abeam = to_x * leg_x + to_y * leg_y <= 0.0
     passed = env_first(torch.where(is_near | is_abeam, 1, 0))
     return (number + passed).clamp_max(route.shape[2] - 1)

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 RANDOM_MAPS = "random"
 """Value of Level.maps for generated shores."""
-NUM_RANDOM_MAPS = 16
+NUM_RANDOM_MAPS = 48
 """Number of generated maps."""
+RANDOM_SIZES = (120.0, 320.0)
+"""Sides of the first and of the last generated map (m); those between are evenly spaced."""
 PASSAGES_PER_MAP = 64
 """Number of starts with goals and routes that are computed for each map."""
 _ROOM = 50.0
@@ -49,7 +51,8 @@ def load_charts(maps: str) -> tuple[Chart, ...]:
     if maps == RANDOM_MAPS:
         from marinenav_env.waters.generator import random_chart
 
-        return tuple(random_chart(seed) for seed in range(NUM_RANDOM_MAPS))
+        sizes = np.linspace(*RANDOM_SIZES, NUM_RANDOM_MAPS)
+        return tuple(random_chart(seed, float(size)) for seed, size in enumerate(sizes))
     path = Path(maps)
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     require(0 < len(files) <= MAX_MAPS, "level.maps", maps, f"random, a chart file, or a folder of 1 to {MAX_MAPS:,}")

@@ -56,6 +56,16 @@ def test_waypoints_are_passed_near_or_abeam(place, waypoint, expected):
     assert pass_waypoints(state, scenario, RADIUS).item() == expected
 
 
+def test_waypoints_around_the_head_of_a_pier_are_passed_one_after_another():
+    state, scenario = at(23.0, 0.5, 1)
+    scenario.route = make_route(
+        scenario.start, torch.tensor([[[[20.0, 0.0], [24.0, 2.0], [20.0, 4.0]]]], dtype=torch.float64)
+    )
+    assert pass_waypoints(state, scenario, RADIUS).item() == 2
+    state.pose[..., :2] = torch.tensor([21.0, 2.0])  # 1 m from the pier: within the radius of the last, not around it
+    assert pass_waypoints(state, scenario, RADIUS).item() == 1
+
+
 def test_a_robot_steers_for_its_waypoint_and_then_for_the_goal():
     assert next_waypoint(*at(0.0, 0.0)).flatten().tolist() == [20.0, 0.0]
     assert next_waypoint(*at(0.0, 0.0, 2)).flatten().tolist() == [*GOAL]

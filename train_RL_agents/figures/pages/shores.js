@@ -80,10 +80,11 @@ export function wayToGoal(vessel) {
   return length;
 }
 
-// The number of the waypoint after a step: passed within a radius, or when it is abeam.
+// The number of the waypoint after a step: passed within a radius and half of its leg, or when it is abeam.
 export function pass({ x, y, start, route = [], waypoint = 0 }, radius) {
   if (waypoint >= route.length) return waypoint;
   const [toX, toY] = route[waypoint], [fromX, fromY] = waypoint ? route[waypoint - 1] : start;
   const isAbeam = (toX - x) * (toX - fromX) + (toY - y) * (toY - fromY) <= 0;
-  return waypoint + (isAbeam || Math.hypot(toX - x, toY - y) <= radius ? 1 : 0);
+  const reach = Math.min(radius, 0.5 * Math.hypot(toX - fromX, toY - fromY));
+  return waypoint + (isAbeam || Math.hypot(toX - x, toY - y) <= reach ? 1 : 0);
 }
