@@ -18,7 +18,7 @@ from marinenav_env.rules.encounters import NONE, EncounterState, Sight, update_e
 from marinenav_env.runtime.layout import env_last
 from marinenav_env.state import Observation
 from marinenav_env.support.validation import require
-from train_RL_agents.evaluation.running.recording import Recording, present_robots
+from train_RL_agents.evaluation.running.recording import Recording, hiding_shores, present_robots
 
 Integers = NDArray[np.int64]
 
@@ -301,9 +301,9 @@ def follow_encounters(recording: Recording, select: _Selection) -> tuple[Integer
     """Return the phase and the role of each vessel towards each other in every frame of an episode, [T+1, R, R]."""
     one = slice(select.row, select.row + 1)
     radii = recording.vessel_radius, recording.detect_radius, recording.sensor_range
-    shores = None if recording.shores is None else recording.shores[one]
+    shores = hiding_shores(recording)
     radius, detected, reach = (tensor[one, select.mask] for tensor in radii)
-    sight = Sight(radius, detected, reach, shores)
+    sight = Sight(radius, detected, reach, None if shores is None else shores[one])
     motions = recording.poses, recording.velocities, present_robots(recording)
     poses, velocities, there = (tensor[: select.steps + 1, one][:, :, select.mask] for tensor in motions)
     robots = there.shape[-1]

@@ -35,6 +35,7 @@ def tracks(*vessels, rules=RULES, radius=RADIUS):
         dt=0.5,
         vessel_radius=torch.full(shape, radius),
         shores=None,
+        sees_through_land=None,
         detect_radius=torch.full(shape, RADIUS),
         sensor_range=torch.full(shape, RANGE),
         rules=rules,

@@ -18,7 +18,7 @@ from marinenav_env.config import ColregsConfig
 from marinenav_env.rules.encounters import CONFIRMED, NONE, EncounterState, Sight, update_encounters
 from marinenav_env.rules.roles import GIVE_WAY, HEAD_ON, ROLES
 from marinenav_env.runtime.layout import env_last
-from train_RL_agents.evaluation.running.recording import Recording, present_robots
+from train_RL_agents.evaluation.running.recording import Recording, hiding_shores, present_robots
 from train_RL_agents.results.statistics import Estimate, hours_per, ratio_estimate, wilson_interval
 
 ASTERN_SPEED = -0.05
@@ -74,7 +74,7 @@ def judge(recording: Recording, rules: ColregsConfig | None = None) -> JudgedEnc
     The definitions ``rules`` of encounters and duties are by default those of the recorded world.
     """
     there, rules = present_robots(recording), rules or recording.rules
-    sight = Sight(recording.vessel_radius, recording.detect_radius, recording.sensor_range, recording.shores)
+    sight = Sight(recording.vessel_radius, recording.detect_radius, recording.sensor_range, hiding_shores(recording))
     envs, robots = there.shape[1:]
     encounters = recording.poses.new_zeros(envs, robots, robots, len(EncounterState._fields))
     places, states = [], []

@@ -42,7 +42,8 @@ def episode_constants(env: MarineNavEnv, scores: bool) -> dict[str, Tensor]:
     }
     tensors |= _behaviour_tensors(scenario)
     if has_shores(scenario) and scenario.shores is not None and scenario.route is not None:
-        tensors |= {"shores": scenario.shores, "routes": scenario.route[..., :2]}
+        sees = robots.new_full((len(robots),), env.config.sensor.sees_through_land)
+        tensors |= {"shores": scenario.shores, "routes": scenario.route[..., :2], "sees_through_land": sees}
     if scores:
         tensors["commands"] = _command_pairs(vessel).expand(len(robots), -1, 2)
     if not env.config.reward.function:

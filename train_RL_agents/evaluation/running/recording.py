@@ -147,6 +147,8 @@ class Recording:
     """The robot ran aground in this step, which ``collided`` includes; None in open water."""
     shores: Annotated[Tensor | None, float, "E, S, 4"] = None
     """Begin x, y and end x, y of segments of shore (m), with land on their left; None in open water."""
+    sees_through_land: Annotated[Tensor | None, bool, "E"] = None
+    """Shores hide nothing (``world.sensor.sees_through_land``); None in open water and in earlier recordings."""
     routes: Annotated[Tensor | None, float, "E, R, W, 2"] = None
     """Waypoints of the robots, with the goal last (m); None in open water."""
     rules: ColregsConfig = field(default_factory=ColregsConfig)
@@ -172,6 +174,12 @@ def present_robots(recording: Recording) -> Tensor:
     """Return which robots are present in each frame, [T+1, E, R] bool: those that acted in the step before it."""
     # The last position of a robot counts, too, although the robot is not active there any more.
     return torch.cat((recording.active[:1], recording.active[:-1]))
+
+
+def hiding_shores(recording: Recording) -> Tensor | None:
+    """Return the segments of shore [E, S, 4] (m) that hide what is behind them; None in open water."""
+    shores, sees = recording.shores, recording.sees_through_land
+    return shores if shores is None or sees is None else torch.where(sees[:, None, None], ABSENT_SHORE, shores)
 
 
 _JSON_FIELDS = ("dt", "policy", "groups", "rules", "seed", "reward_scale")

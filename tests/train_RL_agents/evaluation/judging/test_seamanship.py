@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
-from marinenav_env.config import RewardConfig
+from marinenav_env.config import RewardConfig, ScenarioConfig, SensorConfig
 from marinenav_env.rules.encounters import RELEASED, EncounterState
 from marinenav_env.rules.roles import ROLES
+from marinenav_env.scenarios.map_bank import with_room_for_shores
 from tests.train_RL_agents.evaluation.hand_drawn import (
     FROM_AHEAD,
     FROM_STARBOARD,
@@ -310,14 +311,18 @@ def test_the_share_astern_counts_active_vessels_by_their_speed_along_the_bow():
 
 
 @pytest.mark.heavy
-def test_the_reward_penalises_the_duties_that_the_judge_finds_broken():
+@pytest.mark.parametrize(("land", "sees_through"), [(False, False), (True, False), (True, True)])
+def test_the_reward_penalises_the_duties_that_the_judge_finds_broken(land, sees_through):
     """Compare vessels that steer at random, step by step in the world and afterwards in its recording."""
     config = WorldConfig(
         reward=RewardConfig(timestep_penalty=0.0, COLREGs_penalty=0.0, broken_duty_penalty=-100.0),
+        sensor=SensorConfig(sees_through_land=sees_through),
         max_steps=60,
         ends_at_first_collision=True,
     )
     scenarios = make_scenario_set("encounters", config, 20, 3).parts[-1].scenarios
+    if land:
+        scenarios = with_piers_between(scenarios)
     generator = torch.Generator().manual_seed(0)
 
     def steer(step):
@@ -331,3 +336,17 @@ def test_the_reward_penalises_the_duties_that_the_judge_finds_broken():
     broken[judged.episode[judged.state.is_broken], judged.own[judged.state.is_broken]] = True
     assert torch.equal((recording.reward < -50.0).any(0), broken)
     assert 0.1 < broken.double().mean() < 0.9
+    if land:  # the setting makes a difference to the verdict
+        other = judge(replace(recording, sees_through_land=~recording.sees_through_land))
+        assert len(other.own) != len(judged.own)
+
+
+def with_piers_between(scenarios):
+    """Scenarios with a pier of 4 m across the middle of the line between the first two starts."""
+    scenarios = with_room_for_shores(scenarios, ScenarioConfig(shore_segments=16))
+    first, second = scenarios.start[:, :2].unbind(1)
+    along = 2.0 * torch.nn.functional.normalize(second - first, dim=-1).flip(-1) * torch.tensor([1.0, -1.0])
+    middle = 0.5 * (first + second)
+    scenarios.shores[:, 0] = torch.cat((middle - along, middle + along), -1)
+    scenarios.shores[:, 1] = scenarios.shores[:, 0].roll(2, -1)
+    return scenarios
