@@ -34,6 +34,7 @@ STORED_NAMES = {
     "time": "times",
     "energy": "energies",
     "collision": "collisions",
+    "grounding": "groundings",
 }
 """Names of columns of Episodes in evaluations.npz, which are those that the field uses."""
 
@@ -157,9 +158,11 @@ def concatenate_episodes(several: Sequence[Episodes]) -> Episodes:
 
 def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:
     """Return the columns of N evaluations on the same K scenarios by their names in evaluations.npz, [N, K] each."""
+    columns = [episodes.state_dict() for episodes in evaluations]
     return {
-        name: torch.stack([getattr(episodes, column) for episodes in evaluations]).numpy()
+        name: torch.stack([each[column] for each in columns]).numpy()
         for column, name in STORED_NAMES.items()
+        if all(column in each for each in columns)
     }
 
 

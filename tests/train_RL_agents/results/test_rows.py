@@ -1,12 +1,13 @@
 """Paired comparison on the same scenarios."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from train_RL_agents.results.rows import Episodes, paired_difference, paired_differences
+from train_RL_agents.results.rows import Episodes, paired_difference, paired_differences, stored_arrays
 from train_RL_agents.results.statistics import poisson_interval
 
 
@@ -67,3 +68,10 @@ def test_hours_per_collision():
         "overall": rows.report() | rows.exposure(),
     }
     assert rows.metrics(()) == {"overall": metrics["overall"]}
+
+
+def test_groundings_are_stored_where_there_is_land():
+    open_water = episodes([True, False])
+    harbour = replace(open_water, grounding=~open_water.success)
+    assert "groundings" not in stored_arrays([open_water])
+    assert stored_arrays([harbour, harbour])["groundings"].tolist() == [[False, True]] * 2
