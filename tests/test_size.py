@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 15_290,
+    "marinenav_env": 15_293,
     "train_RL_agents": 27_904,
     "pages": 4_012,
     "tools": 1_556,

@@ -288,21 +288,23 @@ def stack_episodes(
         batch_size=[len(episodes)],
     )
     parameters, quantiles = build_parameters(padded_worlds(episodes, robots), robots, device, dtype)
-    _require_water(scenario, parameters)
+    require_water(scenario, parameters)
     if shore_segments:
         scenario.route = _stack_routes(episodes, robots, dtype, device)
     return scenario, parameters, quantiles
 
 
-def _require_water(scenario: Scenario, parameters: Parameters) -> None:
-    """Raise ConfigError if a vessel that actions control starts on land or touches it."""
+def require_water(scenario: Scenario, parameters: Parameters) -> None:
+    """Raise ConfigError if a vessel that actions control starts on land or touches it, or has its goal on land."""
     if scenario.shores is None:
         return
-    aground = shore_clearance(scenario.start, scenario.shores) <= parameters.vessel.radius
-    aground &= scenario.robot_mask if scenario.scripted is None else scenario.robot_mask & ~scenario.scripted
-    for row, robot in aground.nonzero().tolist():  # host: at the start
-        place = [round(value, 2) for value in scenario.start[row, robot].tolist()]
-        raise ConfigError(f"episode {row + 1}: robot {robot + 1} starts at {place}, on land or too close to it")
+    steered = scenario.robot_mask if scenario.scripted is None else scenario.robot_mask & ~scenario.scripted
+    ends = (("starts", scenario.start, parameters.vessel.radius), ("has its goal", scenario.goal, 0.0))
+    for what, places, room in ends:
+        aground = steered & (shore_clearance(places, scenario.shores) <= room)
+        for row, robot in aground.nonzero().tolist():  # host: at the start
+            place = [round(value, 2) for value in places[row, robot].tolist()]
+            raise ConfigError(f"episode {row + 1}: robot {robot + 1} {what} at {place}, on land or too close to it")
 
 
 def _stack_behaviours(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.episode import Episode, config_for_batch, stack_episodes, with_weather
+from marinenav_env.scenarios.episode import Episode, config_for_batch, require_water, stack_episodes, with_weather
 from marinenav_env.scenarios.map_bank import with_room_for_shores
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.scenarios.reading import read_scenarios
@@ -155,6 +155,8 @@ class EpisodeSource:
             room = max(room, 0 if source.shores is None else source.shores.shape[1])
         if isinstance(scenarios, Curriculum | Scenario):
             parameters, quantiles = build_parameters([config], robots, device, self._dtype)
+            if isinstance(scenarios, Scenario):
+                require_water(source, parameters)
         else:
             source, parameters, quantiles = stack_episodes(scenarios, device, self._dtype, room)
         self._base_vessel = parameters.vessel

@@ -62,17 +62,17 @@ def test_a_vessel_cannot_jump_over_a_wall():
     assert env.state.grounded.all()
 
 
-@pytest.mark.parametrize("north", [25.0, 31.0])
-def test_a_start_on_land_or_touching_it_is_refused(north):
-    scene = replace(simple_episode([(north, 20.0, 0.0)], [(50.0, 20.0)]), shores=ISLAND)
-    with pytest.raises(ConfigError, match=r"episode 1: robot 1 starts at \[.*\], on land or too close to it"):
-        MarineNavEnv(scenarios=[scene])
-
-
-def test_a_goal_on_land_is_refused():
-    scene = replace(simple_episode([(10.0, 20.0, 0.0)], [(25.0, 20.0)]), shores=ISLAND)
-    with pytest.raises(ConfigError, match=r"route=.*of which one is on land.: must be between places on water"):
-        MarineNavEnv(scenarios=[scene])
+@pytest.mark.parametrize("route", [[], [[]]])
+@pytest.mark.parametrize(
+    ("start", "goal", "what"), [(25.0, 50.0, "starts"), (31.0, 50.0, "starts"), (10.0, 25.0, "has its goal")]
+)
+def test_starts_and_goals_on_land_and_starts_that_touch_it_are_refused(start, goal, what, route):
+    scene = replace(simple_episode([(start, 20.0, 0.0)], [(goal, 20.0)]), shores=ISLAND, route=route)
+    tensors = MarineNavEnv(scenarios=[replace(scene, shores=[[900.0, 0.0, 910.0, 0.0]])]).scenario.clone()
+    tensors.shores[0, : len(ISLAND)] = torch.tensor(ISLAND)
+    for scenarios in ([scene], tensors):
+        with pytest.raises(ConfigError, match=rf"^episode 1: robot 1 {what} at \[.*\], on land or too close to it$"):
+            MarineNavEnv(scenarios=scenarios)
 
 
 def test_a_route_leads_around_an_island_and_progress_is_along_it():
