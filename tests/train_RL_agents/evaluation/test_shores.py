@@ -80,17 +80,6 @@ def test_vessels_that_land_hides_from_each_other_meet_nobody(hidden):
     assert (len(judged.state.phase) == 0) == hidden
 
 
-def test_the_suite_has_one_to_five_vessels_in_each_window():
-    drawn = make_scenario_set("harbours", WORLD, 10)
-    (part,) = drawn.parts
-    sizes = part.scenarios.robot_mask.sum(-1)
-    assert len(drawn.groups) == 12
-    for window in range(12):
-        assert sorted(sizes[part.scenarios.level == window].tolist()) == sorted([1, 2, 3, 4, 5] * 2)
-    maps = part.scenarios.map_size
-    assert maps.min() > 100.0 and maps.max() <= 400.0
-
-
 def test_room_for_shores_does_not_change_the_hash_of_open_water():
     sets = [
         ScenarioSet("s", ("g",), make_scenario_set("paper", replace(WORLD, scenario=area)).parts, 0)

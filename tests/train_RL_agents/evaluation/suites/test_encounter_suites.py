@@ -11,7 +11,6 @@ from marinenav_env.rules.roles import ROLES, relative_motion, roles
 from train_RL_agents.evaluation.suites.encounter_suites import (
     COURSES_BY_KIND,
     IMAZU_COURSES,
-    MAP_SIDE,
     imazu_scenarios,
     random_encounters,
 )
@@ -33,49 +32,6 @@ def apart(drawn):
     between = torch.linalg.vector_norm(drawn.start[:, :, None] - drawn.start[:, None], dim=-1)
     both = drawn.robot_mask[:, :, None] & drawn.robot_mask[:, None]
     return torch.where(both & ~torch.eye(between.shape[-1], dtype=torch.bool), between, torch.inf)
-
-
-def test_all_vessels_meet_at_one_time_in_the_centre():
-    for world, drawn in (*imazu_scenarios(WORLD, 2), *random_encounters(WORLD, 4, 0)):
-        assert (world.scenario.width, world.scenario.height) == (MAP_SIDE, MAP_SIDE)
-        to_centre = 0.5 * MAP_SIDE - drawn.start
-        along = (to_centre * drawn.velocity[..., :2]).sum(-1) / drawn.velocity.square().sum(-1)
-        assert torch.allclose(drawn.velocity[..., :2] * along[..., None], to_centre)
-        there = drawn.robot_mask
-        assert torch.allclose(along[there], along[:, :1].expand_as(along)[there])
-        assert drawn.start.min() >= 0.0 and drawn.start.max() <= MAP_SIDE
-
-
-def test_vessels_start_apart_and_out_of_sight_unless_they_are_nearly_parallel():
-    for _, drawn in imazu_scenarios(WORLD, 1):
-        distance = apart(drawn)
-        assert distance.min() >= 10.0
-        off = (drawn.heading - drawn.heading[:, :1]).cos()
-        slow = drawn.velocity.norm(dim=-1) < 1.0
-        seen = (distance[:, 0] < 24.9) & drawn.robot_mask
-        assert ((off > math.cos(math.radians(20.0))) | ~seen).all() and not (seen & slow).any()
-
-
-def test_every_problem_has_its_courses():
-    drawn = imazu_scenarios(WORLD, 3)
-    found = {}
-    for world, part in drawn:
-        for row in range(len(part)):
-            there = part.robot_mask[row]
-            courses = torch.rad2deg(part.heading[row][there]).round().tolist()
-            found.setdefault(int(part.level[row]), []).append(courses)
-            weak = isinstance(world.vessel.max_thrust, tuple)
-            assert weak == (courses[1] == 0)
-    assert found == {row: [[0, *others]] * 3 for row, others in enumerate(IMAZU_COURSES)}
-    assert drawn[1][0].vessel.max_thrust == (1000.0, 120.0, 1000.0, 1000.0)
-
-
-def test_the_roles_of_the_first_four_problems():
-    plain, slow = (part for _, part in imazu_scenarios(WORLD, 1))
-    rows = {int(level): row for row, level in enumerate(plain.level)}
-    expected = {0: "head-on", 1: "give-way", 3: "stand-on"}
-    assert {row: named(plain, 0, 1)[rows[row]] for row in expected} == expected
-    assert named(slow, 0, 1)[0] == "overtaking" and named(slow, 1, 0)[0] == "overtaken"
 
 
 def test_random_encounters_have_the_roles_of_their_group():
