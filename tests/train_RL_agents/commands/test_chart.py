@@ -75,12 +75,6 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, monkeypatch, c
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_chart_is_refused_in_one_sentence(tmp_path, capsys):
-    path = tmp_path / "harbour.json"
-    path.write_text(json.dumps({"type": "Polygon", "coordinates": [[[0, 0], [1, "x"]]]}))
-    assert "must be a list of positions" in refused(capsys, "chart", str(path), "--out", str(tmp_path / "x.json"))
-
-
 def test_a_chart_is_not_replaced_by_its_window(tmp_path, capsys):
     path = tmp_path / "harbour.json"
     path.write_bytes(Path(MARINA).read_bytes())

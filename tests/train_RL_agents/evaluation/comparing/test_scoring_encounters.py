@@ -108,16 +108,6 @@ def test_situations_that_others_wrote_are_scored_by_group(monkeypatch):
             assert single.start == [episode.start[kept]] and single.thrust == [episode.thrust[kept]]
 
 
-def test_others_of_situations_keep_course_and_speed():
-    chosen = few_of("imazu_ntnu_own", (6,), 1)
-    _, recording = run_set(EvaluatedPolicy("apf"), chosen, WORLD, ACTING, CPU, "x")
-    speeds = recording.velocities[..., :2].norm(dim=-1)
-    for slot, speed in ((1, 1.8), (2, 1.0)):
-        under_way = recording.active[:, 0, slot]
-        assert (speeds[under_way, 0, slot] - speed).abs().max() < 1e-3
-    assert recording.groups == ("case 7",)
-
-
 def test_situations_without_a_collision_are_counted():
     chosen = few_of("dnv", (0, 5, 20), 2)
     rows = torch.zeros(6, dtype=torch.bool)

@@ -273,29 +273,6 @@ def test_summary_counts_encounters_and_vessels():
     assert single["delay"] == 2.0 and single["delay_low"] is single["delay_high"] is None
 
 
-def test_share_of_steps_astern_is_that_of_the_recording():
-    def backwards(step):
-        mask = step["robots", "mask"]
-        return step.set(("robots", "action"), torch.full((*mask.shape, 2), -1.0))
-
-    world, counter = WorldConfig(max_steps=20), EpisodeWatch()
-    chosen = make_scenario_set("rules", world, 2, 0).parts[0]
-    _, recording = record(
-        backwards,
-        chosen.scenarios,
-        chosen.world,
-        name="x",
-        groups=["all"] * 2,
-        continuous=True,
-        device=torch.device("cpu"),
-        on_step=counter,
-    )
-    steps, _, astern = steps_and_paths(recording)
-    assert not recording.collided.any()
-    assert EpisodeWatch().value == 0.0  # of no steps
-    assert 0.5 < counter.value == int(astern.sum()) / int(steps.sum())
-
-
 def test_the_share_astern_counts_active_vessels_by_their_speed_along_the_bow():
     """At a bow of 60 degrees: -0.06 m/s, 0.06, -0.06 of one that has ended; at 0: -0.04, -0.06."""
     third = math.pi / 3
