@@ -45,41 +45,6 @@ def test_a_run_without_replay_buffer_is_not_resumed(tmp_path, capsys):
     refused(run, "saved without its replay buffer (save_replay=false)")
 
 
-def test_damaged_states_are_refused(tmp_path):
-    run = new_run(tmp_path)
-    train(run, stop_at=24)
-    file = run.checkpoints / STATE_FILE
-    whole = file.read_bytes()
-    middle = len(whole) // 2
-    for damaged in (
-        b"",
-        whole[:middle],
-        whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
-        b"something else",
-    ):
-        file.write_bytes(damaged)
-        message = refused(run, str(file))
-        assert "damaged" in message
-    file.write_bytes(whole)
-    resume(RunFolder.open(run.path), quiet=True)
-
-
-def test_files_of_another_kind_or_version_are_refused(tmp_path):
-    run = new_run(tmp_path)
-    train(run, stop_at=88)
-    file = run.checkpoints / STATE_FILE
-    state = torch.load(file)
-    policy = (run.checkpoints / "policy_000000000080.pt").read_bytes()
-    file.write_bytes(policy)
-    refused(run, f"{file}='marinenav policy': must be a marinenav training state")
-    torch.save({"epoch": 3}, file)
-    refused(run, f"{file}=None: must be a marinenav training state")
-    torch.save(state | {"version": 3}, file)
-    refused(run, f"{file}: version=3: must be 2; update marinenav")
-    torch.save(state | {"version": 1}, file)
-    refused(run, f"{file}: version=1: must be 2; it is of a version before 0.2, which this one does not read")
-
-
 @pytest.mark.parametrize(
     "words",
     [

@@ -243,15 +243,6 @@ def test_policies_of_other_content_are_refused(tmp_path, changes):
     assert refusal(load_policy, path).endswith("damaged, or not a checkpoint of this program")
 
 
-def test_loaded_weights_reach_the_targets_too(tmp_path):
-    path = tmp_path / "policy.pt"
-    given, _ = write_policy(path, env_steps=1)
-    agent, _ = write_policy(tmp_path / "other.pt", env_steps=2)
-    assert differences(dict(agent.state_dict()), dict(given.state_dict()))
-    load_weights(agent, read_checkpoint(path, POLICY_FORMAT, CPU)["weights"], path)
-    assert differences(dict(agent.state_dict()), dict(given.state_dict())) == []
-
-
 def test_weights_of_another_boat_are_refused(tmp_path):
     small = from_dict(tiny_settings("DQN") | {"world": {"vessel": "roboboat"}})
     agent = make_agent(small, small.world.vessel.num_actions, CPU)

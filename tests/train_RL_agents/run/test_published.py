@@ -1,7 +1,6 @@
 """Published weights: imported networks answer as published, and become policies like any other."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -231,14 +230,3 @@ def test_faithful_configurations_train(tmp_path, name):
     averaged = trainer.algorithm.learner.ema.networks.state_dict()
     assert all(torch.equal(value, after[key]) for key, value in averaged.items())
     assert len(trainer.history.rows) == 1
-
-
-def test_imported_weights_can_be_trained_on(tmp_path):
-    file = write_arrays(tmp_path / "weights.npz", named_weights("DQN"))
-    assert main(import_command("DQN", file, tmp_path / "policy.pt")) == 0
-    config = load_config(FAITHFUL["DQN"], [*WORLD, *PLAIN])
-    config = replace(config, load_model=str(tmp_path / "policy.pt"))
-    with small_pool():
-        trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)
-    for key, value in trainer.algorithm.learner.agent.networks["critic_0"].named_parameters():
-        assert torch.equal(value, named_weights("DQN")[key])

@@ -5,9 +5,7 @@ import pytest
 from tests.train_RL_agents.tiny_runs import ROOT, new_run, scalars, train
 from train_RL_agents.run.tags import (
     TAG_DESCRIPTIONS,
-    TRAINING_METRICS,
     describe_tag,
-    training_scalars,
 )
 
 
@@ -24,13 +22,3 @@ def test_all_that_a_run_logs_is_in_the_list(tmp_path, agent):
     train(run)
     unknown = [tag for tag in scalars(run) if not describe_tag(tag)]
     assert unknown == []
-
-
-def test_those_of_training_come_next():
-    logged = {f"train/{name}": number for number, name in enumerate(TRAINING_METRICS)}
-    found = training_scalars(logged | {"train/episodes": 3.0, "charts/SPS": 9.0})
-    assert list(found.items()) == [
-        (f"Training/{1 + number}_{name}", number) for number, name in enumerate(TRAINING_METRICS)
-    ]
-    assert list(found) == sorted(found)
-    assert training_scalars({"train/episodes": 0.0}) == {}
