@@ -79,13 +79,16 @@ def spoil(trainer, fault, env_steps, value=math.nan):
 @pytest.mark.parametrize(
     ("name", "fault", "value"),
     [
-        ("DQN", "loss", math.nan),
+        ("SAC", "loss", math.nan),
         ("PPO", "weights", math.inf),
         ("DQN", "reward", math.nan),
     ],
 )
-def test_the_first_one_stops_the_run_and_the_last_good_state_is_kept(tmp_path, name, fault, value):
-    run = new_run(tmp_path, f"agent_type={name}")
+def test_the_first_one_stops_the_run_which_goes_on_from_the_last_good_state(
+    tmp_path, uninterrupted, name, fault, value
+):
+    words = (f"agent_type={name}",)
+    run = new_run(tmp_path, *words)
     trainer = TorchRLTrainer(run, quiet=True)
     spoil(trainer, fault, 112, value)
     with pytest.raises(DivergedError) as caught:
@@ -100,6 +103,8 @@ def test_the_first_one_stops_the_run_and_the_last_good_state_is_kept(tmp_path, n
     assert saved(run)["env_steps"] == 80
     assert load_policy(run.path, "latest").env_steps == 80
     assert [file.name for file in run.checkpoints.glob("policy_*")] == ["policy_000000000080.pt"]
+    train(RunFolder.open(run.path))
+    assert differences(uninterrupted(*words), results(run)) == []
 
 
 REWARDS = "world.reward.function=tests.train_RL_agents.own_rewards:becomes_"
@@ -157,18 +162,6 @@ def test_an_action_that_is_none_stops_the_run(tmp_path, name):
     assert re.match(rf"actions{more} became {words} between 80 and \d+ env-steps; ", said)
     assert "check the actions" in said
     assert saved(run)["env_steps"] == 80
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_resumed_run_goes_on_as_if_nothing_had_happened(tmp_path, uninterrupted, name):
-    words = (f"agent_type={name}",)
-    run = new_run(tmp_path, *words)
-    trainer = TorchRLTrainer(run, quiet=True)
-    spoil(trainer, "loss", 112)
-    with pytest.raises(DivergedError):
-        trainer.train()
-    train(RunFolder.open(run.path))
-    assert differences(uninterrupted(*words), results(run)) == []
 
 
 @pytest.mark.parametrize("name", ["DQN", "PPO"])

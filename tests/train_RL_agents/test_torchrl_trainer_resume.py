@@ -193,20 +193,6 @@ def test_kill_9_at_any_moment_changes_nothing(tmp_path, uninterrupted):
     assert no_temporaries(run)
 
 
-@pytest.mark.slow
-def test_kill_9_in_the_middle_of_an_epoch_changes_nothing(tmp_path, uninterrupted):
-    words = ("agent_type=PPO", "trainer.epochs=3", "eval_freq=64")
-    run = new_run(tmp_path, *words)
-    child = partial(train_in_a_child, run)
-    for moment, count, reached in (("update", 7, 0), ("update", 70, 64), ("update", 3, 64)):
-        assert child(moment, count) == -signal.SIGKILL
-        assert (run.checkpoints / STATE_FILE).exists() == (reached > 0)
-        if reached:
-            assert saved(run)["env_steps"] == reached
-    assert child("never") == 0
-    assert differences(uninterrupted(*words), results(run)) == []
-
-
 def test_a_run_may_be_made_longer(tmp_path):
     run = new_run(tmp_path)
     train(run)

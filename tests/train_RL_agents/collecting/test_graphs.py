@@ -10,7 +10,6 @@ from torchrl.collectors import Collector
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.runtime.execution import Execution
 from marinenav_env.runtime.loop import WARMUP_CALLS, list_tensors
-from tests.host_reads import no_host_reads
 from tests.marinenav_env.helpers import random_episode
 from tests.train_RL_agents.helpers import replayed
 from tests.train_RL_agents.tiny_runs import (
@@ -207,16 +206,6 @@ def test_batches_are_those_of_the_collector(steps, interval):
             assert differences(values(env.state_dict()), values(other.state_dict())) == []
     assert env.env_steps == other.env_steps == 12 * 4 * steps
     assert notes.count("a step of the world") == 12 * steps - WARMUP_CALLS
-
-
-def test_what_is_captured_reads_nothing_on_the_host(tmp_path, tiny, monkeypatch):
-    # As on a GPU: there, which environments are done and which rows are stored is not asked.
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
-    trainer = begin_in_graphs(new_run(tmp_path, *KINDS[0]))
-    turn(trainer)
-    with no_host_reads():
-        for _ in range(3):
-            turn(trainer)
 
 
 @pytest.mark.slow

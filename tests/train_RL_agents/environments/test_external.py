@@ -1,6 +1,7 @@
 """Runs in environments of others, from training to an exported policy."""
 
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -106,38 +107,26 @@ def test_numbers_that_are_not_finite_stop_the_run_with_a_sentence(breaks, says, 
         trainer.train()
 
 
-@pytest.mark.slow
+WORKERS = ("trainer.collector=processes", "trainer.collectors=2", "env.max_steps=0")
+PARALLEL = ("env.parallel=true", "trainer.num_envs=2")
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
-    ("breaks", "timeout", "says"),
+    ("name", "words", "breaks", "says"),
     [
-        ("hang", 3, r"no answer within env\.timeout, 3 s"),
+        ("Chase", ("env.max_steps=0",), "raise", r"a step failed .*the winch is jammed, .*other_envs\.py, line \d+\)$"),
+        slow("Chase", (*WORKERS, "env.timeout=2"), "hang", "timeout=2: workers do not answer within 2 s"),
+        slow("Alone", (*PARALLEL, "env.timeout=3"), "hang", r"no answer within env\.timeout, 3 s"),
         # A process that raises takes seconds to end where the machine is busy.
-        ("raise", 120, "Alone: a step failed .*worker . dead; its own error, if it raised one, is printed above"),
+        slow("Alone", (*PARALLEL, "env.timeout=120"), "raise", "Alone: a step failed .*worker . dead; its own error"),
     ],
 )
-def test_environments_in_processes_that_do_not_answer_or_raise_end_the_run_with_a_sentence(
-    breaks, timeout, says, tmp_path
-):
-    words = (
-        "env.parallel=true",
-        f"env.timeout={timeout}",
-        "trainer.num_envs=2",
-        f"env.options=breaks={breaks}",
-        "on_divergence=rewind",
-    )
-    trainer = begun(tmp_path, "AC-IQN", *words, name="Alone")
+def test_an_environment_that_hangs_or_raises_ends_the_run_with_a_sentence(name, words, breaks, says, tmp_path):
+    trainer = begun(tmp_path, "AC-IQN", *words, f"env.options=breaks={breaks}", "on_divergence=rewind", name=name)
     with pytest.raises(ConfigError, match=says) as caught:
         trainer.train()
     assert "\n" not in str(caught.value)
-    assert (trainer.run.checkpoints / STATE_FILE).exists()
-
-
-@pytest.mark.slow
-def test_workers_whose_environments_hang_end_the_run_with_a_sentence(tmp_path):
-    words = ("trainer.collector=processes", "trainer.collectors=2", "env.options=breaks=hang", "env.timeout=2")
-    trainer = begun(tmp_path, "AC-IQN", *words, "env.max_steps=0", "on_divergence=rewind")
-    with pytest.raises(ConfigError, match="timeout=2: workers do not answer within 2 s"):
-        trainer.train()
     assert (trainer.run.checkpoints / STATE_FILE).exists()
 
 
@@ -147,13 +136,6 @@ def test_the_plan_of_memory_counts_environments_also_in_processes():
         for words in ((), ("trainer.num_envs=16",), ("env.parallel=true",))
     ]
     assert 0 < sizes[0] < sizes[1] < sizes[2]
-
-
-def test_an_environment_that_raises_ends_the_run_with_a_sentence_and_keeps_the_last_state(tmp_path):
-    trainer = begun(tmp_path, "AC-IQN", "env.options=breaks=raise", "env.max_steps=0", "on_divergence=rewind")
-    with pytest.raises(ConfigError, match=r"a step failed .*the winch is jammed, .*other_envs\.py, line \d+\)$"):
-        trainer.train()
-    assert (trainer.run.checkpoints / STATE_FILE).exists()
 
 
 @pytest.mark.parametrize(("action", "continuous"), [("bounded", True), ("categorical", False)])

@@ -19,20 +19,6 @@ CASES = {
 }
 
 
-def test_an_evaluation_does_not_seed_a_training():
-    pytest.importorskip("vmas")
-    config, cpu = EnvConfig("vmas:navigation", max_steps=20), torch.device("cpu")
-    starts = []
-    for evaluates in (False, True):
-        training = make_env(config, 2, cpu, 5)
-        training.reset()
-        if evaluates:
-            make_env(config, 2, cpu, 0).reset()
-        starts.append(training.reset()["robots", "observation", "observation"])
-    assert torch.equal(*starts)
-    assert not torch.equal(starts[0], make_env(config, 2, cpu, 6).reset()["robots", "observation", "observation"])
-
-
 @pytest.mark.parametrize("key", ["is_success", "success", ""])
 def test_gymnasium_tells_success_in_its_info(key, monkeypatch):
     gymnasium = pytest.importorskip("gymnasium")
