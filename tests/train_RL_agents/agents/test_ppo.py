@@ -15,7 +15,7 @@ from tests.train_RL_agents.agents.on_policy_oracle import (
 )
 from tests.train_RL_agents.helpers import make_rollout, seeded
 from tests.train_RL_agents.learners import agent_of
-from train_RL_agents.agents.ppo import PPO, PPOConfig, clipped_surrogate
+from train_RL_agents.agents.ppo import PPO, PPOConfig
 
 close = pytest.approx
 
@@ -32,33 +32,6 @@ def scripted_ppo(ratios, advantages, values=(0.0,), targets=(0.0,), weights=None
         weight=torch.ones(count) if weights is None else torch.tensor(weights),
         extras={"log_prob": before, "value": torch.tensor(values).expand(count)},
     )
-
-
-@pytest.mark.parametrize(
-    ("ratio", "advantage", "gain"),
-    [
-        (1.0, 2.0, 2.0),
-        (1.1, 2.0, 2.2),
-        (1.5, 2.0, 2.4),
-        (0.5, 2.0, 1.0),
-        (1.5, -2.0, -3.0),
-        (0.5, -2.0, -1.6),
-        (0.9, -2.0, -1.8),
-    ],
-)
-def test_surrogate_by_hand(ratio, advantage, gain):
-    agent, batch = scripted_ppo([ratio], [advantage])
-    losses = agent.loss(batch, None)
-    assert losses["policy_gain"].item() == close(gain)
-    assert losses["loss_policy"].item() == close(-gain)
-    assert losses["clip_fraction"].item() == (abs(ratio - 1.0) > 0.2)
-    assert clipped_surrogate(*torch.tensor([ratio, advantage]), 0.2).item() == close(gain)
-    # Beyond the clip there is nothing to gain.
-    losses["loss_policy"].backward()
-    clipped = (ratio > 1.2 and advantage > 0.0) or (ratio < 0.8 and advantage < 0.0)
-    gradient = agent.networks["policy"].outputs.grad
-    slope = 0.0 if clipped else 0.5 * ratio * advantage
-    assert gradient.tolist() == close([-slope, slope])
 
 
 def test_metrics_for_the_log_by_hand():

@@ -49,30 +49,19 @@ def in_both_precisions(names, *marks):
 
 @pytest.mark.parametrize(("name", "precision"), in_both_precisions(CONTINUOUS, pytest.mark.slow))
 def test_learns_a_contextual_bandit(name, precision):
-    """One step, and the best action depends on the observation.
-
-    Continuous: the closer to 0.6 times the position, the better; always acting alike leaves a
-    squared error of 0.12. Discrete: one of 5 actions out of 25 is right, by the position; always
-    acting alike is right in a fifth of cases.
-    """
+    """One step: the closer to 0.6 times the position, the better; always acting alike leaves an error of 0.12."""
     settings = {"learning_rate": 1e-3, "learning_rate_final": 1e-3}
     acting = {"precision": precision}
     learner = learner_of(name, ema_decay=0.9, tau=0.05, acting=acting, **settings)
     generator, agent = seeded(1), learner.agent
 
-    bound, updates = -0.02 if agent.continuous else 0.6, 0
+    bound, updates = -0.02, 0
     assert bandit_score(learner.ema) < bound
     while updates < 500 and (updates % 25 or bandit_score(learner.ema) < bound):
         updates += 1
         position = uniform(64, 2, generator=generator)
-        target = best(agent, position)
-        if agent.continuous:
-            action = uniform(64, 2, generator=generator)
-            reward = -(action - target).square().sum(-1)
-        else:
-            other = torch.randint(25, (64,), generator=generator)
-            action = torch.where(torch.rand(64, generator=generator) < 0.5, target, other)
-            reward = (action == target).float()
+        action = uniform(64, 2, generator=generator)
+        reward = -(action - best(agent, position)).square().sum(-1)
         observation = where(position)
         learner.update(Batch(observation, action, reward, torch.zeros(64), observation))
     assert bandit_score(learner.ema) >= bound
@@ -83,8 +72,8 @@ def test_learns_a_contextual_bandit(name, precision):
 def test_learns_a_contextual_bandit_from_its_own_actions(name, precision, actions):
     """The same bandit, but each update is given what the present policy did.
 
-    One robot in four is not active; its reward would lead astray. The value must come to the mean
-    reward.
+    One of 5 discrete actions out of 25 is right, by the position. One robot in four is not active; its reward would
+    lead astray. The value must come to the mean reward.
     """
     settings = {"learning_rate": 3e-3, "learning_rate_final": 3e-3, "max_grad_norm": 10.0}
     learner = learner_of(name, ema_decay=0.8, acting={"precision": precision}, agent={"actions": actions}, **settings)
