@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from marinenav_env import GROUP, ConfigError, MarineNavEnv, WorldConfig
-from marinenav_env.config import RewardConfig, ScenarioConfig, VesselConfig
+from marinenav_env.config import RewardConfig, ScenarioConfig
 from marinenav_env.rules.reward import ROLE_TERMS
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.scenario import ScenarioSampler
@@ -134,26 +134,6 @@ def test_episodes_are_those_of_a_device_without_free_host_reads(monkeypatch):
     expected = play(make("sea", seed=3))
     monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
     assert same(play(make("sea", seed=3)), expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "free"), [("mixture", 1), ("episodes", 1), ("mixture", 0)])
-def test_the_compiled_step_equals_the_eager_one(kind, free, monkeypatch):
-    """In double precision, as one graph; also as on a GPU, where it has the starts of episodes."""
-    if not free:
-        monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
-    vessel = VesselConfig(m=(380.0, 400.0, 420.0))
-    config = replace(SHORT, vessel=vessel, max_steps=12)
-    torch.compiler.reset()
-    eager, compiled = (make(kind, config=config, dtype=torch.float64, compile_step=flag) for flag in (False, True))
-    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
-    for a, b in zip(play(eager, 15), play(compiled, 15), strict=True):
-        for key, value in a.items(True, True):
-            if value.is_floating_point():
-                torch.testing.assert_close(b[key], value, atol=1e-9, rtol=1e-9)
-            else:
-                assert torch.equal(b[key], value), key
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 1
 
 
 @pytest.mark.slow

@@ -130,19 +130,6 @@ def test_a_duty_is_broken_once() -> None:
     assert newly_broken_duties(ended, after).nonzero().tolist() == [[0, 1]], "of a new encounter"
 
 
-@pytest.mark.heavy
-def test_every_contact_breaks_both_duties_whatever_the_profile() -> None:
-    poses, velocities = tracks(2_000, 2, 7)
-    never = torch.full((2_000,), STEPS)
-    distance = (poses[:, :, 0, :2] - poses[:, :, 1, :2]).norm(dim=-1)
-    for profile in PROFILES:
-        states = folded(poses, velocities, never, with_profile(ColregsConfig(), profile))
-        for t, state in enumerate(states):
-            hit = distance[t] <= 2.0 * RADIUS
-            assert state.is_broken[[0, 1], [1, 0]][:, hit].all(), (profile, t)
-    assert (distance <= 2.0 * RADIUS).any(0).sum() > 500
-
-
 def two_vessels(turns_to: float, penalty: float = -7.0) -> Tensor:
     """Rewards [T, E] of vessels that meet one which keeps course and speed, and turn by so much of the thrust."""
     reward = RewardConfig(timestep_penalty=0.0, COLREGs_penalty=0.0, broken_duty_penalty=penalty)

@@ -45,25 +45,6 @@ def test_roles(other: list[float], own_role: str, other_role: str) -> None:
     assert named == [["none", own_role], [other_role, "none"]]
 
 
-@pytest.mark.parametrize(
-    ("other", "time", "miss"),
-    [
-        (vessel(40.0, 0.0, 180.0), 10.0, 0.0),
-        (vessel(40.0, -6.0, 180.0), 10.0, 6.0),  # port to port
-        (vessel(40.0, 6.0, 180.0), 10.0, -6.0),
-        (vessel(20.0, 20.0, -90.0), 10.0, 0.0),
-        (vessel(24.0, 20.0, -90.0), 11.0, math.sqrt(8.0)),  # passes ahead
-        (vessel(-20.0, 0.0, 180.0), -5.0, 0.0),
-        (vessel(40.0, 3.0, 0.0, 1.999), 40_000.0, -3.0),  # hardly any relative speed
-    ],
-)
-def test_closest_approach(other: list[float], time: float, miss: float) -> None:
-    seen = relative_motion(*tensors([OWN, other]))
-    for one, two in ((0, 1), (1, 0)):
-        assert float(seen.tcpa[one, two, 0]) == pytest.approx(time)
-        assert float(seen.dcpa[one, two, 0]) == pytest.approx(miss, abs=1e-9)
-
-
 @pytest.mark.parametrize("drift", [0.0, 1e-17, -1e-17, 1e-9, -1e-9])
 def test_vessels_at_rest_do_not_approach_each_other(drift: float) -> None:
     """What is left of their speeds is rounding: its sign would decide whether there is a risk of collision."""

@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -61,21 +60,6 @@ def test_each_environment_may_have_a_step_of_its_own():
     assert torch.equal(own.select(some).randint(1000), own.randint(1000)[some])
 
 
-@pytest.mark.slow
-def test_numbers_are_the_same_compiled():
-    def draw(source):
-        return (*source.words(7), source.normal((33, 3), torch.float32), source.uniform((33, 5), torch.float32))
-
-    source = RandomSource.from_seed(2**50 + 9, 33, CPU)
-    compiled = torch.compile(draw, fullgraph=True, dynamic=False)
-    for _ in range(2):
-        taken = source.take_step()
-        *words, normals, uniforms = draw(taken)
-        *others, near, same = compiled(taken)
-        assert all(map(torch.equal, (*words, uniforms), (*others, same)))
-        torch.testing.assert_close(near, normals, atol=2e-6, rtol=2e-6)
-
-
 def test_numbers_follow_from_counter_and_key():
     """Counter: number, environment, step, and 4 x purpose + 1, 2 or 3; key: the seed."""
     source = RandomSource.from_seed(9 * 2**32 + 3, 2, CPU, 7).with_purpose(5)
@@ -119,26 +103,6 @@ def test_distributions_and_moments():
         assert abs(error) < 4.0 * math.sqrt(variance / size), power
     assert abs(float(uniforms.mean()) - 0.5) < 4.0 * math.sqrt(1.0 / 12.0 / size)
     assert uniforms.min() >= 0.0 and uniforms.max() < 1.0
-
-
-def test_neighbours_are_not_correlated():
-    """Steps, purposes, seeds and environments that follow one another, and their slots."""
-    source = RandomSource.from_seed(5, COUNT, CPU)
-    variants = [
-        source,
-        source._replace(step=source.step + 1),
-        source.with_purpose(1),
-        source._replace(environment=source.environment + 1),
-        RandomSource.from_seed(6, COUNT, CPU),
-    ]
-    drawn = [each.normal((COUNT, 3, 2), torch.float64).flatten(1) for each in variants]
-    drawn[3][-1] = torch.randn(6, generator=torch.Generator().manual_seed(0))
-    columns = torch.cat([drawn[0], *drawn[1:3], drawn[4]], 1).T
-    correlation = np.corrcoef(columns.numpy()) - np.eye(len(columns))
-    assert np.abs(correlation).max() < 4.5 / math.sqrt(COUNT)
-    assert torch.equal(drawn[3][:-1], drawn[0][1:])
-    for one, other in itertools.product(drawn[0].T, drawn[3].T):
-        assert abs(float(torch.corrcoef(torch.stack((one, other)))[0, 1])) < 4.5 / math.sqrt(COUNT)
 
 
 def test_whole_numbers_are_even_and_below_their_limit():

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig, WorldConfig
-from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.episode import stack_episodes
 from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.sensing import perception
@@ -18,9 +17,6 @@ from tests.marinenav_env.helpers import (
     CPU,
     QUIET,
     World,
-    ks_bound,
-    ks_distance,
-    normal_cdf,
     oracle_obstacles,
     oracle_sensor,
     random_world,
@@ -82,38 +78,6 @@ def test_equals_the_oracle(world, slots):
 # Distribution of what is observed
 
 
-def measured(sensor, count, seed, x=7.0, y=4.0):
-    """Many looks [count, 5] of a vessel at the origin at one moving at (3, -1) from (x, y)."""
-    world = random_world(0, [(2, 0, 0)], inactive=0.0)
-    state = world.state.clone()
-    state.pose[0] = torch.tensor([[0.0, 0.0, 0.0], [x, y, 1.0]])
-    state.velocity_ground[0] = torch.tensor([[0.0, 0.0, 0.0], [3.0, -1.0, 0.0]])
-    parameters, quantiles = build_parameters([WorldConfig(sensor=sensor)], 2, CPU, torch.float64)
-    source = RandomSource.from_seed(seed, count, CPU)
-    observation = perception.observe(
-        state.expand(count).clone(),
-        world.scenario.expand(count).clone(),
-        parameters.vessel,
-        parameters.sensor,
-        quantiles,
-        perception.draw_perception_noise(source, 2, 2, torch.float64),
-        1,
-    )
-    assert observation.objects_mask[:, 0].all()
-    return observation.objects_state[:, 0, 0]
-
-
-def test_position_and_velocity_noise_is_normal_with_the_given_deviation():
-    count = 20_000
-    looks = measured(SensorConfig(pos_std=0.3, vel_std=0.02), count, 3)
-    truth, deviation = torch.tensor([7.0, 4.0, 3.0, -1.0]), torch.tensor([0.3, 0.3, 0.02, 0.02])
-    normal = ((looks[:, :4] - truth) / deviation).numpy()
-    for column in normal.T:
-        assert ks_distance(column, normal_cdf) < ks_bound(count)
-    correlation = np.corrcoef(normal.T) - np.eye(4)
-    assert np.abs(correlation).max() < 4.0 / math.sqrt(count)
-
-
 def von_mises_cdf(kappa):
     """Angles and the distribution function there, by the midpoint rule."""
     edges = np.linspace(-np.pi, np.pi, 400_001)
@@ -129,18 +93,6 @@ KAPPAS = [
     (50.0, 0.9899489674),
     (500.0, 0.9989994990),
 ]
-
-
-@pytest.mark.parametrize(("kappa", "mean_cosine"), KAPPAS[:2])
-def test_radius_noise_is_von_mises(kappa, mean_cosine):
-    count, ratio = 20_000, 0.7
-    looks = measured(SensorConfig(r_mean_ratio=ratio, r_kappa=kappa), count, 4)
-    radius = WorldConfig().vessel.detect_radius
-    angle = (looks[:, 4].numpy() / radius - ratio) / (1.0 - ratio) * math.pi
-    edges, cdf = von_mises_cdf(kappa)
-    assert ks_distance(angle, lambda x: np.interp(x, edges, cdf)) < ks_bound(count)
-    error = np.cos(angle).mean() - mean_cosine
-    assert abs(error) < 4.0 * np.cos(angle).std() / math.sqrt(count)
 
 
 @pytest.mark.parametrize(("kappa", "mean_cosine"), KAPPAS)

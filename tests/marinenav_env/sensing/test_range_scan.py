@@ -116,25 +116,3 @@ def test_a_scan_without_noise_is_what_the_rays_measure():
     scene = Scene(env.state, env.scenario, env.constants, noisy)
     farther = RangeScan().observe(scene, torch.ones_like(expected))
     assert torch.equal(farther, (expected + 0.5).clamp_max(15.0))
-
-
-def test_noise():
-    """Normal where something is hit; none where nothing is; never out of range."""
-    std, longest = 0.5, 15.0
-    sensor = {"scan_beams": 64, "scan_range": longest}
-    quiet, noisy = (
-        MarineNavEnv(world(**sensor, scan_std=value), 400, scenarios=LEVELS, seed=1, dtype=torch.float64).reset()[
-            GROUP, "observation"
-        ]
-        for value in (0.0, std)
-    )
-    assert torch.equal(quiet["objects_state"], noisy["objects_state"])
-    truth, measured = quiet["scan"], noisy["scan"]
-    free = truth == longest
-    assert torch.equal(measured[free], truth[free])
-    middle = (truth > 4.0 * std) & (truth < longest - 4.0 * std)
-    error = (measured - truth)[middle] / std
-    assert len(error) > 1000
-    assert error.mean().abs() < 4.0 / len(error) ** 0.5
-    assert error.std().item() == pytest.approx(1.0, abs=4.0 / (2 * len(error)) ** 0.5)
-    assert measured.min() >= 0.0 and measured.max() == longest

@@ -9,11 +9,10 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import RewardConfig, ScenarioConfig, SensorConfig
-from marinenav_env.rules.encounters import RELEASED, EncounterState
+from marinenav_env.rules.encounters import EncounterState
 from marinenav_env.rules.roles import ROLES
 from marinenav_env.scenarios.map_bank import with_room_for_shores
 from tests.train_RL_agents.evaluation.hand_drawn import (
-    FROM_AHEAD,
     FROM_STARBOARD,
     NORTH,
     RADIUS,
@@ -79,65 +78,6 @@ def test_crossing_give_way(changes, breach):
     assert roles == ["give-way", "stand-on"]
     assert verdicts(judged)[0] == breach
     assert not judged.state.has_left.any()
-
-
-def test_a_late_turn_is_a_manoeuvre_all_the_same():
-    late, _ = found(track(*NORTH, ((16, (60.0, 2.0)),)), FROM_STARBOARD)
-    assert late.state.has_manoeuvred[0] == 1.0 and late.state.is_late[0] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("change", "kept"),
-    [
-        ((10, (30.0, 2.0)), False),  # acts though the other may still give way
-        ((10, (0.0, 0.5)), False),
-        ((16, (30.0, 2.0)), True),  # when it has to
-        ((10, (10.0, 2.0)), True),
-    ],
-)
-def test_stand_on(change, kept):
-    judged, roles = found(track((20.0, 20.0), -90.0, 2.0, (change,)), track(*NORTH))
-    assert roles == ["stand-on", "give-way"]
-    assert (judged.state.has_left[0] == 0.0) == kept
-
-
-def test_stands_on_no_longer_when_the_risk_is_over():
-    turns = track((20.0, 20.0), -90.0, 2.0, ((12, (30.0, 2.0)),))
-    assert found(turns, track(*NORTH))[0].state.has_left[0] == 1.0
-    assert found(turns, track(*NORTH, ((9, (60.0, 2.0)),)))[0].state.has_left[0] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("own", "other", "breach"),
-    [(30.0, 30.0, ["", ""]), (30.0, 0.0, ["", "no manoeuvre in time"]), (-30.0, -30.0, ["wrong side"] * 2)],
-)
-def test_head_on(own, other, breach):
-    judged, roles = found(track(*NORTH, ((11, (own, 2.0)),)), track(*FROM_AHEAD, ((11, (other, 2.0)),)))
-    assert roles == ["head-on", "head-on"] and verdicts(judged) == breach
-
-
-@pytest.mark.parametrize("turn", [25.0, -25.0])
-def test_overtaking_on_either_side(turn):
-    own = track(*NORTH, ((10, (turn, 2.0)), (20, (-turn, 2.0))))
-    judged, roles = found(own, track((18.0, 0.0), 0.0, 0.8))
-    assert roles == ["overtaking", "overtaken"] and verdicts(judged) == ["", ""]
-
-
-def test_an_overtaking_vessel_is_past_and_clear_only_abaft_the_beam():
-    """It slows down behind the other, which draws ahead for ten steps, and then closes again."""
-    own = track(*NORTH, ((10, (0.0, 0.5)), (20, (0.0, 2.0))))
-    judged, roles = found(own, track((18.0, 0.0), 0.0, 0.8))
-    assert roles == ["overtaking", "overtaken"] and judged.state.nearest[0] < 6.0
-
-
-def test_who_must_keep_clear_of_one_need_not_stand_on_for_another():
-    own, from_port = track(*NORTH, ((9, (40.0, 2.0)),)), track((20.0, -20.0), 90.0, 2.0)
-    judged = judge(tracks(own, FROM_STARBOARD, from_port, radius=0.5))
-    row = (judged.own == 0) & (judged.other == 2) & judged.state.counts
-    assert judged.state.may_act[row].tolist() == [RELEASED] and not judged.state.has_duty[row].any()
-    assert not judged.state.is_broken[judged.own == 0].any()
-    alone, _ = found(own, from_port)
-    assert alone.state.has_duty[0]
 
 
 def test_a_risk_that_ends_before_it_is_confirmed_is_fleeting():
