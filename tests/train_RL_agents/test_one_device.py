@@ -21,9 +21,10 @@ RARELY = 1000
 
 pytestmark = pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
 CAPTURED, PLAIN = "execution.capture=true", "execution.capture=false"
-KINDS = [("AC-IQN", CAPTURED), ("PPO", CAPTURED), ("DQN", PLAIN)]
+KINDS = [("AC-IQN", CAPTURED), ("PPO", CAPTURED)]
 VARIANTS = [
     *((name, CAPTURED) for name in AGENTS if (name, CAPTURED) not in KINDS),
+    ("DQN", PLAIN),
     ("PPO", PLAIN),
     ("DQN", "trainer.train_freq=4", "trainer.steps_per_batch=2", CAPTURED),
     ("AC-IQN", "trainer.precision=bf16", CAPTURED),
@@ -53,7 +54,10 @@ def test_nothing_leaves_the_device(words):
         (CAPTURED,),
         pytest.param((PLAIN,), marks=pytest.mark.slow),
         pytest.param((CAPTURED, "world.sensor.scan_beams=4", "world.sensor.duties=true"), marks=pytest.mark.slow),
-        (PLAIN, 'training_schedule.levels={"like": "crossing"},{"num_robots": 2, "min_start_goal_dis": 10}'),
+        pytest.param(
+            (PLAIN, 'training_schedule.levels={"like": "crossing"},{"num_robots": 2, "min_start_goal_dis": 10}'),
+            marks=pytest.mark.slow,
+        ),
         pytest.param((CAPTURED, "world.scenario.draws=20"), marks=pytest.mark.slow),
         pytest.param((PLAIN, "world.scenario.draws=20"), marks=pytest.mark.slow),
         pytest.param((CAPTURED, "training_schedule.timesteps=0,9"), marks=pytest.mark.slow),

@@ -1,6 +1,5 @@
 """Resumed runs: the same bits as one that was never interrupted."""
 
-import json
 import multiprocessing
 import os
 import signal
@@ -13,7 +12,6 @@ import torch
 from tests.train_RL_agents.tiny_runs import (
     HARD,
     SOFT,
-    TINY,
     CrashError,
     at,
     crash,
@@ -29,7 +27,6 @@ from tests.train_RL_agents.tiny_runs import (
     train_apart,
 )
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.cli import main
 from train_RL_agents.evaluation.running import history
 from train_RL_agents.learning import learner
 from train_RL_agents.run.checkpoint import STATE_FILE
@@ -59,7 +56,7 @@ ROLLOUT_KINDS = [
     ),
     ("agent_type=PPO", "agent.actions=gaussian", "agent.target_kl=0.01"),
 ]
-ALIKE = (KINDS[2], *(words for words in KINDS[5:] if words[0] != "agent_type=SAC"), ROLLOUT_KINDS[0])
+ALIKE = (*KINDS[1:3], *(words for words in KINDS[5:] if words[0] != "agent_type=SAC"), ROLLOUT_KINDS[0])
 """Runs that are resumed as others here are, whose tests are slow."""
 pytestmark = pytest.mark.usefixtures("surroundings")
 
@@ -210,30 +207,3 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
     before = files(run.path)
     train(RunFolder.open(run.path))
     assert files(run.path) == before
-
-
-def test_a_run_without_checkpoint_starts_anew(tmp_path, uninterrupted):
-    run = new_run(tmp_path)
-    train(run, stop_at=24)
-    (run.checkpoints / STATE_FILE).unlink()
-    resume(RunFolder.open(run.path), quiet=True).train()
-    assert differences(uninterrupted(), results(run)) == []
-
-
-def test_seeds_whose_turn_had_not_come_are_trained_on_resume(tmp_path, monkeypatch):
-    words = [f"{key}={value}" for key, value in (("save_dir", tmp_path), ("seed", "4,5"))]
-    config = tmp_path / "tiny.json"
-    config.write_text(json.dumps(TINY))
-    stops = TorchRLTrainer.train
-
-    def stopped(trainer):
-        at(trainer, 24, lambda: signal.raise_signal(signal.SIGINT))
-        stops(trainer)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TorchRLTrainer, "train", stopped)
-        assert main(["train", "--config", str(config), *words, "--json-lines"]) == 130
-    (folder,) = tmp_path.glob("DQN_*")
-    assert main(["train", "--resume", str(folder), "--json-lines"]) == 0
-    for seed in (4, 5):
-        assert saved(RunFolder.open(folder / f"seed_{seed}"))["env_steps"] == 160

@@ -12,12 +12,11 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from tests.train_RL_agents.tiny_runs import CPU, ROOT, differences, new_run, programs, results, train, usual_signals
+from tests.train_RL_agents.tiny_runs import ROOT, differences, new_run, results, train, usual_signals
 from train_RL_agents.experiments import runner as module
 from train_RL_agents.experiments.run import Run
 from train_RL_agents.experiments.runner import TRAINING_PROGRAM, Runner, machine_shares, training_command
-from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
-from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.run.checkpoint import STATE_FILE
 from train_RL_agents.utils.progress import BAR_UPDATE_KEYS
 
 
@@ -234,26 +233,3 @@ def test_runs_at_once_are_exactly_as_alone_and_a_failure_ends_no_other(runner_of
         alone = new_run(tmp_path / "alone", seed=run.seed)
         train(alone)
         assert differences(results(run), results(alone)) == []
-
-
-@pytest.mark.slow
-def test_ctrl_c_saves_all_and_all_go_on(tmp_path, command):
-    words = ["total_timesteps=4000000", "eval_freq=4000000", "--seed", "0", "1", "--jobs", "2"]
-    with programs("train_RL_agents", end=lambda each: each.kill()) as start:
-        process = start(*command, *words)
-        seen = ""
-        while seen.count("updates: fp32") < 2:
-            seen += process.stdout.readline()
-        time.sleep(1.0)
-        process.send_signal(signal.SIGINT)
-        output = process.communicate()[0]
-    assert process.returncode == 130
-    assert output.count("stopped and saved; go on with: ") == 2
-    (parent,) = (tmp_path / "runs").iterdir()
-    assert f"continue all: marinenav train --resume {parent} --jobs 2" in output
-    for seed in (0, 1):
-        state = read_checkpoint(parent / f"seed_{seed}" / "checkpoints" / STATE_FILE, TRAINING_FORMAT, CPU)
-        assert state["env_steps"] > 0
-        run = RunFolder.open(parent / f"seed_{seed}")
-        run.writer.begin()  # nobody writes it any more
-        run.writer.release()

@@ -67,15 +67,6 @@ def test_the_state_of_an_optimiser_is_that_of_one_of_single_parameters(frozen):
     assert state["exp_avg"][:15].tolist() == [7.0] * 15
 
 
-def test_networks_that_were_moved_are_noticed():
-    nets = networks()
-    flat = FlatWeights(nets)
-    flat.require_in_place()
-    FlatWeights(nets)
-    with pytest.raises(RuntimeError, match="moved, cast or laid out again"):
-        flat.require_in_place()
-
-
 def test_shared_parameters_and_mixed_types_are_refused():
     both = nn.Linear(3, 5)
     with pytest.raises(ValueError, match="must not share parameters"):

@@ -16,8 +16,6 @@ from train_RL_agents.learning.learner import (
     step_optimizer,
 )
 
-close = pytest.approx
-
 
 @pytest.mark.parametrize("name", ["AC-IQN", "A2C"])  # Adam, and RMSprop
 def test_an_update_that_overflows_in_float16_is_undone(name):
@@ -49,21 +47,6 @@ def test_an_update_that_overflows_in_float16_is_undone(name):
     other._scale.factor.fill_(1.0)
     other.load_state_dict(learner.state_dict())
     assert other._scale.factor == 256.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["AC-IQN", "A2C"])  # Adam, and RMSprop
-def test_a_compiled_learner_makes_the_same_steps(name):
-    learners = [learner_of(name, acting={"compile": flag, "tau": 0.1}) for flag in (True, False)]
-    for number in range(3):
-        batch = make_batch(learners[0].agent, 32, seeded(number))
-        for learner in learners:
-            learner.set_progress(number / 3)  # the step size is no constant of the code
-        fast, plain = (learner.update(batch)[0] for learner in learners)
-        torch.testing.assert_close(fast, plain, rtol=1e-3, atol=1e-4)
-    ours, theirs = ([*values_of(each.agent), *values_of(each.ema)] for each in learners)
-    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
-    torch.compiler.reset()
 
 
 @pytest.mark.parametrize(("name", "precision"), [("AC-IQN", "fp32"), ("A2C", "fp16")])
