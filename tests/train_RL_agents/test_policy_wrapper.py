@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 from torch import nn
 
-from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP
 from tests.host_reads import no_host_reads
 from tests.train_RL_agents.helpers import make_inputs, seeded
 from train_RL_agents.agents import AGENTS, Agent, AgentConfig
@@ -202,23 +202,3 @@ def test_risk_reaches_the_agent_as_it_is_but_for_training():
 
 
 # With the world ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("explores", [False, True])
-@pytest.mark.parametrize("name", ["DQN", "AC-IQN", "PPO"])
-def test_drives_the_world(name, explores):
-    agent = AGENTS[name](AGENTS[name].config_type())
-    levels = Curriculum((Level(3, 0, 2, 20.0),), pool_size=8, refresh_size=8)
-    env = MarineNavEnv(WorldConfig(max_steps=6), 4, scenarios=levels, continuous=agent.continuous, seed=2)
-    wrapper = exploring(agent, [0.5] * 4).train(explores)
-    rollout = env.rollout(15, wrapper, break_when_any_done=False)
-    assert rollout.batch_size == (4, 15)
-    taken, mask = rollout[GROUP, "action"], rollout[GROUP, "mask"]
-    for t in range(15):
-        assert env.action_spec.is_in(rollout[:, t].select((GROUP, "action")))
-    assert int(rollout["next", "done"].sum()) >= 8  # resets were part of it
-    assert not taken[~mask].any()
-    if not explores:
-        # What was recorded is what the agent says about what was recorded.
-        again = actions(PolicyWrapper(agent), rollout.exclude("next").flatten(0, 1))
-        torch.testing.assert_close(again, taken.flatten(0, 1))

@@ -10,7 +10,6 @@ import torch
 
 from marinenav_env.support import plugins
 from tests.train_RL_agents.tiny_runs import (
-    CPU,
     arrays,
     at,
     differences,
@@ -25,9 +24,7 @@ from tests.train_RL_agents.tiny_runs import (
 from train_RL_agents.cli import main
 from train_RL_agents.config.building import describe_late_starts
 from train_RL_agents.run.checkpoint import (
-    POLICY_FORMAT,
     load_policy,
-    read_checkpoint,
     read_manifest,
     save_policy,
 )
@@ -327,15 +324,6 @@ def test_start_weights_are_not_needed_any_more_on_resume(tmp_path, trained, unin
 
 
 # What is evaluated and saved --------------------------------------------------------------------
-
-
-def test_the_averaged_weights_are_evaluated_and_saved(tmp_path):
-    run = new_run(tmp_path, "trainer.ema_decay=0.9")
-    trainer = train(run)
-    policy = read_checkpoint(run.checkpoints / "policy_000000000160.pt", POLICY_FORMAT, CPU)["weights"]
-    learner = trainer.algorithm.learner
-    assert differences(dict(policy), dict(learner.ema.networks.state_dict())) == []
-    assert differences(dict(policy), dict(learner.agent.networks.state_dict()))
 
 
 def test_evaluations_agree_with_those_of_the_saved_policies(tmp_path, capsys):

@@ -1,6 +1,5 @@
 """Networks of PPO and A2C: outputs of a new agent, and values of a fleet."""
 
-import pytest
 import torch
 
 from tests.train_RL_agents.helpers import each_entry, make_inputs, seeded
@@ -22,17 +21,6 @@ def test_weights_begin_orthogonal_and_those_of_the_policy_small():
             gain = gains.get(layer, 2.0**0.5)
             torch.testing.assert_close(found, torch.full_like(found, gain), rtol=1e-4, atol=1e-5)
             assert not layer.bias.any()
-
-
-@pytest.mark.parametrize("actions", ["categorical", "gaussian"])
-def test_outputs_of_fleets_are_those_of_their_robots(actions):
-    agent = agent_of(NAMES[0], actions=actions)
-    given = make_inputs(12, generator=seeded())
-    fleets = each_entry(given, lambda each: each.unflatten(0, (4, 3)))
-    network = agent.networks["policy"]
-    for ours, theirs in zip(network(fleets), network(given), strict=True):
-        torch.testing.assert_close(ours, theirs.unflatten(0, (4, 3)))
-    torch.testing.assert_close(network.policy(fleets), network.policy(given).unflatten(0, (4, 3)))
 
 
 def fleet(name=NAMES[0], robots=6, **settings):

@@ -66,22 +66,6 @@ def ahead(distance, speed=0.0, aside=0.0):
     return own, objects, np.array([[1.0, 0.0, 0.0, 0.0, 0.0]])
 
 
-@pytest.mark.parametrize(
-    ("distance", "speed", "seen"),
-    [
-        (40.0, 0.0, 1.0),
-        (14.0, 2.0, 1.0),
-        (1.0, 0.0, 0.0),
-        # Hulls that nearly touch at the start need only come no nearer.
-        (-(2.0 * VESSEL["radius"] + 0.1), 0.0, 1.0),
-    ],
-)
-def test_a_command_is_kept_while_an_escape_is_left(distance, speed, seen):
-    rates, (own, objects, mask) = np.array([250.0, 250.0]), ahead(distance, speed)
-    after, is_other = BoatShield(VESSEL, SECONDS)(rates, own, objects, seen * mask)
-    assert after is rates and not is_other
-
-
 def test_it_turns_to_starboard_where_both_sides_are_equal():
     rates, is_other = BoatShield(VESSEL, SECONDS)(np.array([0.0, 0.0]), *ahead(13.0, -2.0))
     assert is_other and rates[0] > rates[1]

@@ -379,13 +379,3 @@ def test_torchrun_is_stopped_by_a_signal_and_goes_on(tmp_path, torchrun, command
     assert f"resuming at {steps:,} env-steps" in output.splitlines()
     assert output.count("finished") == 1
     assert saved(run)["env_steps"] == state_of(run, 1)["env_steps"] == steps + 40
-
-
-@pytest.mark.slow
-def test_torchrun_says_once_what_cannot_be_used(tmp_path, torchrun, command):
-    process = torchrun(*command, "trainer.batch_size=7")
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode != 0
-    said = [line for line in errors.splitlines() if line.startswith("marinenav: error:")]
-    assert said == ["marinenav: error: trainer.batch_size=7: must be a multiple of 2, the number of processes"]
-    assert not (tmp_path / "runs").exists()

@@ -21,7 +21,6 @@ from tests.train_RL_agents.tiny_runs import (
     evaluations,
     files,
     new_run,
-    saved,
     scalars,
     strict,
 )
@@ -134,26 +133,6 @@ def test_the_scenario_file_reproduces_an_evaluation(finished):
     assert episodes.returns.tolist() == pytest.approx(recorded["rewards"][-1].tolist(), abs=1e-5)
     assert episodes.success.tolist() == recorded["successes"][-1].tolist()
     assert episodes.collision.tolist() == recorded["collisions"][-1].tolist()
-
-
-def test_table_and_arrays_of_evaluations_agree(finished):
-    rows, found = evaluations(finished), arrays(finished)
-    assert [int(row["env_steps"]) for row in rows] == found["timesteps"].tolist() == STEPS
-    assert set(found) == {"timesteps", "successes", "rewards", "times", "energies", "collisions"}
-    for index, row in enumerate(rows):
-        at = {name: values[index] for name, values in found.items()}
-        assert all(at[name].shape == (3,) for name in at if name != "timesteps")
-        assert int(row["episodes"]) == 3
-        assert float(row["success_rate"]) == at["successes"].mean()
-        assert float(row["success_rate_level_1"]) == at["successes"][:2].mean()
-        assert float(row["success_rate_level_2"]) == at["successes"][2:].mean()
-        assert float(row["collision_rate"]) == at["collisions"].mean()
-        assert float(row["avg_return"]) == pytest.approx(at["rewards"].mean())
-        won = at["successes"]
-        for name, values in (("avg_time", "times"), ("avg_energy", "energies")):
-            expected = pytest.approx(at[values][won].mean()) if won.any() else ""
-            assert (float(row[name]) if row[name] else "") == expected
-    assert [row["env_steps"] for row in saved(finished)["rows"]] == STEPS
 
 
 def test_evaluations_in_tensorboard_and_manifest_agree_with_the_table(finished):

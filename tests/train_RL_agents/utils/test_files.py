@@ -58,17 +58,3 @@ def test_a_link_is_replaced_and_not_followed(tmp_path):
     path.symlink_to(victim)
     write_atomically(path, "new")
     assert (victim.read_text(), path.read_text(), path.is_symlink()) == ("old", "new", False)
-
-
-def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path, monkeypatch):
-    path, seen, fsync = tmp_path / "file", [], os.fsync
-    write_atomically(path, "old")
-
-    def look(descriptor):
-        fsync(descriptor)
-        seen.append(path.read_text())
-
-    monkeypatch.setattr(os, "fsync", look)
-    write_atomically(path, "new")
-    assert seen == ["old"]
-    assert path.read_text() == "new"

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tensordict.nn import TensorDictModuleBase
 
-from marinenav_env import GROUP, LEVELS, ConfigError, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP, ConfigError, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ScenarioConfig, SensorConfig
 from marinenav_env.runtime.execution import Execution
 from tests.train_RL_agents.helpers import replayed
@@ -395,24 +395,6 @@ def test_actions_of_another_shape_are_refused_at_once(scenarios):
 
         with pytest.raises(ConfigError, match=r"^action\.(shape|dtype)="):
             run_episodes(policy, scenarios, WORLD, continuous=True, device=CPU)
-
-
-def test_draw_scenarios_counts_and_repeats():
-    counts = (2, 0, 3, 1, 1, 2)
-    first, again, other = (draw_scenarios(WorldConfig(), LEVELS, counts, seed) for seed in (7, 7, 8))
-    assert first.batch_size == (9,)
-    assert first.level.tolist() == [0, 0, 2, 2, 2, 3, 4, 5, 5]
-    for name in ("goal", "start", "heading", "obstacle_position", "robot_mask"):
-        assert torch.equal(getattr(first, name), getattr(again, name))
-    assert not torch.equal(first.start, other.start)
-    assert first.start.dtype == torch.float64
-    assert first.start.device == CPU
-    levels = [LEVELS[index] for index in first.level.tolist()]
-    assert first.robot_mask.sum(-1).tolist() == [level.num_robots for level in levels]
-    assert first.obstacle_mask.sum(-1).tolist() == [level.num_obstacles for level in levels]
-    far = torch.linalg.vector_norm(first.goal - first.start, dim=-1)
-    for distance, mask, level in zip(far, first.robot_mask, levels, strict=True):
-        assert (distance[mask] >= level.min_start_goal_dis).all()
 
 
 def test_sets_have_all_that_was_asked_for_or_are_refused():
