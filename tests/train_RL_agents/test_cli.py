@@ -161,7 +161,6 @@ def test_train_runs_every_seed_in_one_folder(trainers):
 @pytest.mark.parametrize(
     ("seeds", "interrupted", "late", "status", "made"),
     [
-        (["0"], 0, False, 130, 1),
         (["0"], 0, True, 0, 1),  # in its last iteration it is complete
         (["0", "1", "--json-lines"], 0, False, 130, 1),
         (["0", "1", "--json-lines"], 0, True, 130, 1),

@@ -122,29 +122,25 @@ def test_mistakes_in_a_level(level, said):
     assert refused(file).startswith(f"training_schedule.levels: {said}")
 
 
-def test_a_level_of_another_kind_is_named_in_messages():
-    file = {"eval_schedule": {"levels": [Level(vessel_spread=2.0)]}}
-    said = "eval_schedule.levels: level 1: vessel_spread=2.0: must be 1.0 in an evaluation"
-    assert refused(file, section="eval_schedule") == said
-
-
-def test_mistakes_in_all_levels():
-    assert refused({}, "training_schedule.levels=[]") == "training_schedule.levels=(): must be one or more"
-    assert "weight=(0.0, 0.0): must be above 0" in refused(
-        {"training_schedule": {"levels": [{"weight": 0}, {"weight": 0}]}}
-    )
-    assert "starts_at=(1, 1): must be increasing, the first 0" in refused(
-        {"training_schedule": {"levels": TWO}}, "training_schedule.timesteps=1,1"
-    )
-    # The first level would never be trained on.
-    assert "starts_at=(0, 0, 9): must be increasing, the first 0" in refused(
-        {"training_schedule": {"levels": [{}, {}, {"starts_at": 9}]}}
-    )
-
-
-@pytest.mark.parametrize("name, value", [("map_size", 80), ("weather", 1), ("vessel_spread", 2)])
-def test_an_evaluation_refuses_what_it_would_not_do(name, value):
-    file = {"eval_schedule": {"levels": [{name: value}]}}
-    said = refused(file, section="eval_schedule")
-    assert said.startswith(f"eval_schedule.levels: level 1: {name}={value}")
-    assert said.endswith("in an evaluation")
+@pytest.mark.parametrize(
+    ("section", "levels", "said"),
+    [
+        ("training", [], "=(): must be one or more"),
+        ("training", [{"weight": 0}, {"weight": 0}], ": weight=(0.0, 0.0): must be above 0"),
+        (
+            "training",
+            [{}, {"starts_at": 1}, {"starts_at": 1}],
+            ": starts_at=(0, 1, 1): must be increasing, the first 0",
+        ),
+        # The first level would never be trained on.
+        ("training", [{}, {}, {"starts_at": 9}], ": starts_at=(0, 0, 9): must be increasing, the first 0"),
+        ("eval", [{"map_size": 80}], ": level 1: map_size=80"),
+        ("eval", [{"weather": 1}], ": level 1: weather=1"),
+        ("eval", [Level(vessel_spread=2.0)], ": level 1: vessel_spread=2.0: must be 1.0 in an evaluation"),
+    ],
+)
+def test_mistakes_in_all_levels(section, levels, said):
+    section = f"{section}_schedule"
+    text = refused({section: {"levels": levels}}, section=section)
+    assert text.startswith(f"{section}.levels{said}")
+    assert section == "training_schedule" or text.endswith("in an evaluation")

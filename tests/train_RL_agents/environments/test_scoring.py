@@ -79,18 +79,15 @@ def test_options_of_the_built_in_environment_are_refused(options, says, tmp_path
         evaluate_all({"a": evaluated(tmp_path)}, options, CPU)
 
 
-def test_a_policy_that_is_to_observe_no_vessels_is_refused(tmp_path):
-    blind = replace(evaluated(tmp_path), is_blind=True)
-    with pytest.raises(ConfigError, match="has no vessels to hide"):
-        evaluate_all({"blind:a": blind}, {}, CPU)
-
-
-def test_policies_of_different_environments_are_not_compared(tmp_path):
-    other = evaluated(tmp_path, "AC-IQN", 0, "env.max_steps=6")
-    with pytest.raises(ConfigError, match="to be compared"):
-        evaluate_all({"a": evaluated(tmp_path), "b": other}, {}, CPU)
-    with pytest.raises(ConfigError, match="to be compared"):
-        evaluate_all({"a": evaluated(tmp_path), "orca": EvaluatedPolicy("orca")}, {}, CPU)
+def test_policies_of_different_environments_or_blind_ones_are_refused(tmp_path):
+    found = evaluated(tmp_path)
+    for name, other, says in (
+        ("blind:a", replace(found, is_blind=True), "has no vessels to hide"),
+        ("b", evaluated(tmp_path, "AC-IQN", 0, "env.max_steps=6"), "to be compared"),
+        ("orca", EvaluatedPolicy("orca"), "to be compared"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            evaluate_all({"a": found, name: other}, {}, CPU)
 
 
 def test_policies_may_have_been_trained_with_other_limits_and_processes(tmp_path):

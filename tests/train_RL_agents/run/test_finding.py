@@ -79,21 +79,26 @@ def test_the_newest_run_that_has_what_is_needed_is_meant(three_runs, capsys):
     assert sentence == f"latest: no run in runs has an evaluation yet; the newest is {failed}"
 
 
-def test_a_shipped_name_like_the_one_written_is_proposed(three_runs, capsys):
-    for argv in (["evaluate", "iqnn"], ["export", "iqnn", "--out", "x"], ["evaluate", "no/iqnn"]):
-        assert "; did you mean iqn or ac_iqn?" in refused(capsys, *argv)
-
-
-def test_where_nothing_is_alike_nothing_is_proposed(three_runs, capsys):
-    for name in ("runs/x", "/nowhere/at/all"):
-        assert refused(capsys, "evaluate", name) == f"{name}: there is no such run folder or policy file"
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        *(
+            (line, "; did you mean iqn or ac_iqn?")
+            for line in ("evaluate iqnn", "export iqnn --out x", "evaluate no/iqnn")
+        ),
+        ("evaluate runs/x", "runs/x: there is no such run folder or policy file"),
+        ("evaluate /nowhere/at/all", "/nowhere/at/all: there is no such run folder or policy file"),
+        ("evaluate empty", "; it is empty"),
+        ("evaluate runs/b/seed_0/checkpoints", "no run in it"),
+    ],
+)
+def test_what_is_not_found_is_said_with_what_is_alike(three_runs, capsys, line, said):
+    Path("empty").mkdir()
+    assert refused(capsys, *line.split()).endswith(said)
 
 
 @pytest.mark.usefixtures("no_plugins")
 def test_a_folder_without_a_policy_says_why(three_runs, capsys):
-    Path("empty").mkdir()
-    assert refused(capsys, "evaluate", "empty").endswith("; it is empty")
-    assert refused(capsys, "evaluate", "runs/b/seed_0/checkpoints").endswith("no run in it")
     run = RunFolder.create(from_dict(SMALL), 0, parent=three_runs / "new").path
     sentence = refused(capsys, "evaluate", str(run))
     assert sentence.startswith(f"{run}: has no policy yet")
