@@ -59,7 +59,6 @@ def counts(tmp_path, *words):
 @pytest.mark.parametrize(
     ("words", "updates", "targets"),
     [
-        (("trainer.train_freq=4",), (240 - 16) // 4, (240 - 16) // 4),
         (("trainer.train_freq=24", "trainer.target_update_interval=12"), (240 - 16) // 24, 20),
         (("trainer.learning_starts=100", "trainer.target_update_interval=48"), 140 // 8, 5),
     ],

@@ -119,7 +119,6 @@ EPOCHS = ("agent_type=PPO", "trainer.epochs=3", "agent.normalize_observations=tr
     [
         (WINDOWS, learner, "step_optimizer", 0),
         (WINDOWS, history, "stored_arrays", 0),
-        (WINDOWS, torch, "save", 0),
         (WINDOWS, Path, "replace", 0),
         (EPOCHS, learner, "step_optimizer", 5),
         (EPOCHS, os, "fsync", 0),

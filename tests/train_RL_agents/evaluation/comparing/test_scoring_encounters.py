@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -22,9 +23,15 @@ CPU, ACTING = torch.device("cpu"), ActingOptions()
 WORLD = WorldConfig(max_steps=120)
 
 
+@cache
+def made(name, episodes):
+    """A suite, which nothing changes."""
+    return make_scenario_set(name, WORLD, episodes)
+
+
 def some(name, episodes, kept):
     """Some groups of a suite."""
-    chosen = make_scenario_set(name, WORLD, episodes)
+    chosen = made(name, episodes)
     parts = []
     for part in chosen.parts:
         wanted = torch.isin(part.scenarios.level, torch.tensor(kept))
@@ -84,7 +91,7 @@ def test_an_avoiding_policy_is_later_than_alone():
 
 def few_of(name, numbers, repetitions):
     """Some situations that others wrote."""
-    chosen = make_scenario_set(name, WORLD, repetitions)
+    chosen = made(name, repetitions)
     (part,) = chosen.parts
     rows = [row for row, number in enumerate(part.situations) if number in numbers]
     picked = {name: tuple(getattr(part, name)[row] for row in rows) for name in ("levels", "situations")}

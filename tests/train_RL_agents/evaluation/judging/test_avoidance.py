@@ -178,7 +178,7 @@ def test_a_vessel_that_only_steers_for_its_goal_is_hit(monkeypatch):
 @pytest.mark.heavy
 def test_the_suite_is_scored_by_behaviour(monkeypatch):
     schedule, world = scoring.default_schedule_and_world([])
-    monkeypatch.setattr(scoring, "default_schedule_and_world", lambda _: (schedule, replace(world, max_steps=100)))
+    monkeypatch.setattr(scoring, "default_schedule_and_world", lambda _: (schedule, replace(world, max_steps=50)))
     evaluation = evaluate_built_in({"straight": STRAIGHT}, {"suite": "unruly", "episodes": 1}, CPU)
     first = evaluation.results[0]
     assert first.compliance_columns == MISBEHAVIOUR_COLUMNS and set(first.compliance) == set(first.metrics)

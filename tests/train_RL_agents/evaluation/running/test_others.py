@@ -10,6 +10,8 @@ from tensordict import TensorDict
 from marinenav_env import GROUP, ConfigError, WorldConfig, observation_entries
 from marinenav_env.config import SensorConfig
 from tests.train_RL_agents.evaluation.judging.test_policies import CPU, evaluated, two_parts
+from train_RL_agents.config.schema import EvalSchedule
+from train_RL_agents.evaluation.comparing import scoring
 from train_RL_agents.evaluation.comparing.scoring import evaluate_built_in
 from train_RL_agents.evaluation.judging.policies import (
     ActingOptions,
@@ -171,9 +173,9 @@ def test_what_is_refused():
 
 
 @pytest.mark.heavy
-def test_who_steers_the_others_is_reported():
+def test_who_steers_the_others_is_reported(monkeypatch):
+    monkeypatch.setattr(scoring, "default_schedule_and_world", lambda _: (EvalSchedule(), WORLD))
     choice = {"suite": "imazu_own", "episodes": 1, "others": EvaluatedPolicy("apf", is_blind=True)}
-    short = {"straight": EvaluatedPolicy("straight")}
-    evaluation = evaluate_built_in(short, choice, CPU)
+    evaluation = evaluate_built_in({"straight": EvaluatedPolicy("straight")}, choice, CPU)
     assert evaluation.setting["others"] == "blind:apf"
     assert evaluation.heading == "straight, on imazu_own, seed 0, others blind:apf"

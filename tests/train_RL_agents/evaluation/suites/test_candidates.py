@@ -32,12 +32,12 @@ def require_hits(drawn, world):
 
 @pytest.mark.heavy
 def test_each_group_has_as_many_and_in_each_the_own_vessel_would_be_hit(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.evaluation.suites.candidates.MAX_BATCH", 4)
-    drawn = [*draw_candidates(WORLD, 6, seed=1, in_weather=False)]
+    monkeypatch.setattr("train_RL_agents.evaluation.suites.candidates.MAX_BATCH", 2)
+    drawn = [*draw_candidates(WORLD, 3, seed=1, in_weather=False)]
     require_hits(drawn, WORLD)
     count = Counter(GROUPS[level] for each in drawn for level in each.scenarios.level.tolist())
-    assert count == dict.fromkeys(GROUPS, 6)
-    assert max(len(each.scenarios) for each in drawn) == 4
+    assert count == dict.fromkeys(GROUPS, 3)
+    assert max(len(each.scenarios) for each in drawn) == 2
     for each in drawn:
         others = int(each.scenarios.robot_mask[0].sum()) - 1
         assert others == {"2 others": 2, "3 others": 3}.get(GROUPS[int(each.scenarios.level[0])], 1)
