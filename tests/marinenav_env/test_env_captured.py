@@ -3,10 +3,7 @@
 import pytest
 import torch
 from tensordict import TensorDict
-from tensordict.nn import TensorDictModule
-from torchrl.collectors import Collector
 
-from marinenav_env import GROUP
 from marinenav_env.runtime.loop import WARMUP_CALLS, Loop
 from tests.marinenav_env.env_helpers import ACTION, KINDS, actions_of, make, same
 from tests.marinenav_env.runtime.test_loop import Tape
@@ -81,22 +78,6 @@ def test_a_captured_step_is_a_step(tapes, kind, options):
     env.set_seed(1)
     assert same(steps(env, env.reset(), actions_of(env, NUM_STEPS)[:9])[0], expected[: 3 * 9])
     assert [tape.recorded for tape in tapes] == [1, 1]
-
-
-def test_torchrls_collector_gets_the_same_batches(tapes):
-    def uniform(generator):
-        return lambda mask: 2.0 * torch.rand(*mask.shape, 2, generator=generator) - 1.0
-
-    batches = []
-    for env in (make("sea", seed=1), recording("sea", 1)):
-        act = uniform(torch.Generator().manual_seed(0))
-        policy = TensorDictModule(act, [(GROUP, "mask")], [ACTION])
-        collector = Collector(
-            env, policy, frames_per_batch=20, total_frames=120, use_buffers=False, auto_register_policy_transforms=False
-        )
-        batches.append(list(collector))
-    assert same(*batches)
-    assert tapes[0].replays == 30 - WARMUP_CALLS
 
 
 def test_a_policy_that_learns_leaves_the_state_without_gradients(tapes):

@@ -8,8 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from marinenav_env import write_scenarios
-from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.tiny_runs import TINY, usual_signals
 from train_RL_agents.cli import main
@@ -133,12 +131,3 @@ def test_levels_without_room_are_refused_before_there_is_a_folder(tmp_path, caps
     said = refused(capsys, "train", f"save_dir={tmp_path}", *schedule)
     assert said.startswith("eval_schedule: level 1: num_robots=20: too many for the map")
     assert not list(tmp_path.iterdir())
-
-
-def test_strict_refuses_an_odd_scenario_file(tmp_path, capsys):
-    path = tmp_path / "odd.json"
-    write_scenarios(path, [simple_episode([(-5, 0, 0)], [(9, 9)])])
-    words = [f"save_dir={tmp_path / 'runs'}", f"training_schedule.scenarios={path}"]
-    said = refused(capsys, "train", "--strict", *words)
-    assert said == f"{path}: 1 episodes with 1 starts off the map"
-    assert not (tmp_path / "runs").exists()

@@ -124,13 +124,3 @@ def test_the_largest_replay_that_is_named_fits(monkeypatch):
     for slots, fits in ((int(fitting), True), (int(fitting) + 1_000, False)):
         changed = from_dict({"agent_type": "DQN", "trainer": {"buffer_size": slots}})
         assert (plan_memory(changed, CPU).missing_bytes(True) <= 0) == fits
-
-
-def test_levels_without_room_are_refused_by_the_schedule_that_has_them():
-    section = "eval_schedule"
-    levels = {"num_robots": [3, 20], "num_cores": [0, 0], "num_obstacles": [0, 0],
-              "min_start_goal_dis": [30, 40], "num_episodes": [5, 5]}  # fmt: skip
-    config = from_dict({section: levels})
-    said = f"^{section}: level 2: num_robots=20: too many for the map of 55 x 55 m"
-    with pytest.raises(ConfigError, match=said):
-        plan_memory(config, CPU)
