@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from marinenav_env.physics.dynamics import wrap_to_two_pi
-from marinenav_env.runtime.layout import env_last, stack_last
-from marinenav_env.state import State
+from marinenav_env.runtime.layout import env_first, env_last, stack_last
+from marinenav_env.state import Scenario, State
 
 
 def follow_tracks(state: State, track: Tensor, follows: Tensor, seconds: float) -> State:
@@ -34,3 +34,23 @@ def follow_tracks(state: State, track: Tensor, follows: Tensor, seconds: float) 
     followed.velocity_water = torch.where(chosen, velocity, state.velocity_water)
     followed.velocity_ground = torch.where(chosen, velocity, state.velocity_ground)
     return followed
+
+
+def passes_goal(state: State, scenario: Scenario, within: Tensor, seconds: float) -> Tensor:
+    """Return which robots [E, R] come within a distance [E, R] (m) of their goals on their tracks in the last step.
+
+    Robots without a track have any value. The step before ``state`` has a length in seconds; all legs that are sailed
+    in it count, so that no goal is stepped over.
+    """
+    assert scenario.track is not None
+    now = state.steps.to(scenario.track.dtype) * seconds
+    times, x, y = env_last(scenario.track)
+    (goal_x, goal_y), begin, span = env_last(scenario.goal), times[:-1], times.diff(dim=0).clamp_min(1e-6)
+    vx, vy, to_x, to_y = x.diff(dim=0) / span, y.diff(dim=0) / span, goal_x - x[:-1], goal_y - y[:-1]
+    # Seconds on each leg, of which the first began long ago and the last never ends: first, last, and nearest the goal.
+    always = torch.full_like(begin[:1], torch.inf)
+    first = torch.cat((-always, begin[1:])).maximum(now - seconds) - begin
+    last = torch.cat((times[1:-1], always)).minimum(now) - begin
+    nearest = ((to_x * vx + to_y * vy) / (vx.square() + vy.square()).clamp_min(1e-6)).maximum(first).minimum(last)
+    square = (to_x - nearest * vx).square() + (to_y - nearest * vy).square()
+    return env_first(((first <= last) & (square <= env_last(within).square())).any(0))

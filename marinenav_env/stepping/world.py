@@ -19,7 +19,7 @@ from marinenav_env.physics.current import current_velocity
 from marinenav_env.physics.dynamics import thrust_rates_of_commands, thrust_rates_of_indices, wrap_to_two_pi
 from marinenav_env.physics.routes import goal_distance, is_at_goal, pass_waypoints
 from marinenav_env.physics.shores import Segments, crossing, hiding_shores, nearest_shores
-from marinenav_env.physics.tracks import follow_tracks
+from marinenav_env.physics.tracks import follow_tracks, passes_goal
 from marinenav_env.physics.weather import delay_commands, weather_force
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.rules.encounters import Sight, initial_encounters, update_encounters
@@ -103,9 +103,17 @@ def _move_robots(state: State, scenario: Scenario, parameters: Parameters, rates
         grounded=state.grounded,
         batch_size=state.batch_size,
     )
-    if scenario.track is None or scenario.behaviour is None or scenario.scripted is None:
+    follows = _track_followers(scenario)
+    if scenario.track is None or follows is None:
         return moved
-    return follow_tracks(moved, scenario.track, scenario.scripted & (scenario.behaviour == TRACK), config.control_step)
+    return follow_tracks(moved, scenario.track, follows, config.control_step)
+
+
+def _track_followers(scenario: Scenario) -> Tensor | None:
+    """Return which robots [E, R] follow tracks; None if none does."""
+    if scenario.track is None or scenario.behaviour is None or scenario.scripted is None:
+        return None
+    return scenario.scripted & (scenario.behaviour == TRACK)
 
 
 def _contacts(
@@ -289,7 +297,10 @@ class World:
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         collided, grounded = _contacts(state, moved, scenario, near, vessel, controlled)
         # The last waypoints of a route need not be passed one by one.
-        arrived = is_at_goal(moved, scenario, vessel.goal_distance) & active & ~collided
+        at_goal, follows = is_at_goal(moved, scenario, vessel.goal_distance), _track_followers(scenario)
+        if follows is not None:
+            at_goal = at_goal | (follows & passes_goal(moved, scenario, vessel.goal_distance, config.control_step))
+        arrived = at_goal & active & ~collided
         step = RewardInputs(
             progress=goal_distance(state, scenario) - goal_distance(moved, scenario),
             phi=phi,
