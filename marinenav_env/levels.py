@@ -18,6 +18,8 @@ DRAWN_BEHAVIOURS = ("keep", "act_late", "turn_wrong", "stop", "speed_up", "lose_
 for the others see stepping.behaviours."""
 BEHAVIOURS = (*DRAWN_BEHAVIOURS, "track")
 """Names of all behaviours; ``track`` follows the track of a scenario (see physics.tracks)."""
+RANDOM_MAPS = "random"
+"""Value of Level.maps for generated shores."""
 BehaviourNames = Annotated[
     tuple[str, ...],
     Rule(

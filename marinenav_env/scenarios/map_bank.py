@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig, shore_room
-from marinenav_env.levels import Level
+from marinenav_env.levels import RANDOM_MAPS, Level
 from marinenav_env.physics.routes import make_route, straight_route
 from marinenav_env.physics.shores import ABSENT_SHORE
 from marinenav_env.scenarios.draws import MAPS, Draws
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from marinenav_env.waters.charts import Chart
     from marinenav_env.waters.routing import Passages
 
-RANDOM_MAPS = "random"
-"""Value of Level.maps for generated shores."""
 NUM_RANDOM_MAPS = 48
 """Number of generated maps."""
 RANDOM_SIZES = (120.0, 320.0)
@@ -38,33 +36,48 @@ MAX_MAPS = 1000
 """Largest number of chart files in a folder."""
 
 
-@lru_cache(maxsize=64)
 def load_charts(maps: str) -> tuple[Chart, ...]:
     """Return the charts that ``Level.maps`` names: generated ones, that of a file, or those of a folder by their names.
+
+    A file that has not changed is read once.
 
     Raises:
         ConfigError: when there are none, or one cannot be read.
     """
+    if maps == RANDOM_MAPS:
+        return _random_charts()
+    path = Path(maps).absolute()
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    require(0 < len(files) <= MAX_MAPS, "level.maps", maps, f"random, a chart file, or a folder of 1 to {MAX_MAPS:,}")
+    found = [file.stat() if file.exists() else None for file in files]
+    stamps = [(stat.st_mtime_ns, stat.st_size) if stat else (0, 0) for stat in found]
+    return tuple(_load_chart(file, *stamp) for file, stamp in zip(files, stamps, strict=True))
+
+
+@lru_cache(maxsize=MAX_MAPS)
+def _load_chart(file: Path, modified: int, size: int) -> Chart:
+    """Return the chart of a file, of which the last modification (ns) and the size are given."""
     # Imported here, since worlds in open water do not need them.
     from marinenav_env.waters.moos import load_chart
 
-    if maps == RANDOM_MAPS:
-        from marinenav_env.waters.generator import random_chart
+    return load_chart(file)
 
-        sizes = np.linspace(*RANDOM_SIZES, NUM_RANDOM_MAPS)
-        return tuple(random_chart(seed, float(size)) for seed, size in enumerate(sizes))
-    path = Path(maps)
-    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
-    require(0 < len(files) <= MAX_MAPS, "level.maps", maps, f"random, a chart file, or a folder of 1 to {MAX_MAPS:,}")
-    return tuple(load_chart(file) for file in files)
+
+@cache
+def _random_charts() -> tuple[Chart, ...]:
+    """Return the generated charts."""
+    from marinenav_env.waters.generator import random_chart
+
+    sizes = np.linspace(*RANDOM_SIZES, NUM_RANDOM_MAPS)
+    return tuple(random_chart(seed, float(size)) for seed, size in enumerate(sizes))
 
 
 @lru_cache(maxsize=256)
-def passages_of(maps: str, number: int, margin: float, min_distance: float) -> Passages:
-    """Return passages on the water of one of the charts of ``load_charts``, a margin (m) away from shores."""
+def _passages_of(chart: Chart, seed: int, margin: float, min_distance: float) -> Passages:
+    """Return passages on the water of a chart, a margin (m) away from shores."""
     from marinenav_env.waters.routing import WaterMap
 
-    return WaterMap(load_charts(maps)[number], margin).passages(PASSAGES_PER_MAP, number, min_distance)
+    return WaterMap(chart, margin).passages(PASSAGES_PER_MAP, seed, min_distance)
 
 
 def with_room_for_shores(scenario: Scenario, config: ScenarioConfig) -> Scenario:
@@ -162,7 +175,7 @@ class MapBank:
             for number, chart in enumerate(own):
                 charts.append(chart)
                 shortest = min(level.min_start_goal_dis, 0.5 * min(chart.width, chart.height))
-                passages.append(passages_of(level.maps, number, config.shore_margin, shortest))
+                passages.append(_passages_of(chart, number, config.shore_margin, shortest))
             counts.append(len(own))
         room = max(config.shore_segments, shore_room(max(len(chart.shores) for chart in charts)))
         shores = np.full((len(charts), room, 4), ABSENT_SHORE)

@@ -11,6 +11,7 @@ from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import NAMED_LEVELS
 from marinenav_env.physics.shores import shore_clearance
 from marinenav_env.scenarios.episode import episodes_from_scenarios
+from marinenav_env.scenarios.map_bank import load_charts
 from marinenav_env.scenarios.scenario_file import parse_scenarios, scenario_text
 from marinenav_env.support.validation import ConfigError
 from marinenav_env.waters.charts import read_chart
@@ -147,6 +148,16 @@ def test_levels_draw_starts_goals_and_routes_on_the_water_of_charts(maps):
     for _ in range(5):
         data = env.step(env.rand_action(data))["next"]
     assert data["robots", "observation", "shore"].isfinite().all()
+
+
+def test_a_chart_that_has_changed_is_read_again(tmp_path, monkeypatch):
+    charts = [read_chart(DATA / "waters" / f"miami_{name}_300.json") for name in ("island", "marina")]
+    monkeypatch.chdir(tmp_path)
+    charts[0].save("here.json")
+    before = load_charts("here.json")
+    assert load_charts("here.json")[0] is before[0] is load_charts(str(tmp_path))[0]
+    charts[1].save("here.json")
+    assert load_charts("here.json")[0].text() == charts[1].text()
 
 
 def test_maps_that_cannot_be_used_are_refused(tmp_path):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from marinenav_env.levels import LEVELS, NAMED_LEVELS, Level
+from marinenav_env.levels import LEVELS, NAMED_LEVELS, RANDOM_MAPS, Level
 from marinenav_env.support.validation import ConfigError, NonNegativeFloat, NonNegativeInt, require
 from marinenav_env.vessels import VesselScale, scaled_level
 from train_RL_agents.config.overrides import flatten, unknown_setting_message
@@ -116,8 +116,14 @@ def _stated_fields(kind: type[Level], level: Any, key: str) -> dict[str, Any]:
 
 
 def _make_level(kind: type[LevelType], stated: dict[str, Any], key: str, scale: VesselScale) -> LevelType:
-    """Make a level from its stated fields; the others are those of the level named by ``like``, or the defaults."""
+    """Make a level from its stated fields; the others are those of the level named by ``like``, or the defaults.
+
+    The path of its maps becomes absolute, since a run may go on in another folder.
+    """
     like, values = stated.get("like"), {name: value for name, value in stated.items() if name != "like"}
+    maps = values.get("maps")
+    if isinstance(maps, str) and maps not in ("", RANDOM_MAPS):
+        values["maps"] = str(Path(maps).expanduser().absolute())
     is_valid = like is None or (isinstance(like, str) and like in NAMED_LEVELS)
     allowed = f"one of {', '.join(NAMED_LEVELS)}"
     require(is_valid, f"{key}: like", like, f"{allowed}{did_you_mean(like, NAMED_LEVELS)}")

@@ -33,6 +33,15 @@ def test_a_level_has_what_it_states_and_the_rest_of_the_one_that_it_is_like():
     assert word == TrainingLevel(5, 0, 2, 40.0, noise=2.0)
 
 
+def test_paths_of_maps_are_those_of_the_folder_in_which_they_were_stated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stated = [{"maps": "quay.json"}, {"maps": "random"}, {"maps": ""}]
+    config = from_dict({"training_schedule": {"levels": stated}, "world.scenario.shore_segments": 64})
+    monkeypatch.chdir("/")
+    again = from_dict(to_dict(config), is_complete=True)
+    assert [level.maps for level in again.training_schedule.levels] == [str(tmp_path / "quay.json"), "random", ""]
+
+
 def test_defaults_are_the_published_levels():
     assert convert_levels(Level, levels({})) == LEVELS
     assert levels({}, section="eval_schedule") == convert_levels(EvalLevel, LEVELS)
