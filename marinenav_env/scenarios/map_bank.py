@@ -58,9 +58,9 @@ def load_charts(maps: str) -> tuple[Chart, ...]:
 def _load_chart(file: Path, modified: int, size: int) -> Chart:
     """Return the chart of a file, of which the last modification (ns) and the size are given."""
     # Imported here, since worlds in open water do not need them.
-    from marinenav_env.waters.moos import load_chart
+    from marinenav_env.waters.charts import Chart
 
-    return load_chart(file)
+    return Chart.load(file)
 
 
 @cache

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from marinenav_env.config import MAX_WAYPOINTS
-from marinenav_env.support.files import read_json, replacing
+from marinenav_env.config import MAX_WAYPOINTS, SHORE_SIZES
+from marinenav_env.support.files import parse_json, read_text, replacing
 from marinenav_env.support.validation import (
     ConfigError,
     is_nonnegative_int,
@@ -31,6 +31,7 @@ from marinenav_env.waters.geojson import (
     read_geojson,
     require_degrees,
 )
+from marinenav_env.waters.moos import is_moos, read_obstacles
 from marinenav_env.waters.projection import LocalPlane
 from marinenav_env.waters.shapes import (
     Area,
@@ -119,8 +120,15 @@ class Chart:
 
     @classmethod
     def load(cls, path: str | Path) -> Chart:
-        """Read a chart's file; a file that is damaged is refused in one sentence."""
-        return cls.parse(read_json(path, FILE_DESCRIPTION), str(path))
+        """Read a chart's file, or one of obstacles of MOOS-IvP; a file that is damaged is refused in one sentence."""
+        text, name = read_text(path, FILE_DESCRIPTION), str(path)
+        if not is_moos(text):
+            return cls.parse(parse_json(text, name, FILE_DESCRIPTION), name)
+        areas, window = read_obstacles(text, name)
+        fits = min(window) > 0.0 and max(window) <= SIZES[1]
+        require(fits, f"{name}: size", "{:g} x {:g} m".format(*window), f"above 0 and up to {SIZES[1]:g} m")
+        empty = cls(Path(name).stem, *window, np.zeros((0, 4)), (), (0.0, 0.0), 0.0, "polygons of MOOS-IvP")
+        return with_land(empty, [[area] for area in areas], [], SHORE_SIZES[-1], name=name)
 
     @classmethod
     def parse(cls, content: Any, name: str) -> Chart:

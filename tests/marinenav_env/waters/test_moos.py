@@ -7,7 +7,6 @@ import pytest
 
 from marinenav_env import ConfigError, read_scenarios
 from marinenav_env.waters.charts import Chart
-from marinenav_env.waters.moos import chart_of_moos, load_chart
 from marinenav_env.waters.shapes import signed_distance
 from tests.marinenav_env.helpers import DATA
 
@@ -17,23 +16,19 @@ SQUARE = "poly = pts={0,10:4,10:4,30:0,30},label=one"
 
 def test_polygons_are_land_where_the_file_has_them():
     """The region is 90 m from west to east and 120 m from south to north, from (30, -140)."""
-    chart = load_chart(OBSTACLES)
+    chart = Chart.load(OBSTACLES)
     assert (chart.width, chart.height, len(chart.shores)) == (120.0, 90.0, 40)
     middles = np.array([(-79.7, 106.3), (-97.3, 71.7), (-55.9, 59.9), (-39.6, 89.25), (-82.9, 46.1)]) - [-140.0, 30.0]
     assert (signed_distance(middles, chart.shores) < -5.0).all()
     assert (signed_distance(np.array([[5.0, 5.0], [115.0, 85.0]]), chart.shores) > 20.0).all()
 
 
-def test_x_is_east_and_a_window_that_is_not_stated_is_wider_than_the_obstacles():
-    chart = chart_of_moos(f"// a comment\n  {SQUARE}\nmin_range = 2\n", "x.txt")
+def test_x_is_east_and_a_window_that_is_not_stated_is_wider_than_the_obstacles(tmp_path):
+    (tmp_path / "x.txt").write_text(f"// a comment\n  {SQUARE}\nmin_range = 2\n")
+    chart = Chart.load(tmp_path / "x.txt")
     assert (chart.width, chart.height) == (60.0, 44.0)
     points = np.array([[30.0, 22.0], [22.0, 30.0]])
     assert signed_distance(points, chart.shores).tolist() == pytest.approx([-2.0, 6.0], abs=0.02)
-
-
-def test_charts_are_still_read(tmp_path):
-    load_chart(OBSTACLES).save(tmp_path / "chart.json")
-    assert load_chart(tmp_path / "chart.json").text() == Chart.load(tmp_path / "chart.json").text()
 
 
 @pytest.mark.heavy
@@ -41,7 +36,7 @@ def test_scenarios_are_drawn_on_obstacles():
     episodes = read_scenarios(OBSTACLES)
     assert len(episodes) == 100 and {len(episode.shores) for episode in episodes} == {40}
     starts = np.array([episode.start[0] for episode in episodes])
-    assert signed_distance(starts, load_chart(OBSTACLES).shores).min() > 2.0
+    assert signed_distance(starts, Chart.load(OBSTACLES).shores).min() > 2.0
 
 
 BAD = {
@@ -64,7 +59,7 @@ BAD = {
 def test_damaged_files_are_refused(text, tmp_path):
     path = tmp_path / "bad.txt"
     path.write_text(text)
-    for read in (load_chart, read_scenarios):
+    for read in (Chart.load, read_scenarios):
         with pytest.raises(ConfigError, match=re.escape(BAD[text])) as error:
             read(path)
         assert "\n" not in str(error.value) and len(str(error.value)) < 400
