@@ -1,0 +1,143 @@
+"""Damaged scenario files of other programs are refused with one sentence."""
+
+import copy
+import re
+
+import pytest
+
+from marinenav_env import ConfigError, read_scenarios, write_scenarios
+from marinenav_env.scenarios.reading import read_situations
+from tests.marinenav_env.helpers import simple_episode
+from tests.marinenav_env.scenarios.samples import BOX, GENERATED, INPUT, SHALLOW, XML, written
+
+COLAV = {"ship_list": [{"csog_state": [0.0, 0.0, 5.0, 0.0]}, {"csog_state": [900.0, 0.0, 5.0, 180.0]}]}
+LEAST = "must be a list of 1 to 1000 elements"
+# A file, a key of it, its value there (MISSING: none), and what the refusal says.
+MISSING = object()
+JSON_BAD = [
+    (GENERATED, "ownShip", [], "ownShip=[]: must be an object"),
+    (GENERATED, "targetShips", MISSING, "the key 'encounters' is missing"),
+    (GENERATED, "targetShips", [], f"targetShips=[]: {LEAST}"),
+    (GENERATED, "targetShips.0.waypoints", MISSING, "the key 'position' is missing"),
+    (GENERATED, "targetShips.0.waypoints.0.position", MISSING, "the key 'lon' is missing"),
+    (GENERATED, "targetShips.0.waypoints.0.position.lat", MISSING, "the key 'lat' is missing"),
+    (GENERATED, "targetShips.0.waypoints.0.position.lat", 90.0, "lat=90.0: must be a number from -89 to 89"),
+    (GENERATED, "targetShips.0.waypoints.0.position.lat", -40.0, "must be within 1,000 km of the own ship"),
+    (GENERATED, "targetShips.0.waypoints.0.position.lon", 400, "lon=400: must be a number from -180 to 360"),
+    (GENERATED, "targetShips.0.waypoints.0.leg", MISSING, "the key 'sog' is missing"),
+    (GENERATED, "targetShips.0.waypoints.0.leg.sog", -1, "sog=-1: must be a number from 0 to 100"),
+    (GENERATED, "targetShips.1", GENERATED["targetShips"][0], "two ships start at the same place"),
+    (GENERATED, "title", 7, "title=7: must be text of one line"),
+    (INPUT, "encounters.0.desiredEncounterType", "ramming", "must be one of head-on, crossing-"),
+    (INPUT, "encounters.0.beta", [1.0, 2.0], "beta must be one number, as trafficgen draws it"),
+    (INPUT, "encounters.0.vectorTime", 0, "vectorTime=0: must be a number from 0.01"),
+    (INPUT, "encounters.0.relativeSpeed", 0.01, "no ship on this bearing meets the own one"),
+    (COLAV, "ship_list", [], f"ship_list=[]: {LEAST}"),
+    (COLAV, "ship_list.0", {"id": 3}, "the key 'csog_state' is missing, or waypoints with"),
+    (COLAV, "ship_list.0.csog_state", [0.0, 0.0, 5.0], "must be a list of 4 elements"),
+    (COLAV, "ship_list.0.csog_state.0", 1e9, "must be a number from -1e"),
+    (COLAV, "ship_list.0.waypoints", [[0.0, 1.0], [0.0]], "must be two lists of the same length"),
+    (COLAV, "ship_list.0", {"csog_state": [0.0] * 4, "speed_plan": [-1.0]}, "must be a number from 0 to 100"),
+    ([GENERATED], "", None, "[0]: the key 'env' is missing"),
+]
+BOMB = "<!DOCTYPE x [<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>]><commonOcean>&b;</commonOcean>"
+FOREIGN = "<!DOCTYPE x [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><commonOcean timeStepSize='1'>&a;</commonOcean>"
+TEXT_BAD = {
+    "empty.json": ("", "cannot be read as a scenario file"),
+    "other.yml": ("name: x\n", "the key 'ship_list' is missing"),
+    "tag.yaml": ("ship_list: !!python/object/apply:os.system ['true']\n", "cannot be read as YAML"),
+    "alias.yaml": ("a: &a [1, 2]\nship_list: [*a, *a]\n", "anchors and aliases are not read"),
+    "long.yaml": ("# " + "x" * 2**20 + "\nship_list: []\n", "more than 1,048,576 characters"),
+    "bomb.xml": (BOMB, "document types are not read"),
+    "foreign.xml": (FOREIGN, "document types are not read"),
+    "other.xml": ("<a>" * 40 + "</a>" * 40, "must be commonOcean"),
+    "road.xml": (
+        XML.replace("commonOcean ", "commonRoad ").replace("/commonOcean", "/commonRoad"),
+        "must be commonOcean",
+    ),
+    "step.xml": (
+        XML.replace('timeStepSize="10.0"', 'timeStepSize="0"'),
+        "Size=0.0: must be a number from 1e-09",
+    ),
+    "nobody.xml": ("<commonOcean timeStepSize='1'/>", "a scenario with a vessel and at most"),
+    "no_goal.xml": (re.sub("(?s)<goalState>.*</goalState>", "", XML), "<goalState> is missing"),
+    "no_state.xml": (re.sub("(?s)(<planning[^>]*>).*?<goalS", r"\1<goalS", XML), "<initialState> is missing"),
+    "text.xml": (XML.replace("<x>400.0</x>", "<x>far</x>"), "x='far': must be a number from -1e+08"),
+    "time.xml": (XML.replace("<exact>2<", "<exact>1<"), "must be increasing counts"),
+    "twice.xml": (XML.replace("<x>1000.0</x><y>-1000.0</y>", "<x>0</x><y>0</y>"), "two ships start at the same place"),
+    "corners.xml": (
+        XML.replace(BOX, "<polygon><point><x>1</x><y>1</y></point></polygon>"),
+        "=1: must be 3 to 1000 points",
+    ),
+    "corner.xml": (XML.replace(BOX, "<polygon><point><x>1</x></point></polygon>"), "the element <y> is missing"),
+    "box.xml": (
+        XML.replace(BOX, "<rectangle><length>-1</length><width>1</width></rectangle>"),
+        "must be a number from 0",
+    ),
+    "rectangle.xml": (XML.replace(BOX, "<rectangle><length>1</length></rectangle>"), "the element <width> is missing"),
+    "shallow.xml": (
+        XML.replace('<waters id="1"/>', SHALLOW.replace("<x>1900</x>", "<x>deep</x>")),
+        "x='deep': must be a number",
+    ),
+    "many.xml": (XML.replace('<waters id="1"/>', "<shallow/>" * 1001), "at most 1000 of each kind"),
+    "interval.xml": (XML.replace("<intervalEnd>1.0</intervalEnd>", ""), "<intervalEnd> is missing"),
+}
+
+
+def refusal(path):
+    """The sentence with which a path is refused."""
+    with pytest.raises(ConfigError) as error:
+        read_scenarios(path)
+    message = str(error.value)
+    assert message.startswith(str(path)[:20]) and "\n" not in message and len(message) < 400
+    return message
+
+
+@pytest.mark.parametrize(("content", "keys", "value", "sentence"), JSON_BAD, ids=range(len(JSON_BAD)))
+def test_damaged_json_is_refused(content, keys, value, sentence, tmp_path):
+    changed = place = copy.deepcopy(content)
+    *sections, last = [int(key) if key.isdigit() else key for key in keys.split(".")]
+    for key in sections:
+        place = place[key]
+    if value is MISSING:
+        del place[last]
+    elif keys:
+        place[last] = value
+    assert sentence in refusal(written(tmp_path, "bad.json", changed))
+
+
+def test_a_course_must_follow_from_something(tmp_path):
+    still, unknown = copy.deepcopy(GENERATED), copy.deepcopy(INPUT)
+    del still["targetShips"][0]["initial"]["heading"], still["targetShips"][0]["waypoints"][1]
+    for key in ("cog", "heading"):
+        unknown["ownShip"]["initial"].pop(key, None)
+    for content in (still, unknown):
+        assert "the course is missing, and there is no waypoint ahead" in refusal(
+            written(tmp_path, "bad.json", content)
+        )
+
+
+@pytest.mark.parametrize("name", TEXT_BAD)
+def test_damaged_yaml_and_xml_is_refused(name, tmp_path):
+    if name.endswith("ml") and not name.endswith(".xml"):
+        pytest.importorskip("yaml")
+    content, message = TEXT_BAD[name]
+    assert re.search(re.escape(message), refusal(written(tmp_path, name, content)))
+
+
+def test_folders_without_scenarios_are_refused(tmp_path):
+    assert "cannot be read as a folder of scenario files (it has 0 of .json, .xml" in refusal(tmp_path)
+    written(tmp_path, "notes.txt", "x")
+    assert "it has 0 of .json" in refusal(tmp_path)
+    written(tmp_path, "1.json", GENERATED)
+    path = written(tmp_path, "2.json", {"name": "package"})
+    assert str(path) in refusal(tmp_path)
+    path.unlink()
+    (tmp_path / "3.json").mkdir()
+    assert "3.json: cannot be read as a scenario file (not a regular file)" in refusal(tmp_path)
+
+
+def test_a_situation_is_no_scenario_file_of_this_project(tmp_path):
+    write_scenarios(tmp_path / "own.json", [simple_episode([(1.0, 1.0, 0.0)], [[20.0, 1.0]])])
+    with pytest.raises(ConfigError, match="must be a situation of another program"):
+        read_situations(tmp_path / "own.json")
