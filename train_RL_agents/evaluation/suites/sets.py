@@ -10,7 +10,7 @@ from marinenav_env import Episode, WorldConfig
 from marinenav_env.state import Scenario
 
 Scoring = Literal["episodes", "encounters", "misbehaviour", "candidates"]
-"""What policies are scored by on a suite: episodes alone, the role of every vessel (see seamanship), avoidable
+"""Results that a suite scores policies by: episodes alone, the role of every vessel (see seamanship), avoidable
 collisions, or collisions per candidate."""
 
 
@@ -49,7 +49,7 @@ class ScenarioSet:
     seed: int
     """Seed of scenario sampling and measurement noise."""
     scoring: Scoring = "episodes"
-    """What policies are scored by."""
+    """Results that score policies."""
 
     def __len__(self) -> int:
         return sum(len(part.scenarios) for part in self.parts)

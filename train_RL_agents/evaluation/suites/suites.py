@@ -60,7 +60,7 @@ class Suite:
     is_fixed: bool = False
     """True if the number of episodes cannot be chosen."""
     scoring: Scoring = "episodes"
-    """What policies are scored by."""
+    """Results that score policies."""
 
 
 def level_names(count: int) -> tuple[str, ...]:
