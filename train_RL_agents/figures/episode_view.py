@@ -39,6 +39,8 @@ class EpisodeView(VesselTracks):
     """[T+1, R] true once the vessel has run aground; None in open water."""
     routes: Floats | None
     """[R, W, 2] waypoints of the vessels, with the goal last (m); None in open water."""
+    waypoint: Integers | None
+    """[T+1, R] number of the waypoint that the vessel steers for; None in open water and in earlier recordings."""
     objects: Floats
     """[T+1, R, K, 5] measured objects: x, y (m), velocity (m/s), radius (m); world frame, zero if empty."""
     seen: Flags
@@ -165,6 +167,7 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         grounded=None if recording.grounded is None else _has_happened(select.over_time(recording.grounded)),
         shores=_real_shores(recording, row),
         routes=None if recording.routes is None else select.per_vessel(recording.routes),
+        waypoint=None if recording.waypoint is None else select.over_time(recording.waypoint, frames),
         map_size=(north, east),
         dt=recording.dt,
         policy=recording.policy,

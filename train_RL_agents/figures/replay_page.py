@@ -26,7 +26,7 @@ STEPS_PER_UNIT = {
     "quantiles": 50,
     **dict.fromkeys(("thrust", "rates"), 10),
     **dict.fromkeys(("active", "arrived", "collided", "grounded", "seen", "doubtful"), 1),
-    **dict.fromkeys(("rule", "rule_object", "phase", "role"), 1),
+    **dict.fromkeys(("rule", "rule_object", "phase", "role", "waypoint"), 1),
 }
 """Resolution of each array over time in the page: number of integer steps per unit (m, rad, m/s, N, ...)."""
 NON_FINITE_CODE = 2**31 - 1

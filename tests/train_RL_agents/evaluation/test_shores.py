@@ -52,7 +52,8 @@ def test_groundings_are_counted_apart_from_collisions():
 
 
 def test_recordings_have_shores_routes_and_groundings(tmp_path):
-    _, found = recordings.record(BASELINES["straight"](WORLD), scenes(), WORLD, name="straight", groups=["", ""])
+    first, second = scenes()
+    found = run_and_record([first, replace(second, route=[[[10.0, 30.0]]])])
     assert found.outcomes == ["grounding", "success"]
     assert found.shores[0, :2].tolist() == WALL
     assert (found.shores[0, 2:] == ABSENT_SHORE).all()
@@ -60,6 +61,9 @@ def test_recordings_have_shores_routes_and_groundings(tmp_path):
     recordings.save(found, tmp_path / "recording.npz")
     again = recordings.load(tmp_path / "recording.npz")
     assert torch.equal(again.grounded, found.grounded)
+    assert again.routes[1, 0, 0].tolist() == [10.0, 30.0]
+    is_near = torch.linalg.vector_norm(again.poses[:, 1, 0, :2] - again.routes[1, 0, 0], dim=-1) <= 5.0
+    assert torch.equal(again.waypoint[:, 1, 0] > 0, is_near.cumsum(0) > 0)
     wide = run_and_record([replace(each, shores=WALL * 10) for each in scenes()])
     joined = recordings.concatenate([found, wide])
     assert (joined.shores[0, 16:] == ABSENT_SHORE).all()

@@ -151,6 +151,8 @@ class Recording:
     """Shores hide nothing (``world.sensor.sees_through_land``); None in open water and in earlier recordings."""
     routes: Annotated[Tensor | None, float, "E, R, W, 2"] = None
     """Waypoints of the robots, with the goal last (m); None in open water."""
+    waypoint: Annotated[Tensor | None, int, "T+1, E, R"] = None
+    """Number of the waypoint that the robot steers for; None in open water and in earlier recordings."""
     rules: ColregsConfig = field(default_factory=ColregsConfig)
     """Settings of the rules of the sea."""
     seed: int | None = None
@@ -190,7 +192,7 @@ _TENSORS: dict[str, tuple[type, list[str]]] = {
 }
 TENSORS = tuple(_TENSORS)
 """Names of the tensors, which are those of the arrays in the file."""
-_HELD_TENSORS = ("poses", "velocities", "thrust")
+_HELD_TENSORS = ("poses", "velocities", "thrust", "waypoint")
 _NONNEGATIVE_TENSORS = (
     "goal_distance",
     "vessel_length",
@@ -281,13 +283,14 @@ class Recorder:
 
 
 def _frame_tensors(state: State) -> dict[str, Tensor]:
-    """Return poses, velocities, thrusts and the mask of active robots of a state, by their names in Recording."""
-    return {
+    """Return what of a state a recording has in each frame, by the names in Recording."""
+    tensors = {
         "poses": state.pose,
         "velocities": state.velocity_ground,
         "thrust": state.thrust,
         "active": state.active,
     }
+    return tensors if state.waypoint is None else tensors | {"waypoint": state.waypoint}
 
 
 def _episode_steps(stacked: Mapping[str, Tensor], behaviour: Tensor | None = None) -> Tensor:

@@ -42,7 +42,8 @@ function hullOutline(x, y, yaw, { length, width }) {
 
 export function make(canvas, session, data) {
   const context = canvas.getContext("2d"), theme = {};
-  let size = 0, view = { x: 0, y: 0, half: 1, scale: 1 }, water = { key: "" }, land = { key: "" };
+  const water = { key: "" }, land = { key: "" };
+  let size = 0, view = { x: 0, y: 0, half: 1, scale: 1 };
   // What was zoomed to by hand, and how far one can see out.
   let lens = null, widest = 1;
   const colourOf = (vessel) => data.colours[vessel % data.colours.length];
@@ -52,7 +53,7 @@ export function make(canvas, session, data) {
     for (const name of ["ink", "paper", "sea", "edge", "rock", "land", "coast", "flow", "zone", "accent", "focus"]) {
       theme[name] = style.getPropertyValue(`--${name}`).trim();
     }
-    water.key = "";
+    water.key = land.key = "";
   }
 
   function fit() {
@@ -60,7 +61,6 @@ export function make(canvas, session, data) {
     size = width;
     canvas.width = canvas.height = Math.round(width * ratio);
     context.setTransform(canvas.width / width, 0, 0, canvas.width / width, 0, 0);
-    water.key = "";
   }
 
   // What is in view: the scene, and vessels that have left it; or the surroundings of one.
@@ -161,12 +161,30 @@ export function make(canvas, session, data) {
 
   // Parts --------------------------------------------------------------------------------------
 
-  // The speed of the water, painted once for a view and its cores.
+  // A layer as dense as a function of the place says, painted once for a view and what it shows.
+  function drawLayer(kept, shown, colour, densityAt) {
+    const key = JSON.stringify([shown, view, size, canvas.width]), step = 4;
+    if (kept.key !== key) {
+      const layer = document.createElement("canvas");
+      layer.width = layer.height = size;
+      const pen = layer.getContext("2d");
+      pen.fillStyle = colour;
+      for (let i = 0; i < size; i += step) {
+        for (let j = 0; j < size; j += step) {
+          pen.globalAlpha = densityAt(...toWorld(i + step / 2, j + step / 2));
+          pen.fillRect(i, j, step, step);
+        }
+      }
+      Object.assign(kept, { key, layer });
+    }
+    context.drawImage(kept.layer, 0, 0, size, size);
+  }
+
+  // The speed of the water.
   function drawWater(cores) {
     if (!cores.length) return;
-    const key = JSON.stringify([cores, view, size, canvas.width]);
-    if (water.key !== key) water = { key, layer: paintWater(cores) };
-    context.drawImage(water.layer, 0, 0, size, size);
+    drawLayer(water, cores, theme.flow, (x, y) =>
+      0.6 * Math.min(1, Math.hypot(...dynamics.current(x, y, cores, session.k.core_radius))));
     const apart = Math.max(1, Math.round(view.half / 8));
     const first = (middle) => Math.ceil((middle - view.half) / apart) * apart;
     context.globalAlpha = 0.5;
@@ -187,51 +205,20 @@ export function make(canvas, session, data) {
     });
   }
 
-  function paintWater(cores) {
-    const layer = document.createElement("canvas"), step = 5;
-    layer.width = layer.height = size;
-    const pen = layer.getContext("2d");
-    pen.fillStyle = theme.flow;
-    for (let i = 0; i < size; i += step) {
-      for (let j = 0; j < size; j += step) {
-        const place = toWorld(i + step / 2, j + step / 2);
-        const flow = dynamics.current(...place, cores, session.k.core_radius);
-        pen.globalAlpha = 0.6 * Math.min(1, Math.hypot(...flow));
-        pen.fillRect(i, j, step, step);
-      }
-    }
-    return layer;
-  }
-
-  // Land, painted once for a view, and its shores.
+  // Land and its shores.
   function drawLand(all) {
     if (!all.length) return;
-    const key = JSON.stringify([all, view, size, canvas.width]);
-    if (land.key !== key) land = { key, layer: paintLand(all) };
-    context.drawImage(land.layer, 0, 0, size, size);
+    drawLayer(land, all, theme.land, (x, y) => Number(clearance(x, y, all) < 0));
     all.forEach(([x, y, endX, endY]) => {
       path([[x, y], [endX, endY]]);
       stroke(theme.coast, 2);
     });
   }
 
-  function paintLand(all) {
-    const layer = document.createElement("canvas"), step = 4;
-    layer.width = layer.height = size;
-    const pen = layer.getContext("2d");
-    pen.fillStyle = theme.land;
-    for (let i = 0; i < size; i += step) {
-      for (let j = 0; j < size; j += step) {
-        if (clearance(...toWorld(i + step / 2, j + step / 2), all) < 0) pen.fillRect(i, j, step, step);
-      }
-    }
-    return layer;
-  }
-
-  // The route that a vessel was given, unless it is straight.
-  function drawRoute({ start, goal, route = [] }, vessel) {
+  // The rest of the route that a vessel was given, after the waypoint that it has passed, unless it is straight.
+  function drawRoute({ start, goal, route = [], waypoint = 0 }, vessel) {
     if (!route.some((place) => place.some((value, axis) => Math.abs(value - goal[axis]) > 0.1))) return;
-    path([start, ...route, goal]);
+    path([waypoint ? route[waypoint - 1] : start, ...route.slice(waypoint), goal]);
     stroke(colourOf(vessel), 1, [2, 5]);
   }
 

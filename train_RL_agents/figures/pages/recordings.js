@@ -53,7 +53,7 @@ function framesOf(episode, names) {
     const actuator = [0, right / hull.max_thrust * hull.actuators.angle_limit];
     return {
       x, y, theta, gx, gy, left, right, actuator, goal: goals[vessel], kind: vessel,
-      route: episode.routes?.[vessel], start: Array.from(row("poses", 0, vessel)).slice(0, 2),
+      route: episode.routes?.[vessel], waypoint: arrays.waypoint ? one("waypoint", frame, vessel) : 0, start: Array.from(row("poses", 0, vessel)).slice(0, 2),
       gap: one("gap", frame, vessel), active: Boolean(one("active", frame, vessel)),
       collided: Boolean(one("collided", frame, vessel)), grounded: Boolean(arrays.grounded && one("grounded", frame, vessel)),
       arrived: Boolean(one("arrived", frame, vessel)),
