@@ -17,8 +17,8 @@ WALL = [[20.0, 0.0, 20.0, 30.0], [20.0, 30.0, 20.0, 0.0]]
 
 
 def world_with(shores, poses, obstacles=(), **sensor):
-    """A world with shores and vessels whose goals are beside them, in float64."""
-    episode = simple_episode(poses, [(x - 10.0, y) for x, y, _ in poses], obstacles, replace(QUIET, **sensor))
+    """A world with shores and vessels that are at their goals, which must be on water, in float64."""
+    episode = simple_episode(poses, [(x, y) for x, y, _ in poses], obstacles, replace(QUIET, **sensor))
     episode = replace(episode, shores=shores, route=[[] for _ in poses])
     return MarineNavEnv(WorldConfig(sensor=episode.world.sensor), scenarios=[episode], dtype=torch.float64)
 
