@@ -142,7 +142,7 @@ def test_observations_and_actions_are_the_environments(name, boat, tmp_path):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("boat", ["published", "otter"])
+@pytest.mark.parametrize("boat", ["published", pytest.param("otter", marks=pytest.mark.slow)])
 def test_duties_are_the_environments(boat, tmp_path):
     settings = {} if boat == "published" else {"world.vessel": boat}
     policy = make_policy("DQN", **EXACT, **settings, **{"world.sensor.duties": True})

@@ -29,11 +29,11 @@ def test_steps_are_those_that_torchrls_collector_yields(tmp_path, steps):
             auto_register_policy_transforms=False,
         )
     )
-    for _ in range(30):
+    for _ in range(12):
         found, expected = ours.collect(), next(reference)
         assert {*found.keys(True, True)} == {*expected.keys(True, True)}
         assert (found == expected).all()
-    assert ours.env.env_steps == other.env.env_steps == 30 * 8 * steps
+    assert ours.env.env_steps == other.env.env_steps == 12 * 8 * steps
 
 
 def test_active_robots_are_counted(tmp_path):
