@@ -49,11 +49,7 @@ def test_a_run_without_replay_buffer_is_not_resumed(tmp_path, capsys):
     "words",
     [
         ("agent_type=AC-IQN",),
-        ("agent.critics=1",),
-        ("trainer.num_envs=9",),
-        ("trainer.buffer_size=999",),
         ("trainer.reward_scale=0.2", "trainer.tau=0.5"),
-        ("world.reward.timestep_penalty=-0.5",),
         ("training_schedule.num_robots=2,4",),
     ],
     ids=" ".join,
@@ -69,19 +65,11 @@ def test_a_state_of_another_configuration_is_refused(tmp_path, trained, words):
     assert message.count("(was ") == len(words) or words[0].startswith("agent_type")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"total_timesteps": 240},
-        {"log_freq": 16},
-        {"execution": Execution(device="cpu", threads=2, compile=False)},
-        {"save_dir": "elsewhere"},
-        {"load_model": "gone.pt"},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-def test_some_settings_may_change(tmp_path, trained, change):
-    run = RunFolder(tmp_path, replace(trained.config, **change), trained.seed)
+def test_some_settings_may_change(tmp_path, trained):
+    """All of them are in tests/train_RL_agents/run/test_resuming.py."""
+    changes = {"total_timesteps": 240, "save_dir": "elsewhere", "load_model": "gone.pt"}
+    changes["execution"] = Execution(device="cpu", threads=2, compile=False)
+    run = RunFolder(tmp_path, replace(trained.config, **changes), trained.seed)
     run.checkpoints.mkdir()
     (run.checkpoints / STATE_FILE).write_bytes((trained.checkpoints / STATE_FILE).read_bytes())
     assert resume(run, quiet=True).env_steps == 160

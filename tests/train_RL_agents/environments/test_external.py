@@ -26,6 +26,7 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 CPU = torch.device("cpu")
 HERE = "tests.train_RL_agents.other_envs"
 DISCRETE = ("DQN", "IQN", "Rainbow")
+slow = partial(pytest.param, marks=pytest.mark.slow)
 SETTINGS = {key: TINY[key] for key in ("total_timesteps", "eval_freq", "log_freq", "execution", "trainer")}
 
 
@@ -53,7 +54,7 @@ def weights(trainer):
     return trainer.algorithm.learner.agent.state_dict()
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", [name if name in ("DQN", "SAC", "PPO") else slow(name) for name in AGENTS])
 def test_every_agent_trains_evaluates_and_is_loaded_without_the_environment(agent, tmp_path):
     trainer = begun(tmp_path, agent)
     before = {name: value.clone() for name, value in weights(trainer).items()}
@@ -109,7 +110,6 @@ def test_numbers_that_are_not_finite_stop_the_run_with_a_sentence(breaks, says, 
 
 WORKERS = ("trainer.collector=processes", "trainer.collectors=2", "env.max_steps=0")
 PARALLEL = ("env.parallel=true", "trainer.num_envs=2")
-slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,14 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.stepping.actions import commands_of_discrete_actions
 from tests.train_RL_agents.helpers import make_rollout
-from tests.train_RL_agents.learners import KNOWN, agent_of, all_equal, values_of
+from tests.train_RL_agents.learners import KNOWN, agent_of
 from tests.train_RL_agents.observed import observations
 from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
-from train_RL_agents.agents.batches import Batch, RolloutBatch
 from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import make_compiled_gradient_function
 from train_RL_agents.learning.imitation import add_imitation_loss, imitation_errors, make_teacher_targets
-from train_RL_agents.networks.observation import ACTIVE_KEY
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -131,38 +129,6 @@ def test_normal_numbers_imitate_with_their_mean(actions, like):
     assert errors.tolist() == pytest.approx(expected, rel=1e-4)
     errors.sum().backward()
     assert agent.networks["policy"].output_layer.bias.grad.abs().min() > 1.0
-
-
-@pytest.mark.parametrize("name", KNOWN)
-def test_agents_learn_what_a_teacher_does(name):
-    """From the weighted error beside their own losses."""
-    agent, teacher = agent_of(name), teacher_of("PPO")
-    before = values_of(teacher.agent)
-    observation, size, generator = seen(128), 128, torch.Generator()
-    blank, there = torch.zeros(size), torch.ones(size)
-    if agent.algorithm == "on-policy":
-        with torch.no_grad():
-            noise = agent.exploration_noise(torch.Size((size,)), generator)
-            action, extras = agent.explore({**observation, ACTIVE_KEY: there > 0.0}, noise)
-        batch = RolloutBatch(observation, action, extras, blank, extras["value"], there, blank[0])
-    else:
-        wanted = make_teacher_targets(teacher, agent, PAIRS)(observation)
-        batch = Batch(observation, wanted, blank, blank, observation, there)
-    losses = add_imitation_loss(agent, teacher, PAIRS, 20.0)
-    optimizer = torch.optim.Adam(agent.networks.parameters(), 3e-3)
-    errors = []
-    for _ in range(40):
-        found = losses(batch, agent.loss_noise(size, generator))
-        errors.append(found["loss_imitation"].item() / 20.0)
-        optimizer.zero_grad()
-        sum(value for key, value in found.items() if key.startswith("loss")).backward()
-        optimizer.step()
-    # A cross-entropy ends at the entropy of the teacher.
-    logits = torch.log_softmax(teacher.agent.outputs(observation)["logits"], -1)
-    entropy = -(logits.exp() * logits).sum(-1).mean().item()
-    least = 0.0 if agent.continuous or agent.scores_are_returns else entropy
-    assert errors[-1] - least < 0.5 * (errors[0] - least)
-    assert all_equal(before, values_of(teacher.agent))
 
 
 @pytest.mark.usefixtures("surroundings")

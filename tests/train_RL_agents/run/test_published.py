@@ -10,21 +10,16 @@ import torch
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.helpers import each_entry, explored
 from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
-from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.iqn import IQNConfig
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.published import PUBLISHED_AGENTS, import_agent, published_config
-from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 ROOT = Path(__file__).parents[3]
 FAITHFUL = {load_config(path).agent_type: path for path in (ROOT / "configs/faithful").iterdir()}
 PROBED = ("IQN", "SAC")
-WORLD = ["world.max_steps=20", "eval_schedule.num_episodes=[1,1,1,1,1,1]"]
-PLAIN = ["execution.device=cpu", "execution.threads=1", "execution.compile=false"]
 
 
 @pytest.fixture(scope="module")
@@ -200,33 +195,3 @@ def test_faithful_schedules(name):
     assert (trainer.exploration == "uniform") == AGENTS[name].continuous
     steps = (3, True) if name == "Rainbow" else (1, False)
     assert (trainer.n_steps, trainer.prioritized) == steps
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "DQN")) for name in FAITHFUL])
-def test_faithful_configurations_train(tmp_path, name):
-    """320 env-steps; the last one ends with a hard copy, so the targets equal the learned."""
-    overrides = [
-        *WORLD,
-        *PLAIN,
-        *("total_timesteps=320", "eval_freq=320", "log_freq=160", "trainer.buffer_size=2000"),
-        *("trainer.learning_starts=64", "trainer.target_update_interval=160"),
-    ]
-    config = load_config(FAITHFUL[name], overrides)
-    with small_pool():
-        trainer = TorchRLTrainer(RunFolder.create(config, 0, [], tmp_path), quiet=True)
-        agent = trainer.algorithm.learner.agent
-        before = {key: value.clone() for key, value in agent.networks.state_dict().items()}
-        trainer.train()
-    assert trainer.algorithm.learner.updates == (320 - 64) // 4
-    after = agent.networks.state_dict()
-    assert all(value.isfinite().all() for value in after.values())
-    for part in agent.networks:
-        moved = any(not torch.equal(after[key], value) for key, value in before.items() if key.startswith(f"{part}."))
-        assert moved == (part != "temperature")
-    for part, target in agent.targets.items():
-        for key, value in target.state_dict().items():
-            assert torch.equal(value, after[f"{part}.{key}"])
-    # Nothing is averaged.
-    averaged = trainer.algorithm.learner.ema.networks.state_dict()
-    assert all(torch.equal(value, after[key]) for key, value in averaged.items())
-    assert len(trainer.history.rows) == 1

@@ -232,24 +232,6 @@ def test_an_interrupted_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
     assert not list(parts.path.rglob(".*"))
 
 
-@pytest.mark.slow
-def test_an_interrupted_on_policy_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
-    words = ("agent_type=PPO", "agent.critic=fleet", "agent.normalize_observations=true")
-    whole, parts = new_run(tmp_path / "whole", *words), new_run(tmp_path / "parts", *words)
-    assert run_ranks(tmp_path, train_both, whole, parts, 112) == [0, 0]
-
-    assert differences(results(whole), results(parts)) == []
-    first, second = state_of(parts, 0), state_of(parts, 1)
-    assert differences(state_of(whole, 1), second) == []
-    assert first["env_steps"] == second["env_steps"] == 160
-    # As many updates of the same weights, with the same running statistics.
-    assert first["learner"]["updates"] >= 20
-    assert differences(first["learner"], second["learner"]) == []
-    counts = [value for name, value in first["learner"]["agent"].items() if "own_norm.count" in name]
-    assert counts and all(float(each) > 0.0 for each in counts)
-    assert {name.split(".")[1] for name in differences(first, second)} >= {"world", "generators"}
-
-
 def train_both(rank, whole, parts, stop_at=104):
     """One run as it is; the other with a SIGTERM to the second rank alone, and resumed."""
     train(whole)
