@@ -65,26 +65,6 @@ def test_published_networks_answer_as_published(probe, name):
         torch.testing.assert_close(part, expected, atol=1e-6, rtol=0.0)
 
 
-def test_acting_is_by_the_imported_network(probe):
-    """And the rest stays as it was: untrained, the same each time, with equal target copies."""
-    weights = weights_of(probe, "SAC")
-    agent, again = (import_agent("SAC", weights, PROBE) for _ in range(2))
-    other = import_agent("SAC", named_weights("SAC"), PROBE)
-    for key, value in agent.networks.state_dict().items():
-        assert torch.equal(value, again.networks.state_dict()[key])
-        part, _, layer = key.partition(".")
-        if part != "actor":
-            assert torch.equal(value, other.networks.state_dict()[key])
-        elif layer in weights:
-            assert torch.equal(value, weights[layer])
-    assert not agent.training
-    for name in PUBLISHED_AGENTS:
-        agent = import_agent(name, named_weights(name), PROBE)
-        for key, target in agent.targets.items():
-            for one, other in zip(target.parameters(), agent.networks[key].parameters(), strict=True):
-                assert torch.equal(one, other)
-
-
 # Command ----------------------------------------------------------------------------------------
 
 

@@ -132,15 +132,6 @@ def test_the_bar_shows_the_latest_metrics(monkeypatch, capsys, time):
         assert last_bar(capsys).partition("%  ")[2] == expected
 
 
-def test_the_time_of_compiling_is_shown(monkeypatch, capsys, time):
-    terminal_of(monkeypatch, 120)
-    display = ProgressDisplay(total=10, quiet=False, bar=True)
-    display.start(0, compiles=True)
-    time.passes(75.0)
-    display.stop()
-    assert last_bar(capsys).partition("%  ")[2] == "compiling 0:01:15 --:--"
-
-
 def test_commands_that_follow_allow_the_same_plugins(capsys, monkeypatch):
     allow_only(monkeypatch, "my_parts.rewards:early")
     display, option = ProgressDisplay(total=10, quiet=False, bar=False), "--plugin=my_parts.rewards:early"

@@ -81,14 +81,6 @@ def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
     assert table["head-on"]["stood_on"] is None
 
 
-def test_an_avoiding_policy_is_later_than_alone():
-    chosen = some("imazu", 1, [1])
-    world = replace(WORLD, max_steps=300)
-    row = score(chosen, PolicyRun(EvaluatedPolicy("apf"), world, ACTING, CPU, "x")).metrics["case 2"]
-    assert row["safety"] > 0.0 and row["delay"] > 0.0 and row["detour"] > 0.0
-    assert 0.0 <= row["astern"] < 1.0
-
-
 def few_of(name, numbers, repetitions):
     """Some situations that others wrote."""
     chosen = made(name, repetitions)

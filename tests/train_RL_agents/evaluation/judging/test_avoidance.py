@@ -10,7 +10,6 @@ from marinenav_env import GROUP, ConfigError, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.boat.manoeuvres import EscapeManoeuvres
-from train_RL_agents.evaluation.comparing import scoring
 from train_RL_agents.evaluation.comparing.scoring import PolicyRun, evaluate_built_in, score
 from train_RL_agents.evaluation.comparing.tables import CANDIDATE_COLUMNS, MISBEHAVIOUR_COLUMNS
 from train_RL_agents.evaluation.judging import avoidance
@@ -75,7 +74,6 @@ def encounters(*others):
 
 NEAR = (9.0, 0.0, torch.pi, 3.0, "keep", 0.0)
 FAR = (40.0, 0.0, torch.pi, 2.0, "keep", 0.0)
-LATE = (15.0, -6.5, 0.0, 2.0, "stop", 60.0)
 
 
 @pytest.mark.heavy
@@ -173,18 +171,6 @@ def test_a_vessel_that_only_steers_for_its_goal_is_hit(monkeypatch):
     assert straight.compliance["overall"]["collisions"] == round(12 * straight.overall["collision_rate"])
     assert straight.compliance["overall"]["avoidable_per_candidate"] > 0.8  # some manoeuvre would have avoided them
     assert "ships with crews" in evaluation.markdown()
-
-
-@pytest.mark.heavy
-def test_the_suite_is_scored_by_behaviour(monkeypatch):
-    schedule, world = scoring.default_schedule_and_world([])
-    monkeypatch.setattr(scoring, "default_schedule_and_world", lambda _: (schedule, replace(world, max_steps=50)))
-    evaluation = evaluate_built_in({"straight": STRAIGHT}, {"suite": "unruly", "episodes": 1}, CPU)
-    first = evaluation.results[0]
-    assert first.compliance_columns == MISBEHAVIOUR_COLUMNS and set(first.compliance) == set(first.metrics)
-    for group, row in first.compliance.items():
-        assert row["no_collision"] == pytest.approx(1.0 - first.metrics[group]["collision_rate"])
-    assert "| stops | straight |" in evaluation.markdown()
 
 
 @pytest.mark.heavy

@@ -24,8 +24,6 @@ from train_RL_agents.evaluation.judging.policies import (
 from train_RL_agents.evaluation.running.others import (
     ACTION_KEY,
     MASK_KEY,
-    with_continuous_actions,
-    with_object_slots,
     with_others,
     without_objects,
 )
@@ -62,32 +60,6 @@ def test_the_first_vessel_is_steered_by_one_policy_and_the_others_by_another():
     # Vessels that are not controlled are masked in the environment, but not for who steers them.
     assert theirs[0].get(MASK_KEY).all() and ours[0].get(MASK_KEY).sum() == 2
     assert given.get(MASK_KEY).sum() == 2
-
-
-def test_indices_become_commands():
-    pairs = torch.tensor([[0.0, 0.5], [1.0, -1.0]])
-
-    def act(given):
-        return given.set(ACTION_KEY, torch.tensor([[0, 1, 1]] * 2))
-
-    action = with_continuous_actions(act, pairs)(step()).get(ACTION_KEY)
-    assert action[0].tolist() == [[0.0, 0.5], [1.0, -1.0], [1.0, -1.0]]
-    assert with_continuous_actions(act, None) is act
-
-
-@pytest.mark.parametrize("slots", [2, 5, 8])
-def test_a_policy_has_the_slots_that_it_was_trained_with(slots):
-    seen = []
-    given = step()
-    before = given.clone()
-    with_object_slots(constant(0.0, seen), slots)(given)
-    observed = seen[0].get((GROUP, "observation"))
-    kept = min(slots, 5)
-    assert observed["objects_state"].shape == (2, 3, slots, 5) and observed["objects_mask"].shape == (2, 3, slots)
-    expected = before[GROUP, "observation", "objects_state"][:, :, :kept]
-    assert torch.equal(observed["objects_state"][:, :, :kept], expected)
-    assert observed["objects_mask"].sum(-1).eq(kept).all() and not observed["objects_state"][:, :, kept:].any()
-    assert torch.equal(given[GROUP, "observation", "objects_mask"], before[GROUP, "observation", "objects_mask"])
 
 
 def test_a_blind_policy_observes_no_objects():

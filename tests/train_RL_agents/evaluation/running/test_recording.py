@@ -183,17 +183,6 @@ def test_scores_are_of_the_pairs_of_thrust_changes(tmp_path):
     assert load(tmp_path / "a.npz").reward_scale == 0.1
 
 
-def test_parts_are_joined_to_the_whole(whole):
-    parts = [recorded(EPISODES[index : index + 1], groups=GROUPS[index:])[1] for index in range(len(EPISODES))]
-    joined = concatenate(parts)
-    expected = whole[1]
-    assert joined.groups == expected.groups
-    assert joined.outcomes == OUTCOMES
-    for name in ("poses", "velocities", "actions", "reward", "active", "steps", "goals"):
-        ours, theirs = getattr(joined, name), getattr(expected, name)
-        assert torch.allclose(ours.float(), theirs.float(), atol=1e-1, rtol=1e-4), name
-
-
 def test_round_trip(whole, tmp_path):
     save(whole[1], tmp_path / "a.npz")
     same(load(tmp_path / "a.npz"), whole[1])
