@@ -47,7 +47,7 @@ def test_an_output_that_cannot_be_written(output, expected):
 
 @pytest.mark.parametrize(
     ("number", "delay"),
-    [(signal.SIGINT, 0.05), (signal.SIGINT, 1.0), (signal.SIGTERM, 0.3)],
+    [(signal.SIGINT, 1.0), (signal.SIGTERM, 0.3)],
 )
 def test_a_signal_during_the_imports_ends_with_a_sentence(tmp_path, number, delay):
     code = (

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from marinenav_env import ConfigError, read_scenarios
@@ -17,7 +16,6 @@ from tests.train_RL_agents.tiny_runs import (
     TIMES,
     TINY,
     arrays,
-    differences,
     evaluations,
     files,
     new_run,
@@ -263,20 +261,3 @@ def test_a_policy_is_added_as_the_latest_and_perhaps_the_best(tmp_path):
     manifest = read_manifest(run.checkpoints)
     assert [entry["env_steps"] for entry in manifest["policies"]] == [8, 16, 24, 32, 40]
     assert (manifest["latest"], manifest["best"]) == ("policy_40.pt", "policy_24.pt")
-
-
-def test_evaluations_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    run = new_run(tmp_path)
-    rows = [{"env_steps": 8, "avg_time": None, "success_rate": 0.5}]
-    run.write_evaluations(rows, {"timesteps": [8], "rewards": np.ones((1, 2))})
-    before = files(run.path)
-    assert evaluations(run) == [{"env_steps": "8", "avg_time": "", "success_rate": "0.5"}]
-    assert differences(arrays(run), {"timesteps": np.array([8]), "rewards": np.ones((1, 2))}) == []
-
-    def full(*arguments, **keywords):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(ConfigError, match="what was there is kept"):
-        run.write_evaluations(rows * 2, {"timesteps": [8, 16]})
-    assert files(run.path) == before
