@@ -117,7 +117,7 @@ def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
                 shown = ", ".join(names[:8]) or "none"
                 raise ConfigError(f"{path}: has no column {', '.join(missing)}; its columns are {shown}")
             for number, row in enumerate(csv.reader(stream, delimiter=delimiter), 2):
-                if row:
+                if "".join(row).strip():
                     place = f"{path}: row {number}"
                     require(len(row) > max(columns.values()), place, row, f"{len(names)} values")
                     yield place, [row[column].strip() for column in columns.values()]
@@ -138,7 +138,7 @@ def _reports_near(path: str | Path, plane: LocalPlane, size: float) -> dict[str,
         away = (longitude - plane.longitude + 180.0) % 360.0 - 180.0
         if -margin <= (latitude - plane.latitude) * north <= size + margin and -margin <= away * east <= size + margin:
             x, y = plane.to_metres(np.array([longitude, latitude])).tolist()
-            by_vessel[vessel].add((_seconds(time, f"{place}: time"), x, y, speed))
+            by_vessel[vessel.removesuffix(".0")].add((_seconds(time, f"{place}: time"), x, y, speed))
     return by_vessel
 
 
@@ -151,7 +151,8 @@ def _number(text: str, key: str, place: str) -> float | None:
         value = math.nan
     if value == unknown:
         return None
-    require(abs(value) <= most, f"{place}: {key}", text, f"a number up to {most:g}")
+    least = 0.0 if key == "sog" else -most
+    require(least <= value <= most, f"{place}: {key}", text, f"a number from {least:g} to {most:g}")
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -245,12 +246,15 @@ def with_land(
     The other arguments are those of ``read_chart``; ``name`` is for messages.
     """
     name, window = name or chart.name, (chart.width, chart.height)
-    network = unite(areas, walls, window)
-    if not len(network.edges):
-        raise _empty_window(areas, walls, chart.plane, window, name)
     most_error = _MOST_ERROR * max(window) if tolerance is None else tolerance
     least = min(_LEAST_ERROR, most_error) if tolerance is None else tolerance
-    shores, error = simplify(list(network.chains()), most_segments, least, most_error)
+    try:
+        network = unite(areas, walls, window)
+        shores, error = simplify(list(network.chains()), most_segments, least, most_error)
+    except ConfigError as problem:
+        raise ConfigError(f"{name}: {problem}") from problem
+    if not len(shores):
+        raise _empty_window(areas, walls, chart.plane, window, name)
     if len(shores) > most_segments:
         advice = "a larger --segments or a smaller --size" if tolerance is None else "another --segments or --tolerance"
         raise ConfigError(
@@ -310,7 +314,7 @@ def _choose(
         if (item.layer in wanted or not (item.layer or is_exact)) and not is_deep:
             areas += item.areas
             lines += item.lines
-    if not areas and not lines:
+    if not any(map(len, chain(*areas, lines))):
         raise ConfigError(f"{name}: has no land in {', '.join(sorted(wanted))}; its layers are {shown}")
     return areas, lines, sorted(wanted & present) or ["polygons and lines"]
 
@@ -324,6 +328,7 @@ def _place(
     there, because polygons of a cut file run along its edge.
     """
     points = np.concatenate([points for item in features for points in item.points()])
+    points[:, 0] = (points[:, 0] - points[0, 0] + 180.0) % 360.0 - 180.0 + points[0, 0]  # from -180 or not
     bounds = np.stack([points.min(0), points.max(0)])
     middle = LocalPlane(*(bounds.mean(0)[::-1].tolist() if at is None else at))
     low, high = middle.to_metres(bounds)

@@ -12,7 +12,7 @@ import numpy as np
 
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.files import open_regular
-from marinenav_env.support.validation import ConfigError, is_number
+from marinenav_env.support.validation import ConfigError
 from marinenav_env.waters.geojson import (
     COVERAGE_LAYER,
     DESCRIPTION,
@@ -21,6 +21,7 @@ from marinenav_env.waters.geojson import (
     NAME_OF_DEPTH,
     ROUTE_LAYERS,
     Feature,
+    depth_of,
     is_wgs84,
 )
 from marinenav_env.waters.shapes import Floats
@@ -75,9 +76,9 @@ def _features(layer: str, shapes: Any, values: dict[str, Any]) -> Iterator[Featu
         row = {name: column[index] for name, column in values.items()}
         if shape is None or (layer == COVERAGE_LAYER and row.get(_COVERS, 1) != 1):
             continue
-        own, depth = row.get("layer"), row.get(NAME_OF_DEPTH)
+        own = row.get("layer")
         feature = Feature(own.upper() if isinstance(own, str) else layer)
-        feature.depth = float(depth) if is_number(depth) else None
+        feature.depth = depth_of(row.get(NAME_OF_DEPTH))
         _add_shape(feature, shape, 0)
         yield feature
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from marinenav_env.support.files import read_json
-from marinenav_env.support.validation import ConfigError, brief, is_number
+from marinenav_env.support.validation import ConfigError, brief
 from marinenav_env.waters.shapes import Area, Floats
 
 DESCRIPTION = "a chart"
@@ -59,7 +59,7 @@ def read_geojson(path: Path) -> tuple[list[Feature], str]:
     content = read_json(path, DESCRIPTION)
     reader = _Reader(str(path), content if isinstance(content, dict) else {})
     reader.read(content, {}, 0)
-    if not reader.features:
+    if not any(len(points) for item in reader.features for points in item.points()):
         raise ConfigError(f"{path}: cannot be read as {DESCRIPTION} (it has no polygons or lines)")
     return reader.features, reader.crs
 
@@ -113,9 +113,9 @@ class _Reader:
             raise self._error(f"{brief(kind)} is no type of GeoJSON")
         if single == "Point":
             return
-        layer, depth = properties.get("layer"), properties.get(NAME_OF_DEPTH)
-        feature = Feature((layer if isinstance(layer, str) else self._title).upper())
-        feature.depth = float(depth) if is_number(depth) else None
+        layer = properties.get("layer")
+        feature = Feature((layer.strip() if isinstance(layer, str) else self._title).upper())
+        feature.depth = depth_of(properties.get(NAME_OF_DEPTH))
         for part in self._list(coordinates) if several else [coordinates]:
             if single == "Polygon":
                 feature.areas.append([self._points(ring) for ring in self._list(part)])
@@ -140,6 +140,15 @@ class _Reader:
         if points.ndim != 2 or points.shape[1] != 2 or points.dtype.kind not in "fi":
             raise self._error(f"{brief(value)} must be a list of positions")
         return points.astype(np.float64)
+
+
+def depth_of(value: Any) -> float | None:
+    """Return the depth (m) that an attribute states as a number, or as text of one; None if it states none."""
+    try:
+        depth = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return depth if np.isfinite(depth) else None
 
 
 def is_wgs84(crs: str) -> bool:

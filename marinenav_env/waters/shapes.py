@@ -35,6 +35,9 @@ _SIDE = 2e-3
 """Distance (m) from an edge at which it is tested what lies beside it."""
 _MOST_PAIRS = 2_000_000
 """Largest number of pairs that are computed at once."""
+_MOST_CROSSINGS = 100_000
+"""Largest number of pairs of lines that cross each other."""
+_TOO_MANY_LINES = "the window has too many lines for one map: a smaller --size has fewer"
 
 
 def cross(first: Floats, second: Floats) -> Floats:
@@ -114,7 +117,7 @@ def _near_pairs(segments: Floats, margin: float) -> Integers:
     order = np.argsort(low[:, 0], kind="stable")
     counts = np.searchsorted(low[order, 0], high[order, 0], side="right") - np.arange(len(order)) - 1
     if counts.sum() > 10 * _MOST_PAIRS:
-        raise ConfigError("the window has too many lines for one map: a smaller --size has fewer")
+        raise ConfigError(_TOO_MANY_LINES)
     first = np.repeat(np.arange(len(order)), counts)
     second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
     first, second = order[first], order[second]
@@ -256,6 +259,8 @@ def _split(segments: Floats) -> tuple[Floats, Integers, Integers]:
     first, second = segments[pairs[:, 0]], segments[pairs[:, 1]]
     across = _crosses(first, second)
     pairs, first, second = pairs[across], first[across], second[across]
+    if len(pairs) > _MOST_CROSSINGS:
+        raise ConfigError(_TOO_MANY_LINES)
     way, other_way = first[:, 2:] - first[:, :2], second[:, 2:] - second[:, :2]
     between = second[:, :2] - first[:, :2]
     share = cross(between, other_way) / cross(way, other_way)

@@ -97,6 +97,7 @@ def test_vessels_at_rest_stay_at_their_mean_position(tmp_path):
 
 def test_what_is_not_available_is_skipped(tmp_path):
     odd = ["1,1777636815,91,181,4.0,90", row(1, 15.0, 0.0, 0.0, knots=102.3), "1,1777636820,,,,", "", "7,x,91.0,0,1,1"]
+    odd += [",,,,,", "   ", SAILING[1].replace("1,", "1.0,", 1)]
     assert tracks_of(tmp_path, SAILING[0], *odd, *SAILING[1:]) == [close(SAILED)]
 
 
@@ -127,10 +128,30 @@ BAD = [
     ("MMSI,time,x,y\n", {}, "has no column lat, lon, sog; its columns are mmsi, time, x, y"),
     (HEAD, {}, "no report of a vessel is near 63.4417,10.403"),
     (f"{HEAD}\n1,2\n", {}, "row 2=['1', '2']: must be 6 values"),
-    (f"{HEAD}\n1,0,north,10,1,1", {}, "row 2: lat='north': must be a number up to 90"),
-    (f"{HEAD}\n1,0,nan,10,1,1", {}, "row 2: lat='nan': must be a number up to 90"),
-    (f"{HEAD}\n1,0,63,1000,1,1", {}, "row 2: lon='1000': must be a number up to 360"),
-    (f"{HEAD}\n1,0,63,10,1000,1", {}, "row 2: sog='1000': must be a number up to 102.3"),
+    (f"{HEAD}\n1,0,north,10,1,1", {}, "row 2: lat='north': must be a number from -90 to 90"),
+    (f"{HEAD}\n1,0,nan,10,1,1", {}, "row 2: lat='nan': must be a number from -90 to 90"),
+    (f"{HEAD}\n1,0,63,1000,1,1", {}, "row 2: lon='1000': must be a number from -360 to 360"),
+    (f"{HEAD}\n1,0,63,10,1000,1", {}, "row 2: sog='1000': must be a number from 0 to 102.3"),
+    (f"{HEAD}\n1,0,63,10,-1,1", {}, "row 2: sog='-1': must be a number from 0"),
+    (f"{HEAD}\n1,0,63,10,inf,1", {}, "row 2: sog='inf': must be a number from 0"),
+    (HEAD.replace(",", ";") + "\n1;0;63,44;10,4;1;1", {}, "row 2: lat='63,44': must be a number from -90 to 90"),
+    (f"{HEAD}\n1,0,63 26.5,10,1,1", {}, "row 2: lat='63 26.5': must be a number"),
+    (f"{HEAD}\n# the end", {}, "row 2=['# the end']: must be 6 values"),
+    (f'{HEAD}\n"1,2,3', {}, "row 2=['1,2,3']: must be 6 values"),
+    (SAILING[0], {}, "has no column MMSI, time, lat, lon, sog; its columns are 1, 1777636800"),
+    ("\n", {}, "its columns are none"),
+    (f"{HEAD}\n".encode("utf-16"), {}, "cannot be read as AIS reports as CSV"),
+    *(
+        (f"{HEAD}\n1,{text},63.4417,10.403,1,1", {}, f"row 2: time='{text}': must be seconds")
+        for text in (
+            "2026-05-01 12:00:00 UTC",
+            "2026-05-01T12:00:60",
+            "0000-05-01T12:00:00",
+            "01/05/26 12:00:00",
+            "-5",
+            "",
+        )
+    ),
     (f"{HEAD}\n1,noon,63.4417,10.403,1,1", {}, "row 2: time='noon': must be seconds, a time such as"),
     (f"{HEAD}\n1,1777636800000,63.4417,10.403,1,1", {}, "row 2: time='1777636800000': must be seconds"),
     (f"{HEAD}\n1,41/05/2026 12:00:00,63.4417,10.403,1,1", {}, "must be seconds, a time such as"),
@@ -142,6 +163,8 @@ BAD = [
     (HEAD, {"at": (91.0, 0.0)}, "must be latitude and longitude in degrees"),
     (HEAD, {"size": 1.0}, "must be a number of metres from 10 to"),
     (HEAD, {"seconds": 0.0}, "must be a number above 0"),
+    (HEAD, {"seconds": math.inf}, "must be a number above 0"),
+    (HEAD, {"begin": ""}, "begin='': must be seconds"),
     (HEAD, {"max_ships": 0}, "must be a whole number from 1"),
     (HEAD, {"begin": "yesterday"}, "begin='yesterday': must be seconds"),
 ]

@@ -28,11 +28,11 @@ def ring(points, closed=True):
 
 
 def polygon(*rings):
-    return {"type": "Polygon", "coordinates": [ring(each) for each in rings]}
+    return {"type": "Polygon", "coordinates": [ring(each) if each else [] for each in rings]}
 
 
 def line(*points):
-    return {"type": "LineString", "coordinates": ring(points, closed=False)}
+    return {"type": "LineString", "coordinates": ring(points, closed=False) if points else []}
 
 
 def feature(geometry, layer=None, **properties):
@@ -129,13 +129,38 @@ def test_the_window_lies_around_its_place_with_x_to_the_north(tmp_path):
         collection(feature(polygon(LAND), "DEPARE", DRVAL1=-1, DRVAL2=0.0)),
         collection(COAST, feature(polygon([[0, 0], [90, 0], [90, 90]]), "DEPARE", DRVAL1=0.6, DRVAL2=3.0)),
         collection(COAST, feature(polygon([[0, 0], [90, 0], [90, 90]]), "DEPARE")),
+        collection(feature(polygon(LAND), "DEPARE", DRVAL2="0.2")),
+        collection(COAST, feature(polygon(SQUARE), "DEPARE", DRVAL2="0,2")),
+        collection(feature(polygon(LAND), " lndare ")),
+        "\ufeff" + json.dumps(collection(COAST)),
+        json.dumps(collection(COAST), indent=1).replace("\n", "\r\n"),
+        collection(COAST, feature(line([40.0, 0.0])), feature(polygon([[40.0, 0.0]])), feature(polygon([]))),
+        collection(COAST, feature(line([40.0, 0.0], [40.0, 0.0]))),
+        collection(COAST, feature(polygon([[0.0, 0.0], [40.0, 0.0], [0.0, 0.0]]))),
+        collection(COAST, COAST),
+        collection(feature({"type": "GeometryCollection", "geometries": [polygon(LAND)]}, "LNDARE"), feature(None)),
+        collection({"type": "Feature", "properties": [1], "geometry": polygon(LAND)}, {"type": "Feature"}),
+        collection(
+            COAST, feature(line([40.0, 0.0]), "RECTRC"), feature(polygon([[30.0, -60.0], [30.0, 60.0]]), "FAIRWY")
+        ),
     ],
-    ids=range(20),
+    ids=range(32),
 )
 def test_the_same_coast_in_other_words_is_the_same(tmp_path, content):
     np.testing.assert_allclose(
         read(tmp_path, content).shores, read(tmp_path, collection(COAST)).shores, rtol=0.0, atol=0.011
     )
+
+
+@pytest.mark.parametrize("at", [(60.0, 179.9999), (60.0, -180.0), (70.0, 20.0), (-89.9, 20.0)])
+def test_windows_lie_anywhere_also_across_the_antimeridian(tmp_path, at):
+    """Longitudes are from -180 to 180, and the middle of the data is the default place."""
+    degrees = LocalPlane(*at).to_degrees(np.array([*LAND, LAND[0], [100.0, 0.0], LAND[0]]))
+    degrees[:, 0] = (degrees[:, 0] + 180.0) % 360.0 - 180.0
+    content = {"type": "Polygon", "coordinates": [degrees.tolist()]}
+    for place in (at, None):
+        ((ax, ay, bx, by),) = read(tmp_path, content, at=place).shores
+        assert (ay, by, ax - bx) == (100.0, 0.0, pytest.approx(10.0, abs=0.1))
 
 
 def test_lines_are_walls_and_shallows_are_land_up_to_the_draught(tmp_path):
@@ -184,6 +209,17 @@ def test_a_given_tolerance_is_kept(tmp_path):
         read_chart(window_path("island"), tolerance=0.3, most_segments=8)
 
 
+STAR = np.random.default_rng(0).uniform(-50.0, 50.0, (200, 2)).tolist()
+"""A polygon whose edges cross each other everywhere."""
+MESH = {
+    "type": "MultiLineString",
+    "coordinates": [
+        ring(ends, closed=False)
+        for each in np.linspace(-48.0, 48.0, 320)
+        for ends in ([[each, -49.0], [each, 49.0]], [[-49.0, each], [49.0, each]])
+    ],
+}
+"""Walls that cross each other more than 100,000 times."""
 DAMAGED = [
     ("", {}, "it is empty"),
     ("{", {}, "cannot be read as a chart"),
@@ -193,6 +229,32 @@ DAMAGED = [
     ({"type": "Topology", "arcs": []}, {}, "'Topology' is no type of GeoJSON"),
     ({"type": 4}, {}, "no object of GeoJSON with a type"),
     (collection(), {}, "it has no polygons or lines"),
+    (collection(feature(polygon())), {}, "it has no polygons or lines"),
+    (collection(feature(polygon([])), feature(line())), {}, "it has no polygons or lines"),
+    (collection(feature({"type": "GeometryCollection", "geometries": None})), {}, "must have a list of its members"),
+    (collection(feature({"type": "GeometryCollection", "geometries": [None]})), {}, "None is no object of GeoJSON"),
+    ({"type": "FeatureCollection", "features": {"a": COAST}}, {}, "must have a list of its members"),
+    ({"type": "LineString", "coordinates": None}, {}, "None must be a list of positions"),
+    ({"type": "MultiMultiPolygon", "coordinates": []}, {}, "is no type of GeoJSON"),
+    ({"type": "Polygon", "coordinates": [[["1", "2"], ["3", "4"]]]}, {}, "must be a list of positions"),
+    ({"type": "Polygon", "coordinates": [[[True, False], [True, True]]]}, {}, "must be a list of positions"),
+    ('{"type": "Polygon", "type": "Point"}', {}, "'type' is there twice"),
+    (json.dumps(COAST) * 2, {}, "cannot be read as a chart (Extra data"),
+    (json.dumps(COAST) + "\0", {}, "cannot be read as a chart (Extra data"),
+    ("[" * 100_000, {}, "cannot be read as a chart (maximum recursion"),
+    ("<html></html>", {}, "cannot be read as a chart (Expecting value"),
+    (collection(feature(polygon(LAND), "DEPARE", DRVAL2="shallow")), {}, "its layers are DEPARE"),
+    (collection(feature(polygon([[0.0, 0.0], [20.0, 0.0]]))), {}, "the window has no shore: it is all water"),
+    (collection(feature(line([0.0, 0.0]))), {}, "the window has no shore: it is all water"),
+    (collection(feature({"type": "Polygon", "coordinates": [ring(LAND)] * 2})), {}, "the window has no shore"),
+    (
+        collection(feature({"type": "Polygon", "coordinates": [[p[::-1] for p in ring(LAND)]]})),
+        {},
+        "a shore is at -80.1",
+    ),
+    (collection(feature(line([-50.0, -60.0], [-50.0, 60.0]))), {}, "the window has no shore"),
+    (collection(feature(polygon(STAR))), {}, "harbour.json: the polygons of land cannot be united"),
+    (collection(feature(MESH)), {}, "harbour.json: the window has too many lines for one map"),
     (collection(4), {}, "4 is no object of GeoJSON"),
     (collection(feature({"type": "Point", "coordinates": [0, 0]})), {}, "it has no polygons or lines"),
     ({"type": "Polygon"}, {}, "None must be a list of coordinates"),
@@ -210,6 +272,7 @@ DAMAGED = [
         "[582000.0, 2850000.0] is no longitude",
     ),
     (collection(COAST, crs=4326), {}, "its crs is unknown: 4326"),
+    (collection(COAST, crs={"type": "name", "properties": None}), {}, "its crs is unknown"),
     (collection(COAST, crs={"type": "link"}), {}, "its crs is unknown"),
     (collection(feature(polygon(LAND), "BUAARE")), {}, "its layers are BUAARE"),
     (collection(feature(polygon(LAND), "DEPARE", DRVAL2=9)), {}, "has no land in COALNE, DEPARE, LNDARE"),
