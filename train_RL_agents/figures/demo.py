@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import asdict, replace
 from typing import Any
@@ -11,7 +12,8 @@ import torch
 from marinenav_env import Episode, WorldConfig
 from marinenav_env.physics.weather import build_weather
 from marinenav_env.pictures.drawing import VESSEL_COLOURS
-from marinenav_env.scenarios.episode import episodes_from_scenarios
+from marinenav_env.scenarios.episode import episodes_from_scenarios, map_per_robot
+from marinenav_env.scenarios.scenario_file import scenario_text
 from marinenav_env.sensing.duties import DutyScales
 from marinenav_env.sensing.perception import von_mises_quantiles
 from marinenav_env.state import Scenario
@@ -74,11 +76,21 @@ def make_page(
         "scores": "returns" if are_returns else "logits",
         "scenarios": entries,
         "first": first,
+        "file": file_template(config),
         "colours": VESSEL_COLOURS,
         "shield": SHIELD_SETTINGS,
         "zones": {rule: outline.tolist() for rule, outline in zones.items()},
     }
     return assemble_page("demo", "demo.js", data)
+
+
+def file_template(config: WorldConfig) -> dict[str, Any]:
+    """Return a scenario file's episode of one vessel in a world, for the files that the page saves."""
+    pair = [[0.0, 0.0]]
+    world = map_per_robot(config, lambda value: value[:1])
+    episode = Episode(pair, pair, [0.0], [[0.0, 0.0, 0.0]], thruster_angle=pair, thrust=pair, world=world)
+    content: list[dict[str, Any]] = json.loads(scenario_text([episode]))
+    return content[0]
 
 
 def supported_operators() -> set[str]:

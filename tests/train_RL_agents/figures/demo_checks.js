@@ -1,5 +1,6 @@
 // What the tests of the demo page run, in Node or in the page itself.
 import * as contests from "../../../train_RL_agents/figures/pages/contests.js";
+import * as drafts from "../../../train_RL_agents/figures/pages/drafts.js";
 import * as perception from "../../../train_RL_agents/figures/pages/perception.js";
 import * as policies from "../../../train_RL_agents/figures/pages/policies.js";
 import * as sessions from "../../../train_RL_agents/figures/pages/sessions.js";
@@ -188,6 +189,18 @@ globalThis.checks = {
         return frame();
       })];
     });
+  },
+
+  // What the page saves of an episode with land and a route that were drawn, and the state that it opens of that.
+  drafted({ config, episode, file, line, route }) {
+    const k = world.setting(config, episode), state = world.start(k, episode, 1);
+    state.shores = drafts.landIn(line, 1);
+    state.vessels[0].route = route;
+    const content = drafts.fileOf(file, state, k.scenario);
+    const opened = drafts.episodeOf(content, content, config.scenario);
+    const again = world.start(world.setting(config, opened), opened, 1);
+    const onChart = drafts.episodeOf({ chart: { width: 80, height: 90, shores: [[1, 2, 3, 4]] } }, content, {});
+    return { content, state, again, onChart, crossing: drafts.landIn([[0, 0], [9, 9], [0, 9], [9, 0]], 1) };
   },
 
   // Who has collided after a step without thrust.

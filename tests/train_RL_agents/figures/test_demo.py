@@ -15,8 +15,10 @@ from tensordict import TensorDict
 
 from marinenav_env import ConfigError, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig, WeatherConfig
+from marinenav_env.physics.shores import shore_clearance
 from marinenav_env.rules.roles import ROLES
 from marinenav_env.scenarios.episode import episodes_from_scenarios
+from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.vessels import scaled_world, vessel_files
 from tests.marinenav_env.helpers import QUIET, simple_episode
 from tests.train_RL_agents.boat.shield_scenes import SECONDS, random_scenes
@@ -32,7 +34,7 @@ from train_RL_agents.evaluation.suites.sets import Part
 from train_RL_agents.evaluation.suites.suites import make_scenario_set
 from train_RL_agents.exporting.deployed import DeployedAgent
 from train_RL_agents.exporting.graph import policy_graphs
-from train_RL_agents.figures.demo import SHIELD_SETTINGS, make_page, world_settings
+from train_RL_agents.figures.demo import SHIELD_SETTINGS, file_template, make_page, world_settings
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 PHASES = ("none", "candidate", "confirmed", "past and clear", "fleeting")
@@ -325,6 +327,27 @@ def test_waters_are_those_of_the_world():
     assert 3 < env.state.grounded.sum() < env.state.grounded.numel() - 3
     assert observed[0]["shore_mask"].any()
     assert len({row["self_state"][0, 0, 0].item() for row in observed}) > 50
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_a_scenario_that_was_drawn_is_a_scenario_file(turn):
+    """Land is inside of the line, whichever way it was drawn."""
+    config = WorldConfig()
+    episode = episodes_from_scenarios(make_scenario_set("currents", config, 1).parts[0].scenarios, config)[0]
+    line = [[20.0, 20.0], [20.2, 20.1], [20.0, 26.0], [24.0, 28.0], [26.0, 22.0], [20.3, 20.0]][::turn]
+    route = [[12.0, 30.0], [30.0, 31.5]]
+    given = {"config": world_settings(config), "episode": asdict(episode), "file": file_template(config)}
+    found = in_node("drafted", given | {"line": line, "route": route})
+    (read,) = parse_scenarios(found["content"])
+    assert read == replace(episode, shores=read.shores, route=read.route, seed=0)
+    assert read.route == [route, *[[]] * (len(read.start) - 1)] and len(read.shores) == 4
+    clearance = shore_clearance(torch.tensor([[[22.0, 24.0], [19.0, 24.0]]]), torch.tensor([read.shores]))
+    assert clearance[0].tolist() == pytest.approx([-2.0, 1.0], abs=0.15)
+    for state in (found["again"], found["state"]):
+        del state["encounters"]  # which land hides
+    assert found["again"] == found["state"]
+    assert found["onChart"]["shores"] == [[1, 2, 3, 4]] and found["onChart"]["start"] == read.start
+    assert found["crossing"] == []
 
 
 def test_the_shield_of_a_session_is_that_of_evaluations():

@@ -1,8 +1,11 @@
 """The page in which a policy steers, in Chromium."""
 
+import json
+
 import numpy as np
 import pytest
 
+from marinenav_env.scenarios.scenario_file import parse_scenarios
 from tests.train_RL_agents.figures.demo_pages import page_of
 from tests.train_RL_agents.figures.javascript import unreached
 
@@ -166,3 +169,61 @@ def test_every_control_is_reached_by_tab(open_demo):
     page = open_demo("ac_iqn")
     page.click("#helm")
     assert unreached(page, least=20) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("touch", [False, True])
+def test_land_and_a_route_are_drawn_saved_and_opened(open_demo, tmp_path, touch):
+    """By a mouse, and by a finger on a narrow page."""
+    width = 390 if touch else 1280
+    page = open_demo(viewport={"width": width, "height": 800}, has_touch=touch)
+    page.locator("#map").scroll_into_view_if_needed()
+    touches = page.context.new_cdp_session(page)
+
+    def move(kind, place=None):
+        if touch:
+            points = [] if place is None else [{"x": place[0], "y": place[1]}]
+            touches.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": points})
+        elif place is not None:
+            page.mouse.move(*place)
+        if not touch and kind != "Move":
+            (page.mouse.down if kind == "Start" else page.mouse.up)()
+
+    def at(north, east):
+        box = page.locator("#map").bounding_box()
+        across, down = page.evaluate("(at) => demo.toCanvas(...at)", [north, east])
+        return box["x"] + across, box["y"] + down
+
+    def press(name):
+        page.evaluate("(name) => document.querySelector(name).click()", name)
+
+    press("[data-draw=land]")
+    corners = [(20.0, 20.0), (30.0, 20.0), (30.0, 30.0), (20.0, 30.0)]
+    move("Start", at(*corners[0]))
+    for corner in corners[1:]:
+        move("Move", at(*corner))
+    move("End")
+    press("[data-draw=route]")
+    for place in ((10.0, 25.0), (12.0, 40.0)):
+        move("Start", at(*place))
+        move("End")
+    press("[data-draw=route]")
+    shown = state(page)
+    assert len(shown["shores"]) == 4
+    assert shown["vessels"][0]["route"] == [pytest.approx(place, abs=0.2) for place in ((10.0, 25.0), (12.0, 40.0))]
+    with page.expect_download() as download:
+        press("#save")
+    path = tmp_path / "scenario.json"
+    download.value.save_as(path)
+    (saved,) = parse_scenarios(json.loads(path.read_text()))
+    assert (saved.shores, saved.route[0]) == (shown["shores"], shown["vessels"][0]["route"])
+    press("#clear")
+    assert state(page)["shores"] == []
+    page.set_input_files("#file", path)
+    page.wait_for_function("demo.session.now().state.shores.length === 4")
+    page.evaluate("demo.pause(); demo.seek(0)")
+    assert state(page)["vessels"][0]["route"] == saved.route[0]
+    path.write_text("{}")
+    page.set_input_files("#file", path)
+    page.wait_for_function("document.getElementById('status').textContent.includes('no scenario file')")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

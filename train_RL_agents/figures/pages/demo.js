@@ -5,6 +5,7 @@ import * as helms from "./helms.js";
 import * as items from "./items.js";
 import * as keys from "./keys.js";
 import * as maps from "./maps.js";
+import * as pens from "./pens.js";
 import * as sessions from "./sessions.js";
 import * as settings from "./settings.js";
 
@@ -21,6 +22,7 @@ const clock = { playing: false, share: 0, last: 0, next: 0, held: false };
 const worldCard = settings.make(session, data, changed), helm = helms.make(session);
 let item = { kind: "vessel", index: 0 }, dragged = null, stale = true, shownFrame = null;
 session.stale = () => { stale = true; };
+const pen = pens.make(session, data, { say, change, opened: () => { setUp(); open(data.scenarios.length - 1); } });
 
 // What is shown ---------------------------------------------------------------------------------
 
@@ -45,7 +47,7 @@ function draw() {
   stale = false;
   const at = shownAt(), frame = session.frames[at];
   const following = byId("follow").checked;
-  map.draw(frame, poses(), at, item, { following, still: clock.held, rival: rival() });
+  map.draw(frame, poses(), at, item, { following, still: clock.held, rival: rival(), line: pen.line });
   const seconds = (at + (unfolding() ? clock.share : 0)) * stepTime();
   write(byId("clock"), `${seconds.toFixed(1)} s, step ${frame.state.steps}`);
   const same = shownFrame?.frame === frame && shownFrame.chosen === session.chosen;
@@ -80,7 +82,7 @@ function refresh() {
   stale = true;
 }
 
-const say = (text) => write(byId("status"), text);
+function say(text) { write(byId("status"), text); }
 
 // Time ------------------------------------------------------------------------------------------
 
@@ -238,13 +240,17 @@ function showScore() {
 // Items -----------------------------------------------------------------------------------------
 
 // A vessel that is moved, or whose goal is moved, is in motion again.
-function edit(change) {
-  cancelRound();
-  session.edit((state) => {
-    change(state);
+function edit(how) {
+  change((state) => {
+    how(state);
     const vessel = ["vessel", "goal"].includes(item.kind) && state.vessels[item.index];
     if (vessel) Object.assign(vessel, { active: true, collided: false, arrived: false });
   });
+}
+
+function change(how) {
+  cancelRound();
+  session.edit(how);
   refresh();
 }
 
@@ -328,6 +334,11 @@ function changed() {
   refresh();
 }
 
+function showPen() {
+  document.querySelectorAll("[data-draw]").forEach((button) =>
+    button.setAttribute("aria-pressed", button.dataset.draw === pen.kind));
+}
+
 function setUp() {
   document.title = `marinenav demo: ${data.title}`;
   write(byId("policy"), data.title);
@@ -360,6 +371,12 @@ listen("item", "change", ({ target }) => {
 });
 listen("remove", "click", remove);
 listen("share", "click", share);
+listen("clear", "click", () => change((state) => { state.shores = []; }));
+listen("save", "click", pen.save);
+listen("file", "change", ({ target }) => { pen.open(target.files[0]); target.value = ""; });
+for (const button of document.querySelectorAll("[data-draw]")) {
+  button.addEventListener("click", () => { halt(); pen.choose(button.dataset.draw); showPen(); });
+}
 document.querySelectorAll("[data-add]").forEach((button) =>
   button.addEventListener("click", () => add(button.dataset.add)));
 
@@ -401,6 +418,8 @@ function under(event) {
 }
 
 canvas.addEventListener("pointerdown", (event) => {
+  if (pen.kind) halt();
+  if (pen.down(map.toWorld(...under(event)))) return canvas.setPointerCapture(event.pointerId);
   const hit = map.hit(...under(event), item, poses());
   if (!hit) return;
   settle();
@@ -411,6 +430,7 @@ canvas.addEventListener("pointerdown", (event) => {
 });
 
 canvas.addEventListener("pointermove", (event) => {
+  pen.move(map.toWorld(...under(event)));
   if (!dragged) return;
   const [x, y] = map.toWorld(...under(event)), { index } = dragged;
   edit((state) => {
@@ -422,6 +442,7 @@ canvas.addEventListener("pointermove", (event) => {
 
 for (const type of ["pointerup", "pointercancel"]) {
   canvas.addEventListener(type, () => {
+    pen.up();
     if (!dragged) return;
     dragged = null;
     clock.held = false;
@@ -431,9 +452,9 @@ for (const type of ["pointerup", "pointercancel"]) {
   });
 }
 
-// A finger on an item moves it, elsewhere it scrolls the page.
+// A finger on an item moves it, or draws; elsewhere it scrolls the page.
 canvas.addEventListener("touchstart", (event) => {
-  if (map.hit(...under(event.touches[0]), item, poses())) event.preventDefault();
+  if (pen.kind || map.hit(...under(event.touches[0]), item, poses())) event.preventDefault();
 }, { passive: false });
 
 const ACTIONS = {

@@ -353,8 +353,8 @@ export function make(canvas, session, data) {
   }
 
   // frame: shown; poses: [x, y, yaw] of each vessel at this moment; item: what is being edited;
-  // still: keep the view; rival: { vessel, pose, kind } of the policy in a contest.
-  function draw(frame, poses, upTo, item, { following = false, still = false, rival = null } = {}) {
+  // still: keep the view; rival: { vessel, pose, kind } of the policy in a contest; line: that is being drawn.
+  function draw(frame, poses, upTo, item, { following = false, still = false, rival = null, line = null } = {}) {
     if (!still) look(poses, following);
     context.fillStyle = theme.sea;
     context.fillRect(0, 0, size, size);
@@ -369,6 +369,8 @@ export function make(canvas, session, data) {
     poses.forEach((pose, vessel) => drawVessel(frame, vessel, pose, upTo));
     drawChosen(frame, poses[session.chosen]);
     drawItem(item, poses);
+    path(line ?? []);
+    stroke(theme.focus, 2, [4, 4]);
     drawScale();
     if (frame.state.weather) drawWeather(frame.state.weather);
   }
