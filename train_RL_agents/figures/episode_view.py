@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env.config import ColregsConfig
+from marinenav_env.physics.routes import make_route
 from marinenav_env.physics.shores import ABSENT_SHORE
 from marinenav_env.pictures.drawing import Flags, Floats, VesselTracks
 from marinenav_env.rules.colregs import required_turn
@@ -256,6 +257,11 @@ def reward_terms(recording: Recording, row: int) -> dict[str, Floats]:
     steps, present = int(recording.steps[row]), recording.robot_mask[row]
     poses, goals = recording.poses[: steps + 1, row, present, :2], recording.goals[row, present]
     distance = (goals - poses).norm(dim=-1)
+    if recording.routes is not None and recording.waypoint is not None:
+        route = make_route(recording.starts[row, present], recording.routes[row, present])
+        numbers = recording.waypoint[: steps + 1, row, present].T[..., None].expand(-1, -1, route.shape[-1])
+        waypoints = route.gather(1, numbers).transpose(0, 1)
+        distance = (waypoints[..., :2] - poses).norm(dim=-1) + waypoints[..., 2]
     active = recording.active[:steps, row, present]
     if recording.behaviour is not None:
         active = active & (recording.behaviour[row, present] < 0)  # others have no reward
