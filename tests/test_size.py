@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 15_358,
+    "marinenav_env": 15_368,
     "train_RL_agents": 27_934,
     "pages": 4_167,
     "tools": 1_556,
-    "tests": 41_193,
-    "docs (bytes)": 299_925,
+    "tests": 41_197,
+    "docs (bytes)": 299_958,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

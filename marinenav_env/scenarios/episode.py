@@ -208,7 +208,8 @@ def config_for_batch(config: WorldConfig, episodes: Sequence[Episode]) -> WorldC
     dt, substeps = steps.pop()
     slots = max(config.sensor.slots, *(world.sensor.slots for world in worlds))
     sensor = replace(config.sensor, max_objects=slots)
-    most = max(config.scenario.shore_segments, *(len(episode.shores) for episode in episodes))
+    stated = any(points for episode in episodes for points in episode.route)  # routes need room for shores
+    most = max(config.scenario.shore_segments, stated, *(len(episode.shores) for episode in episodes))
     scenario = replace(config.scenario, shore_segments=shore_room(most))
     return replace(config, dt=dt, substeps=substeps, sensor=sensor, scenario=scenario)
 

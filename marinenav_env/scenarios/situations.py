@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from marinenav_env.config import SHORE_SIZES, ScenarioConfig, VesselConfig, WorldConfig
+from marinenav_env.config import MAX_WAYPOINTS, SHORE_SIZES, ScenarioConfig, VesselConfig, WorldConfig
 from marinenav_env.scenarios.encounters import SAME_SPEED_SHARE
 from marinenav_env.scenarios.episode import Episode, map_per_robot
 from marinenav_env.scenarios.nodes import Node
@@ -92,6 +92,8 @@ class Ship:
     """States at later time steps; empty if not stated."""
     follows_track: bool = False
     """True if the ship turns or changes its speed along its track, so that it must follow it."""
+    route: tuple[Point, ...] = ()
+    """Waypoints before the goal of a ship that is not bound to a track (m); empty: straight to the goal."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ def guided_ship(
     """Return a ship on the course to its first waypoint ahead, or on ``degrees``, if known, where none is ahead.
 
     The first of the speeds (m/s) is the initial one, the others, where known, hold from each waypoint on. A ship that
-    turns or changes its speed ahead follows its waypoints, except the own ship, of which ``left_out`` counts both.
+    turns or changes its speed ahead follows its waypoints; the own ship has them as its route to the last one, if they
+    are not too many. ``left_out`` counts what is lost.
     """
     ahead = waypoints_ahead(position, waypoints)
     if not ahead and degrees is None:
@@ -174,8 +177,10 @@ def guided_ship(
     ship = Ship(position, bearing(position, ahead[0]) if ahead else math.radians(degrees or 0.0), initial)
     if ahead and not is_own and (turns or changes):
         return replace(ship, track=_track_along(position, ahead, legs[1:]), follows_track=True)
-    left_out["turns at waypoints"] += turns
     left_out["changes of speed"] += changes
+    if is_own and turns and len(ahead) <= MAX_WAYPOINTS:
+        return replace(ship, goal=ahead[-1], route=tuple(ahead[:-1]))
+    left_out["turns at waypoints"] += turns
     return ship
 
 
@@ -300,6 +305,7 @@ def scale_situation(situation: Situation, world: WorldConfig) -> Situation:
                 for time, north, east, course, speed in track
             ),
             ship.follows_track,
+            tuple(map(scaled, ship.route)),
         )
         for ship in situation.ships
         for track in (ship.track if ship.follows_track else (),)
@@ -360,6 +366,7 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
     ships, obstacles = _with_goals(scaled, world.scenario), scaled.obstacles
     points = [point for ship in ships for point in (ship.position, ship.goal or ship.position)]
     points += [state[1:3] for ship in ships if ship.follows_track for state in ship.track]
+    points += [point for ship in ships for point in ship.route]
     points += [point for area in scaled.areas for point in area]
     corners = [*points, *((n - r, e - r) for n, e, r in obstacles), *((n + r, e + r) for n, e, r in obstacles)]
     if not all(abs(value) <= MAX_MAGNITUDE for corner in corners for value in corner):
@@ -385,6 +392,8 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
     if any(tracks):
         paths["behaviour"], paths["onset"] = ["track" if track else "" for track in tracks], [0.0] * count
         paths["track"] = [[[time, *moved(point)] for time, *point in track] for track in tracks]
+    if any(ship.route for ship in ships):
+        paths["route"] = [list(map(moved, ship.route)) for ship in ships]
     areas = [np.array([moved(point) for point in area]) for area in scaled.areas]
     ends = [point for ship in ships if not ship.follows_track for point in (ship.position, ship.goal or ship.position)]
     paths["shores"] = _shores_around(areas, np.array([moved(point) for point in ends]), world, situation.name)

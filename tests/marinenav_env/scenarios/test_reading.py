@@ -170,18 +170,22 @@ def test_other_ships_follow_their_later_legs(tmp_path):
     assert env.state.pose[0, 1, :2].tolist() == pytest.approx([x + share * (x2 - x), y + share * (y2 - y)], abs=1e-2)
 
 
-@pytest.mark.parametrize(
-    ("content", "counted"),
-    [
-        (changed_waypoints(0, 58.7, 58.71), "2 turns at waypoints"),
-        (changed_waypoints(0, 58.72, speed=5.0), "1 turns at waypoints, 1 changes of speed"),
-    ],
-)
-def test_later_legs_of_the_own_ship_are_left_out_with_a_warning(content, counted, tmp_path):
-    with pytest.warns(UserWarning, match=rf"later\.json: left out {counted}"):
-        assert read_scenarios(written(tmp_path, "later.json", content)) == read_scenarios(
-            SAMPLES / "dnv_generated.json"
-        )
+def test_the_own_ship_has_its_later_legs_as_its_route(tmp_path):
+    path = written(tmp_path, "later.json", changed_waypoints(0, 58.7, 58.71, speed=5.0))
+    (situation,) = read_situations(path)
+    own = situation.ships[0]
+    assert situation.left_out == {"changes of speed": 1} and len(own.route) == 2
+    with pytest.warns(UserWarning, match=r"later\.json: left out 1 changes of speed"):
+        (episode,) = read_scenarios(path)
+    lengths, _ = similarity_factors(situation, WorldConfig())
+    placed = [episode.start[0], *episode.route[0], episode.goal[0]]
+    for before, after in zip(pairwise([own.position, *own.route, own.goal]), pairwise(placed), strict=True):
+        assert np.subtract(*after[::-1]) == pytest.approx(lengths * np.subtract(*before[::-1]))
+    env = MarineNavEnv(scenarios=[episode], dtype=torch.float64)
+    assert env.scenario.route[0, 0, :3, :2].tolist() == [pytest.approx(place) for place in placed[1:]]
+    assert env.scenario.route[0, 1, 0, :2].tolist() == pytest.approx(episode.goal[1])
+    many = written(tmp_path, "many.json", changed_waypoints(0, *(58.7, 58.71) * 5))
+    assert read_situations(many)[0].left_out == {"turns at waypoints": 10}
 
 
 @pytest.mark.parametrize("unknown", [102.3, "fast"])
@@ -224,7 +228,7 @@ def test_ships_head_for_the_first_waypoint_that_they_have_not_passed(position, d
     situation = parse_colav({"ship_list": [ship, ship]}, "x")
     for stated in situation.ships:
         assert math.degrees(stated.course) == pytest.approx(degrees)
-    assert situation.left_out.get("turns at waypoints", 0) == turns
+    assert situation.left_out == {} and bool(situation.ships[0].route) == (turns > 0)
     assert [stated.follows_track for stated in situation.ships] == [False, turns > 0]
 
 
