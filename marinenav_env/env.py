@@ -434,16 +434,16 @@ class MarineNavEnv(EnvBase):
         """Return a state of the world, and the outcome of the step that led to it, if any, under TorchRL's keys."""
         now = world.now
         active = controlled_robots(now).clone()  # no part of the state, which a write to the mask would change
-        return self._as_tensordict(now.observation, active, outcome, now.statistics)
+        return self._as_tensordict(now.observation, active, outcome, now.statistics, now.state.steps == 0)
 
     def _as_tensordict(
-        self, entries: TensorDictBase, active: Tensor, outcome: Outcome | None, statistics: Tensor | None
+        self, entries: TensorDictBase, active: Tensor, outcome: Outcome | None, *others: Tensor | None
     ) -> TensorDictBase:
         """Return observation entries, flags and, with an outcome, rewards under TorchRL's keys."""
         observation: Any = TensorDict(dict(entries.items()), active.shape, self.device)
         if self.flat:
             observation = flatten_observation(observation, self.entries)
-        return make_tensordict(observation, active, outcome, self.device, statistics)
+        return make_tensordict(observation, active, outcome, self.device, *others)
 
     # Pictures -----------------------------------------------------------------------------------
 

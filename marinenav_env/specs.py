@@ -15,6 +15,8 @@ GROUP = "robots"
 """Key of the tensordict with the data of all agents, which form one group."""
 STATISTICS = "episode_statistics"
 """Key of the statistics of the current episodes, [E, S]; for the columns see episode_statistics.statistic_names."""
+INIT = "is_init"
+"""Key of the mask [E, 1] of environments whose episode begins with this step, as recurrent modules of TorchRL use."""
 
 
 class Specs(NamedTuple):
@@ -63,6 +65,7 @@ def make_specs(
         else Composite(measurements, shape=shape, device=device),
         mask=Binary(shape=shape, device=device, dtype=torch.bool),
     )
+    observation[INIT] = Binary(shape=(shape[0], 1), device=device, dtype=torch.bool)
     if num_statistics:
         numbers = Unbounded((shape[0], num_statistics), device=device, dtype=dtype)
         observation[STATISTICS] = numbers

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase, is_tensor_collection
 from torch import Tensor
 
-from marinenav_env.specs import GROUP, STATISTICS
+from marinenav_env.specs import GROUP, INIT, STATISTICS
 from marinenav_env.state import Outcome
 
 
@@ -18,11 +18,12 @@ def make_tensordict(
     outcome: Outcome | None,
     device: torch.device,
     statistics: Tensor | None = None,
+    begins: Tensor | None = None,
 ) -> TensorDictBase:
     """Return a tensordict with the keys of MarineNavEnv, batch [E], after a step or, without outcome, a reset.
 
     ``observation`` is a TensorDict [E, R] or, if flat, a tensor [E, R, D]; ``active`` [E, R] says which robots are
-    active and controlled by actions.
+    active and controlled by actions, and ``begins`` [E] whose episode begins, none by default.
     """
     group: dict[str, Any] = {"observation": observation, "mask": active}
     if outcome is None:
@@ -40,6 +41,7 @@ def make_tensordict(
             "truncated": outcome.truncated[..., None],
         }
         root = {"done": over[:, None], "terminated": terminated[:, None], "truncated": (over & ~terminated)[:, None]}
+    root[INIT] = torch.zeros_like(root["done"]) if begins is None else begins[:, None]
     if statistics is not None:
         root[STATISTICS] = statistics
     # The device is given for every tensordict, because otherwise all tensors are converted.

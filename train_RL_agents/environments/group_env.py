@@ -20,7 +20,7 @@ from torchrl.data import Binary, Bounded, Categorical, MultiCategorical, MultiOn
 from torchrl.envs import EnvBase, ParallelEnv, SerialEnv
 
 from marinenav_env.sensing.entries import Entry
-from marinenav_env.specs import GROUP, STATISTICS, make_specs
+from marinenav_env.specs import GROUP, INIT, STATISTICS, make_specs
 from marinenav_env.support.plugins import summarize_error
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.environments.global_random import GlobalRandomState
@@ -32,8 +32,8 @@ _UNOBSERVED_NAMES = {"mask", "info", "state", "episode_reward", "step_count"}
 """Names of entries of an observation spec that are not inputs of policies."""
 SUCCESS_NAMES = ("success", "is_success")
 """Names of entries in which an environment may report whether an episode is a success."""
-_RESERVED_NAMES = {"self_state", "objects_state"}
-"""Names of entries that networks encode as observations of vessels, so external environments cannot use them."""
+_RESERVED_NAMES = {"self_state", "objects_state", "memory", "is_init", "active"}
+"""Names of inputs of networks that are observations of vessels or none, so external environments cannot use them."""
 _MAX_SCALE = 1e4
 """Largest bound of an observation that is taken as its typical magnitude; larger bounds are taken as missing."""
 NestedKey = tuple[str, ...]
@@ -353,6 +353,7 @@ class GroupEnv(EnvBase):
         content = {
             GROUP: TensorDict(group, shape),
             STATISTICS: torch.stack(columns[: len(self.statistics)], -1),
+            INIT: (self._steps == 0)[:, None],
             **{name: flag[:, None] for name, flag in ends.items()},
         }
         return TensorDict(content, self.batch_size, device=self.device)
