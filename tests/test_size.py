@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 15_368,
-    "train_RL_agents": 27_934,
-    "pages": 4_167,
+    "marinenav_env": 15_373,
+    "train_RL_agents": 28_288,
+    "pages": 4_171,
     "tools": 1_556,
-    "tests": 41_197,
-    "docs (bytes)": 299_958,
+    "tests": 41_476,
+    "docs (bytes)": 300_183,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

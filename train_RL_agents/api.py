@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, field, make_dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, get_type_hints
@@ -25,6 +25,7 @@ from train_RL_agents.evaluation.comparing.tables import Evaluation, Result
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy, find_evaluated
 from train_RL_agents.experiments.run import run_to_the_end
 from train_RL_agents.experiments.seeds import new_runs, resumed_runs
+from train_RL_agents.networks.memory import MEMORY, NEXT_MEMORY
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.table import Table
 from train_RL_agents.run.checkpoint import (
@@ -89,6 +90,8 @@ class Policy:
     """Name or path that the user gave, and which policy of the run unless it is the best."""
     loaded: LoadedPolicy
     """Agent, configuration, file, env-steps and evaluation metrics of the policy."""
+    _memories: dict[tuple[int, ...], Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Memory of a recurrent policy after the latest call of ``act`` with each batch shape."""
 
     def __repr__(self) -> str:
         return f"<Policy {self.name}: {self.loaded!r}>"
@@ -111,8 +114,12 @@ class Policy:
         """Return a module that acts in a MarineNavEnv, as in ``env.rollout(100, policy.module)``."""
         return PolicyWrapper(self.loaded.agent)
 
+    def reset(self) -> None:
+        """Forget what ``act`` observed; call it at the start of an episode, if the policy has a memory."""
+        self._memories.clear()
+
     def act(self, observation: Mapping[str, Any], risk: float | None = None) -> NDArray[Any]:
-        """Return the best action for an observation.
+        """Return the best action for an observation; a recurrent policy remembers the calls since ``reset``.
 
         Args:
             observation: entries by name, [..., S] with the shape S of the entry, as the environments of Gymnasium and
@@ -143,8 +150,15 @@ class Policy:
             tensor = torch.as_tensor(arrays[name], device=device).to(entry.dtype(torch.float32))
             inputs[name] = tensor.reshape(-1, *entry.shape)
         level = None if risk is None else torch.full((math.prod(batch),), risk, device=device)
+        if agent.memory_size:
+            blank = torch.zeros(math.prod(batch), agent.memory_size, device=device)
+            before = self._memories.get(batch)
+            inputs[MEMORY] = blank if before is None else before
         with torch.no_grad():
-            action = agent.act(inputs, level)
+            outputs = agent.outputs(inputs, level)
+            action = agent.select(outputs)
+        if agent.memory_size:
+            self._memories[batch] = outputs[NEXT_MEMORY]
         return action.reshape((*batch, *action.shape[1:])).cpu().numpy()
 
     def evaluate(self, device: str = "cpu", **options: Unpack[EvaluationOptions]) -> Result:

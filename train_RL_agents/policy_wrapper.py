@@ -14,6 +14,7 @@ from torch import Tensor
 from marinenav_env import GROUP
 from marinenav_env.runtime.compiling import compile_function
 from train_RL_agents.agents import Agent
+from train_RL_agents.networks.memory import MEMORY, NEXT_MEMORY, STARTS
 from train_RL_agents.networks.observation import ACTIVE_KEY, OBSERVATION_KEY, Observation, to_observation
 
 RISK_KEY = (GROUP, "risk")
@@ -22,6 +23,10 @@ QUANTILES_KEY = (GROUP, "quantiles")
 """Key of the quantiles [E, R, N] of the return of its actions, an optional output of a policy in evaluations."""
 SCORES_KEY = (GROUP, "scores")
 """Key of the scores [E, R, A] of all discrete actions, an optional output of a policy in evaluations."""
+MEMORY_KEY = (GROUP, MEMORY)
+"""Key of the memory [E, R, H] of a recurrent policy: that before its step is read, and that after it is written."""
+RECALLED = "recalled"
+"""Name in the group of the memory [E, R, H] that a recurrent policy acted with, zero at the start of an episode."""
 
 
 ExploreResult = tuple[Tensor, dict[str, Tensor]]
@@ -50,6 +55,9 @@ class PolicyWrapper(TensorDictModuleBase):
     outcomes to act on). It writes ``robots/action`` and, while exploring, the further outputs of ``Agent.explore``
     under ``robots``.
 
+    The memory of a recurrent agent is ``robots/memory``; a tensordict without it continues from the module's latest
+    step, kept as ``memory``. It is reset where ``is_init`` is true, and for robots that are not active.
+
     Args:
         agent: agent that acts.
         num_envs: number E of environments, for the spread of exploration over them.
@@ -71,6 +79,11 @@ class PolicyWrapper(TensorDictModuleBase):
         self.uniform, self.compile = uniform, compile
         self.in_keys = [*((*OBSERVATION_KEY, name) for name in agent.spec.entries), (GROUP, "mask")]
         self.out_keys = [(GROUP, "action")]
+        if agent.memory_size:
+            self.in_keys.append((STARTS,))
+            self.out_keys += [MEMORY_KEY, (GROUP, RECALLED)]
+        self.memory: Tensor | None = None
+        """Memory [E, R, H] after the latest step; None before the first one, and without memory."""
         device = next(agent.parameters()).device
         self.exploration: Tensor
         self.register_buffer("exploration", torch.zeros(num_envs, 1, device=device))
@@ -86,16 +99,40 @@ class PolicyWrapper(TensorDictModuleBase):
         """
         observation = to_observation(tensordict.get(OBSERVATION_KEY))
         active = observation[ACTIVE_KEY] = tensordict.get((GROUP, "mask"))
+        if self.agent.memory_size:
+            observation[MEMORY] = self._recall(tensordict, active)
         if self.training and self._generator is not None:
             agent_noise, added = self.draw_noise(active.shape) if noise is None else noise
             action, extras = self._explore(observation, agent_noise)
             action = self._perturb(action, *added)
-            for name, extra in extras.items():
-                tensordict.set((GROUP, name), extra)
+        elif self.agent.memory_size:
+            outputs = self.agent.outputs(observation)
+            action, extras = self.agent.select(outputs), {NEXT_MEMORY: outputs[NEXT_MEMORY]}
         else:
-            action = self.agent.act(observation, tensordict.get(RISK_KEY, None))
+            action, extras = self.agent.act(observation, tensordict.get(RISK_KEY, None)), {}
+        if self.agent.memory_size:
+            extras |= {MEMORY: extras.pop(NEXT_MEMORY) * active[..., None], RECALLED: observation[MEMORY]}
+            if not torch.compiler.is_compiling():
+                self.memory = extras[MEMORY]
+        for name, extra in extras.items():
+            tensordict.set((GROUP, name), extra)
         mask = active if action.ndim == active.ndim else active[..., None]
         return tensordict.set((GROUP, "action"), torch.where(mask, action, 0))
+
+    def blank_memory(self, robots: torch.Size) -> Tensor | None:
+        """Return the memory [E, R, H] of robots [E, R] at the start of an episode; None without any."""
+        size = self.agent.memory_size
+        return next(self.agent.parameters()).new_zeros(*robots, size) if size else None
+
+    def _recall(self, tensordict: TensorDictBase, active: Tensor) -> Tensor:
+        """Return the memory [E, R, H] before a step, for the mask [E, R] of active robots."""
+        memory = tensordict.get(MEMORY_KEY, None)
+        if memory is None:
+            memory = self.memory
+        if memory is None or memory.shape[:2] != active.shape:
+            memory = self.blank_memory(active.shape)
+        assert memory is not None
+        return memory * ~tensordict.get(STARTS)[..., None]
 
     def _explore(self, observation: Observation, noise: Any) -> ExploreResult:
         """Call ``Agent.explore``, compiled if so configured."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
+from tests.train_RL_agents.exporting.policies import make_policy
 from tests.train_RL_agents.tiny_runs import ROOT, TINY, small_pool, usual_signals
 from train_RL_agents import api, compare, load, train
 from train_RL_agents.cli import main
@@ -146,6 +147,24 @@ def test_act_on_one_robot_equals_the_rollout():
     seen = {key: each.numpy() for key, each in step["robots", "observation"].items()}
     active = step["robots", "mask"].numpy()
     assert (policy.act(seen) == step["robots", "action"].numpy())[active].all()
+
+
+def test_act_remembers_since_the_reset():
+    loaded = make_policy("PPO", **{"agent.memory.kind": "gru", "agent.actions": "gaussian"})
+    policy = api.Policy("recurrent", loaded)
+    env = MarineNavEnv(policy.config.world, num_envs=2, continuous=True, seed=1)
+    rollout = env.rollout(4, policy.module, break_when_any_done=False)
+    seen, expected = rollout["robots", "observation"], rollout["robots", "action"].numpy()
+    active = rollout["robots", "mask"].numpy()
+
+    def difference(step):
+        found = policy.act({name: each[:, step].numpy() for name, each in seen.items()})
+        return np.abs(found - expected[:, step])[active[:, step]].max()
+
+    for _ in range(2):
+        policy.reset()
+        assert max(map(difference, range(4))) < 1e-6
+    assert difference(0) > 1e-5
 
 
 def test_act_refuses_what_is_not_an_observation():

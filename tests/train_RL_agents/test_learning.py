@@ -1,7 +1,8 @@
-"""Every agent learns, through the whole trainer: a vessel alone must find its goal."""
+"""Every agent learns, through the whole trainer: a vessel alone must find its goal; and what takes memory."""
 
 import pytest
 
+from marinenav_env.support import plugins
 from tests.train_RL_agents.tiny_runs import small_pool
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
@@ -87,3 +88,48 @@ def test_a_teacher_saves_experience(tmp_path, name):
     _, _, taught = learned(tmp_path / "taught", name, **few | imitates)
     assert alone < 0.5
     assert taught > 0.7
+
+
+# Memory -----------------------------------------------------------------------------------------
+
+
+RECALL = "tests.train_RL_agents.recall:Recall"
+RECALLING = {
+    "agent_type": "PPO",
+    "total_timesteps": 40_960,
+    "eval_freq": 40_960,
+    "log_freq": 40_960,
+    "execution": {"device": "cpu", "threads": 1, "compile": False},
+    "agent": {"hidden_sizes": [32], "self_width": 16},
+    "trainer": {
+        "num_envs": 128,
+        "rollout_steps": 10,  # no multiple of the length of an episode
+        "batch_size": 320,
+        "learning_rate": 5e-3,
+        "ema_decay": 0.9,
+        "reward_scale": 1.0,
+    },
+}
+
+
+def returned(folder, tells, memory):
+    """The mean return of 200 episodes after training; 0 if nothing was learned, at most 1."""
+    plugins.allow(RECALL)
+    env = {"name": RECALL, "options": [f"tells={tells}"], "eval_episodes": 200}
+    agent = RECALLING["agent"] | {"memory": memory}
+    config = from_dict(RECALLING | {"env": env, "agent": agent})
+    trainer = TorchRLTrainer(RunFolder.create(config, 0, [], folder), quiet=True)
+    trainer.train()
+    return trainer.history.rows[-1]["avg_return"]
+
+
+def test_what_was_told_in_the_first_step_is_remembered(tmp_path):
+    assert returned(tmp_path, "first", {"kind": "gru", "size": 16}) > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tells", "memory"), [("first", {"kind": "none"}), ("last", {"kind": "gru", "size": 16})], ids=["none", "last"]
+)
+def test_nothing_is_known_without_memory_or_from_the_last_episode(tmp_path, tells, memory):
+    assert abs(returned(tmp_path, tells, memory)) < 0.3

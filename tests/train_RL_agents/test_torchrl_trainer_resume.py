@@ -55,6 +55,7 @@ ROLLOUT_KINDS = [
         "trainer.normalize_advantages=false",
     ),
     ("agent_type=PPO", "agent.actions=gaussian", "agent.target_kl=0.01"),
+    ("agent_type=PPO", "agent.memory.kind=gru", "agent.memory.size=8"),
 ]
 ALIKE = (*KINDS[1:3], *(words for words in KINDS[5:] if words[0] != "agent_type=SAC"), ROLLOUT_KINDS[0])
 """Runs that are resumed as others here are, whose tests are slow."""

@@ -6,12 +6,14 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
+from marinenav_env.support.validation import require
 from train_RL_agents.agents.actor_critic_network import ActorCriticNetwork
 from train_RL_agents.agents.agent_configs import ActorCriticConfig
 from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.batches import RolloutBatch
 from train_RL_agents.networks.actors import normal_log_density, squash_log_derivative
 from train_RL_agents.networks.layers import squash
+from train_RL_agents.networks.memory import MEMORY, NEXT_MEMORY, STARTS
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation
 
 ConfigType = TypeVar("ConfigType", bound=ActorCriticConfig)
@@ -40,20 +42,42 @@ class ActorCriticAgent(Agent[ConfigType]):
         else:
             self.output_meanings = {"logits": "log probability of each action, but for a constant"}  # type: ignore[misc]
             self.selection_rule = "the index of the highest logit"  # type: ignore[misc]
+        if self.memory_size:
+            taken = {MEMORY, STARTS} & {*self.spec.entries}
+            require(not taken, "agent.memory.kind", "gru", f"none, since {', '.join(taken)} is an entry observed")
+            self.output_meanings[NEXT_MEMORY] = "the input memory of the next step"
 
     @property
     def samples_are_joint(self) -> bool:
         """Return whether each sample of a batch has all robots of an environment, as the value of a fleet needs."""
         return self.config.critic == "fleet"
 
-    def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the logits [B, A], or the mean and log standard deviation [B, D]; risk does not apply."""
+    @property
+    def memory_size(self) -> int:
+        """Return the number of units of the gated recurrent unit; 0 without memory."""
+        return self.config.memory.size if self.config.memory.kind == "gru" else 0
+
+    def extra_inputs(self, observation: Observation) -> dict[str, Tensor]:
+        """Return the memory [B, H] after a first step with observations [B], if there is one."""
+        if not self.memory_size:
+            return {}
+        ones = self.spec.batch_ones(observation)
+        return {MEMORY: self.outputs(observation, memory=ones.new_zeros(*ones.shape, self.memory_size))[NEXT_MEMORY]}
+
+    def outputs(
+        self, observation: Observation, risk: Tensor | None = None, memory: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Return the logits [B, A], or the mean and log standard deviation [B, D]; risk does not apply.
+
+        A memory [B, H] is an argument or in the observation, and that after the observation is an output.
+        """
         network: Any = self.networks["policy"]
-        outputs = network.policy(observation)
+        outputs, memory = network.policy(observation if memory is None else {**observation, MEMORY: memory})
+        kept = {} if memory is None else {NEXT_MEMORY: memory}
         if not self.continuous:
-            return {"logits": outputs}
+            return {"logits": outputs, **kept}
         mean, log_std = outputs.chunk(2, -1)
-        return {"mu": mean, "log_sigma": log_std}
+        return {"mu": mean, "log_sigma": log_std, **kept}
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
         """Return the logits [B, A] if actions are discrete, else None."""
@@ -82,9 +106,10 @@ class ActorCriticAgent(Agent[ConfigType]):
     def explore(self, observation: Observation, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return sampled actions and a dict with their ``log_prob`` [B] and the ``value`` [B] of the observation.
 
-        For continuous actions it also has ``sample`` [B, D], the action before squashing or clipping.
+        For continuous actions it also has ``sample`` [B, D], the action before squashing or clipping; with a memory,
+        ``next_memory`` [B, H] after the observation.
         """
-        outputs, value = self.networks["policy"](observation)
+        outputs, value, memory = self.networks["policy"](observation)
         if self.continuous:
             mean, log_std = outputs.chunk(2, -1)
             sample = mean + log_std.exp() * noise
@@ -94,12 +119,13 @@ class ActorCriticAgent(Agent[ConfigType]):
             uniform = noise.clamp(1e-7, 1.0 - 1e-7)
             action, extras = (outputs - torch.log(-torch.log(uniform))).argmax(-1), {}
         log_prob, _ = self._density(outputs, action, extras)
-        return action, {"log_prob": log_prob, "value": value, **extras}
+        kept = {} if memory is None else {NEXT_MEMORY: memory}
+        return action, {"log_prob": log_prob, "value": value, **extras, **kept}
 
     def evaluate(self, batch: RolloutBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Return log probability of the actions, entropy and value under the current weights, [B] each."""
         observation = {**batch.observation, ACTIVE_KEY: batch.active}
-        outputs, value = self.networks["policy"](observation)
+        outputs, value, _ = self.networks["policy"](observation)
         log_prob, entropy = self._density(outputs, batch.action, batch.extras)
         return log_prob, entropy, value
 

@@ -14,6 +14,7 @@ from train_RL_agents.agents.agent_configs import ActorCriticConfig
 from train_RL_agents.networks.encoder_config import EncoderConfig
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import init_orthogonal, to_float32
+from train_RL_agents.networks.memory import MEMORY, STARTS, GRUMemory
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, ObservationSpec
 
 
@@ -26,6 +27,10 @@ class ActorCriticNetwork(ObservationNetwork):
         is_normal = config.actions != "categorical"
         size = spec.action_size
         outputs = size if is_normal else num_actions
+        self.memory: GRUMemory | None = None
+        if config.memory.kind == "gru":
+            self.memory = GRUMemory(self.encoded_width, config.memory.size)
+            self.encoded_width += config.memory.size
         width = self.add_hidden(self.encoded_width, config.hidden_sizes)
         self.output_layer, self.value_layer = nn.Linear(width, outputs), nn.Linear(width, 1)
         self.log_std = nn.Parameter(torch.full((size,), config.log_std)) if is_normal else None
@@ -34,19 +39,33 @@ class ActorCriticNetwork(ObservationNetwork):
         init_orthogonal(self.output_layer, 0.01)
         init_orthogonal(self.value_layer, 1.0)
 
-    def forward(self, observation: Observation) -> tuple[Tensor, Tensor]:
-        """Return the parameters of the action distribution and the values [B] for observations [B].
+    def forward(self, observation: Observation) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the parameters of the action distribution, the values [B] and the memory after observations [B].
 
-        The parameters are logits [B, A], or means and log standard deviations [B, 2D].
+        The parameters are logits [B, A], or means and log standard deviations [B, 2D]; the memory is [B, H], None
+        without any.
         """
-        encoded = self.encode(observation)
+        encoded, memory = self._remember(observation)
         features = self.trunk(encoded)
         value_features = features if self.fleet is None else self.fleet(encoded, observation[ACTIVE_KEY])
-        return self._heads(features), to_float32(self.value_layer(value_features)).squeeze(-1)
+        return self._heads(features), to_float32(self.value_layer(value_features)).squeeze(-1), memory
 
-    def policy(self, observation: Observation) -> Tensor:
-        """Return the parameters of the action distribution for observations [B]; see ``forward``."""
-        return self._heads(self.trunk(self.encode(observation)))
+    def policy(self, observation: Observation) -> tuple[Tensor, Tensor | None]:
+        """Return the parameters of the action distribution and the memory after observations [B]; see ``forward``."""
+        encoded, memory = self._remember(observation)
+        return self._heads(self.trunk(encoded)), memory
+
+    def _remember(self, observation: Observation) -> tuple[Tensor, Tensor | None]:
+        """Return the encoded observations [B, F], with the memory after them if there is one, and this memory."""
+        encoded = self.encode(observation)
+        if self.memory is None:
+            return encoded, None
+        before = observation[MEMORY]
+        if STARTS in observation:
+            memory = self.memory.unroll(encoded, before, observation[STARTS], observation[ACTIVE_KEY])
+        else:
+            memory = self.memory(encoded, before)
+        return torch.cat((encoded, memory), -1), memory
 
     def _heads(self, features: Tensor) -> Tensor:
         """Return the parameters of the action distribution for the output [B, H] of the last hidden layer."""

@@ -112,6 +112,11 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         return None
 
     @property
+    def memory_size(self) -> int:
+        """Return the number H of units of the memory that ``outputs`` and ``explore`` carry; 0 without any."""
+        return 0
+
+    @property
     def acts_at_random(self) -> bool:
         """Return whether ``explore`` uses random numbers, and so differs from ``act``."""
         generator = torch.Generator(next(self.parameters()).device)

@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from .checks import BoatError, require
 
 Array = NDArray[np.float64]
-Network = Callable[[dict[str, Array]], NDArray[Any]]
-"""Function from inputs by name, [B, ...] each, to actions: [B] indices of discrete ones, or [B, 2] from -1 to 1."""
+Network = Callable[[dict[str, Array]], NDArray[Any] | tuple[NDArray[Any], Array]]
+"""Function from inputs by name, [B, ...] each, to actions: [B] indices of discrete ones, or [B, 2] from -1 to 1; with
+the memory [B, H] after them if the inputs have the memory before."""
 ACTION_OUTPUT = "selected_action"
 """Name of the ONNX output with the action."""
+MEMORY, NEXT_MEMORY = "memory", "next_memory"
+"""Names of the input with the memory of a recurrent policy, and of the output with that after a step."""
 
 
 def load_outputs(file: Path, *names: str) -> Callable[[dict[str, Array]], dict[str, NDArray[Any]]]:
@@ -42,7 +45,28 @@ def load_outputs(file: Path, *names: str) -> Callable[[dict[str, Array]], dict[s
     return outputs
 
 
-def load_network(file: Path) -> Network:
-    """Return the function from inputs to actions in an ONNX file; see load_outputs."""
-    outputs = load_outputs(file, ACTION_OUTPUT)
-    return lambda inputs: outputs(inputs)[ACTION_OUTPUT]
+def load_network(file: Path, is_recurrent: bool = False) -> Network:
+    """Return the function from inputs to actions, and memory if the policy is recurrent, in an ONNX file."""
+    outputs = load_outputs(file, ACTION_OUTPUT, *([NEXT_MEMORY] if is_recurrent else []))
+
+    def network(inputs: dict[str, Array]) -> NDArray[Any] | tuple[NDArray[Any], Array]:
+        found = outputs(inputs)
+        return (found[ACTION_OUTPUT], found[NEXT_MEMORY]) if is_recurrent else found[ACTION_OUTPUT]
+
+    return network
+
+
+def reproduces(network: Network, examples: dict[str, Any]) -> bool:
+    """Return whether a network gives the actions of the examples of a contract and, if it has one, of their episode."""
+    inputs = {name: np.array(values, float) for name, values in examples["inputs"].items()}
+    episode, tolerance = examples.get("sequence"), examples["tolerance"]
+    if episode is None:
+        return np.allclose(network(inputs), examples["action"], 0.0, tolerance)
+    is_reproduced = np.allclose(network(inputs)[0], examples["action"], 0.0, tolerance)
+    memory = np.zeros_like(inputs[MEMORY][:1])
+    for step, expected in enumerate(episode["action"]):
+        now = {name: np.array(values[step : step + 1], float) for name, values in episode["inputs"].items()}
+        action, memory = network({**now, MEMORY: memory})
+        is_reproduced &= np.allclose(action[0], expected, 0.0, tolerance)
+        is_reproduced &= np.allclose(memory, episode[NEXT_MEMORY][step], 0.0, tolerance)
+    return bool(is_reproduced)

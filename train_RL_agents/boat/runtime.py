@@ -17,7 +17,7 @@ import numpy as np
 
 from .checks import BoatError, checked_setting, common_number, is_finite_number, require
 from .encounters import DutyRules, Encounters
-from .network import Array, Network, load_network
+from .network import MEMORY, Array, Network, load_network, reproduces
 from .shield import OBSERVED_ENTRIES, BoatShield
 
 THRUSTERS = "thrusters"
@@ -131,7 +131,7 @@ class Pilot:
         require(is_version, "the contract is of another version, export the policy again")
         self._network, self.settings = network, settings or Settings()
         inputs = {description["name"]: description for description in contract["inputs"]}
-        supported = {"self_state", "objects_state", "objects_mask", DUTIES, "taus"}
+        supported = {"self_state", "objects_state", "objects_mask", DUTIES, "taus", MEMORY}
         unknown = ", ".join(set(inputs) - supported)
         require(not unknown, f"the policy needs inputs that a boat does not have here: {unknown}")
         self._input_names = list(inputs)
@@ -144,6 +144,8 @@ class Pilot:
             self._encounters = Encounters.none(
                 DutyRules.from_contract(inputs[DUTIES], self._sensor_range, self.control_step)
             )
+        self._blank = np.zeros(inputs[MEMORY]["shape"]) if MEMORY in inputs else None
+        self._memory, self._acted_at = np.zeros(0), -math.inf
         self._shield = self._make_shield(contract) if self.settings.shield else None
         self._setpoints, self._last_time = (0.0, 0.0), -math.inf
         # Where training delayed commands, it showed the setpoints from before the delay, here the oldest ones.
@@ -160,11 +162,10 @@ class Pilot:
         try:
             contract = json.loads(path.read_text(encoding="utf-8-sig"))
             file = Path(folder) / contract["files"]["onnx"]["file"]
-            network = load_network(file)
+            network = load_network(file, "memory" in contract)
             pilot = cls(contract, network, settings)
             examples = contract["examples"]
-            inputs = {name: np.array(values, float) for name, values in examples["inputs"].items()}
-            is_reproduced = np.allclose(network(inputs), examples["action"], 0.0, examples["tolerance"])
+            is_reproduced = reproduces(network, examples)
         except BoatError:
             raise
         except Exception as error:  # damaged text may raise any error
@@ -286,7 +287,7 @@ class Pilot:
         )
         require(math.dist((vessel.x, vessel.y), target) > self._arrival_distance, "the goal is reached")
         observed = self._make_inputs(vessel, objects, target, self._encounters)
-        rates = self._thrust_rates(np.asarray(self._network({name: observed[name] for name in self._input_names})[0]))
+        rates = self._thrust_rates(self._act(now, observed))
         is_shielded = False
         if self._shield is not None:
             rates, is_shielded = self._shield(rates, *(observed[name] for name in OBSERVED_ENTRIES))
@@ -295,6 +296,17 @@ class Pilot:
             return Command(left, right, is_shielded=is_shielded)
         # The world's angle is clockwise from above.
         return Command(left, 0.0, angle=-right / self._max_thrust * self._angle_limit)
+
+    def _act(self, now: float, observed: dict[str, Array]) -> Array:
+        """Return the policy's action for inputs; it forgets where it has not acted for longer than ``max_gap``."""
+        if self._blank is None:
+            return np.asarray(self._network({name: observed[name] for name in self._input_names})[0])
+        if now - self._acted_at > self._gap_limits[1]:
+            self._memory = self._blank
+        known = {**observed, MEMORY: self._memory}
+        action, self._memory = self._network({name: known[name] for name in self._input_names})
+        self._acted_at = now
+        return np.asarray(action[0])
 
     def _check_inputs(
         self, now: float, odometry: Odometry | None, tracks: Tracks | None, goal: Point | None

@@ -176,11 +176,15 @@ class StepCollector:
         self.env.close(raise_if_closed=False)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the environments under the key ``world``: None if workers have them or they save none."""
+        """Return ``world``, the state of the environments, None if workers have them or they save none, and ``memory``.
+
+        It is that of a recurrent policy after the latest step.
+        """
         # Workers keep their worlds; a resumed run starts new ones with new random numbers.
         if self._workers is not None:
-            return {"world": None}
-        return {"world": self.env.state_dict()}
+            return {"world": None, "memory": None}
+        memory = self.policy.memory if self._graphs is None else self._graphs.memory
+        return {"world": self.env.state_dict(), "memory": None if memory is None else memory.clone()}
 
     def load_state_dict(self, state: dict[str, Any], env_steps: int) -> None:
         """Restore a ``state_dict`` of this process after ``env_steps`` env-steps; without a world, episodes restart."""
@@ -188,6 +192,7 @@ class StepCollector:
         self._has_restored_state = state["world"] is not None
         if self._has_restored_state:
             self.env.load_state_dict(state["world"])
+            self.policy.memory = state.get("memory")
         elif self._config.trainer.collector == "local":
             self._restarts_episodes = True
             self._reseed_envs()

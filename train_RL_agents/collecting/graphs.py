@@ -22,6 +22,7 @@ from torchrl.collectors import BaseCollector
 from marinenav_env import GROUP
 from marinenav_env.runtime.execution import Execution
 from marinenav_env.runtime.loop import as_stateless_step, copy_tensors
+from train_RL_agents.policy_wrapper import MEMORY_KEY, PolicyWrapper
 
 
 class GraphCollector(BaseCollector):
@@ -51,9 +52,12 @@ class GraphCollector(BaseCollector):
             wrapper: Any = policy
             return (wrapper.draw_noise(shape),) if execution.compile else ()
 
+        memory = None
+        if isinstance(policy, PolicyWrapper):
+            memory = policy.blank_memory(shape) if policy.memory is None else policy.memory
         self.loop = execution.make_loop(
             self._step,
-            env.world_state,
+            (env.world_state, memory),
             device,
             draw_inputs=draw_inputs,
             generators=generators,
@@ -76,6 +80,12 @@ class GraphCollector(BaseCollector):
         self._batch: TensorDictBase
         """View [E, 1] of the latest step, kept so that it is made only once."""
 
+    @property
+    def memory(self) -> Tensor | None:
+        """Return the memory [E, R, H] of the policy after the latest step; None without any."""
+        memory: Tensor | None = self.loop.state[1]
+        return memory
+
     @torch.no_grad()
     def collect(self) -> TensorDictBase:
         """Return the next vector steps [E, T]; a single captured step is always in the same tensors."""
@@ -84,9 +94,9 @@ class GraphCollector(BaseCollector):
             env.env_steps += env.num_envs
             for begin in env.reset_pool.due_entries(env.env_steps):
                 self.refresh(begin)
-            self.loop.state = env.world_state  # another state may have been set
+            self.loop.state = env.world_state, self.memory  # another state may have been set
             step: TensorDictBase = self.loop()
-            env.world_state = self.loop.state
+            env.world_state = self.loop.state[0]
             # The next step of a graph overwrites this one.
             collected.append(copy_tensors(step) if self.steps > 1 and self.loop.captures else step)
         if self.steps > 1:
@@ -121,10 +131,12 @@ class GraphCollector(BaseCollector):
         self.env.load_state_dict(state_dict["env_state_dict"])
         self.env.reset()  # returns to the restored state
 
-    def _step(self, world: Any, *noise: Any) -> tuple[Any, TensorDictBase]:
-        """Act and step the world once; return its next state, and the step [E] with TorchRL's keys."""
-        env = self.env
+    def _step(self, state: tuple[Any, Tensor | None], *noise: Any) -> tuple[tuple[Any, Tensor | None], TensorDictBase]:
+        """Act and step the world once; return the next states of world and memory, and the step [E]."""
+        env, (world, memory) = self.env, state
         # Collected steps must share no memory with the state.
-        step = self.policy(env.to_tensordict(world).apply(Tensor.clone), *noise)
+        step = env.to_tensordict(world).apply(Tensor.clone)
+        step = self.policy(step if memory is None else step.set(MEMORY_KEY, memory), *noise)
         following, (_, after, _) = env.make_step(world, step.get((GROUP, "action")))
-        return following, step.set("next", after)
+        kept = None if memory is None else step.get(MEMORY_KEY).clone()
+        return (following, kept), step.set("next", after)

@@ -32,8 +32,8 @@ _UNOBSERVED_NAMES = {"mask", "info", "state", "episode_reward", "step_count"}
 """Names of entries of an observation spec that are not inputs of policies."""
 SUCCESS_NAMES = ("success", "is_success")
 """Names of entries in which an environment may report whether an episode is a success."""
-_RESERVED_NAMES = {"self_state", "objects_state", "memory", "is_init", "active"}
-"""Names of inputs of networks that are observations of vessels or none, so external environments cannot use them."""
+_RESERVED_NAMES = {"self_state", "objects_state"}
+"""Names of entries that networks encode as observations of vessels, so external environments cannot use them."""
 _MAX_SCALE = 1e4
 """Largest bound of an observation that is taken as its typical magnitude; larger bounds are taken as missing."""
 NestedKey = tuple[str, ...]

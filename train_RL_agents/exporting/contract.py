@@ -12,6 +12,7 @@ from train_RL_agents.boat.network import ACTION_OUTPUT
 from train_RL_agents.boat.runtime import CONTRACT_VERSION
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.exporting.deployed import DeployedAgent
+from train_RL_agents.networks.memory import MEMORY, NEXT_MEMORY
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.provenance import software_versions
 
@@ -19,6 +20,8 @@ NUM_EXAMPLES = 16
 """Number of examples, observations with their outputs and action, in the contract."""
 EXAMPLE_TOLERANCE = 1e-5
 """Largest difference of an output from an example that a runtime may have, as a share of 1 + |output|."""
+SEQUENCE_STEPS = 30
+"""Number of steps of the example of a recurrent policy."""
 _MAX_EXAMPLE_DRAWS = 20
 """Number of seeds that are tried for examples which do not depend on rounding, such as those without a close choice."""
 FRAMES = {
@@ -36,6 +39,15 @@ OBJECT_COLUMNS = [
     *("velocity over ground x (m/s, body, not relative)", "velocity over ground y (m/s, body, not relative)"),
     "radius (m)",
 ]
+
+
+_MEMORY_RULE = {
+    "input": MEMORY,
+    "output": NEXT_MEMORY,
+    "rule": "the input is zeros in the first step of an episode and after a pause, else the output of the last step",
+    "example": "examples.sequence: steps of one episode, each with the memory after the step before",
+}
+"""Description of how the memory of a recurrent policy is carried."""
 
 
 def make_contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]:
@@ -58,6 +70,7 @@ def make_contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]
         **(_describe_boat(agent, world) if world else _describe_external(agent, loaded.config.env.name)),
         "scaling": "none: inputs are raw, in the units given; networks scale by themselves",
         "inputs": _describe_inputs(network, world),
+        **({"memory": _MEMORY_RULE} if agent.memory_size else {}),
         "outputs": [
             {"name": name, "shape": list(output.shape), "meaning": meaning} for (name, meaning), output in names
         ],
@@ -88,6 +101,24 @@ def _make_examples(network: DeployedAgent) -> dict[str, Any]:
         "inputs": {name: value.tolist() for name, value in zip(network.input_names, inputs, strict=True)},
         "outputs": {name: _rounded_values(value) for name, value in named},
         "action": _rounded_values(action),
+        **({"sequence": _make_sequence(network)} if network.agent.memory_size else {}),
+    }
+
+
+def _make_sequence(network: DeployedAgent) -> dict[str, Any]:
+    """Return an episode of SEQUENCE_STEPS random observations, with the action and the memory after each."""
+    inputs = {name: value.round(decimals=4) for name, value in network.observations(SEQUENCE_STEPS, 1).items()}
+    memory, actions, memories = torch.zeros(1, network.agent.memory_size, dtype=torch.float64), [], []
+    for step in range(SEQUENCE_STEPS):
+        given = [value[step : step + 1] for value in inputs.values()]
+        found = dict(zip(network.output_names, network.outputs_and_action(*given, memory), strict=True))
+        memory = found[NEXT_MEMORY]
+        actions.append(found[ACTION_OUTPUT])
+        memories.append(memory)
+    return {
+        "inputs": {name: value.tolist() for name, value in inputs.items()},
+        "action": _rounded_values(torch.cat(actions)),
+        NEXT_MEMORY: _rounded_values(torch.cat(memories)),
     }
 
 
@@ -119,6 +150,9 @@ def _describe_inputs(network: DeployedAgent, world: WorldConfig | None) -> list[
     if world is not None:
         fractions["risk_distance"] = {"value": agent.spec.scales.risk_distance, "unit": "m"}
     for name, extra in agent.extra_inputs(observation).items():
+        if name == MEMORY:
+            inputs.append({"name": name, "shape": [1, *extra.shape[1:]], "meaning": _MEMORY_RULE["rule"]})
+            continue
         description = {"name": name, "shape": [1, *extra.shape[1:]], "usual": extra[0].tolist()}
         inputs.append(description | (fractions if agent.supports_risk else {}))
     return inputs

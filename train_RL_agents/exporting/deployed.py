@@ -32,7 +32,8 @@ class DeployedAgent(nn.Module):
             if name not in agent.output_networks():
                 del self.agent.networks[name]
         self.entries = agent.spec.exclude(agent.config.excluded).entries
-        self.extra_names = list(self.agent.extra_inputs(self.observations(1)))
+        first = {name: value.to(dtype) for name, value in self.observations(1).items()}
+        self.extra_names = list(self.agent.extra_inputs(first))
 
     @property
     def input_names(self) -> list[str]:

@@ -180,7 +180,7 @@ def _check_exported(target: ExportFormat, path: Path, agent: Agent[Any], dtype: 
     difference = max(float((output - reference).abs().max()) for output, reference in pairs)
     # The action that the agent selects from these outputs is compared, too.
     selected = exact.agent.select(dict(zip(exact.output_names, outputs, strict=False)))
-    observation = dict(zip(exact.entries, inputs, strict=False))
+    observation = dict(zip(exact.input_names, inputs, strict=True))
     pairs.append((selected, copy.deepcopy(agent).cpu().to(dtype).act(observation)))
     if not all(torch.allclose(output.double(), reference.double(), relative, absolute) for output, reference in pairs):
         path.unlink()

@@ -17,6 +17,7 @@ from torch import Tensor, fx, nn
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.base import average_critics
 from train_RL_agents.exporting.deployed import DeployedAgent
+from train_RL_agents.networks.memory import NEXT_MEMORY
 from train_RL_agents.networks.observation import Observation
 
 Outputs = dict[str, Tensor]
@@ -35,11 +36,11 @@ class _AgentFunction(nn.Module):
 
 
 def _action_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
-    """Return ``action`` for inputs by name: an observation and optionally ``risk``; and ``scores`` if there are any."""
+    """Return ``action`` for inputs by name: an observation and optionally ``risk``; ``scores`` and memory if any."""
     risk = inputs.pop("risk", None)
     outputs = agent.outputs(inputs, risk)
-    scores = agent.scores(outputs)
-    return {"action": agent.select(outputs)} | ({} if scores is None else {"scores": scores})
+    scores, kept = agent.scores(outputs), {NEXT_MEMORY: outputs[NEXT_MEMORY]} if agent.memory_size else {}
+    return {"action": agent.select(outputs)} | ({} if scores is None else {"scores": scores}) | kept
 
 
 def _return_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
@@ -64,6 +65,8 @@ def policy_graphs(agent: Agent[Any]) -> dict[str, Any]:
     exact.targets = nn.ModuleDict()
     weights: dict[str, Tensor] = {}
     observation = DeployedAgent(agent).observations(1)
+    if agent.memory_size:
+        observation |= exact.extra_inputs(observation)
     action = exact.act(observation)
     graphs = {"act": _trace_graph(exact, _action_outputs, observation, weights)}
     if exact.supports_risk:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,16 +21,21 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.memory.replay import tree_bytes
+from train_RL_agents.networks.memory import MEMORY, STARTS
 from train_RL_agents.networks.normalization import RunningNorm
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, to_observation
-from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.policy_wrapper import RECALLED, PolicyWrapper
 
-_STEP_ENTRIES = ("observation", "mask", "action", "done", "terminated", "truncated")
-"""Entries of a group in a step that are not further outputs of ``Agent.explore``."""
+_STEP_ENTRIES = ("observation", "mask", "action", "done", "terminated", "truncated", MEMORY, RECALLED)
+"""Entries of a group in a step that are not further outputs of ``Agent.explore``, or are inputs of it."""
 
 
 class OnPolicy(Algorithm):
-    """Algorithm with rollouts, generalised advantage estimation, epochs and minibatches."""
+    """Algorithm with rollouts, generalised advantage estimation, epochs and minibatches.
+
+    A sample is a robot-step, or an environment-step with all its robots if the value is that of a fleet. With a memory
+    it is a window of such steps (``MemoryConfig.window``), from the memory before the first one on.
+    """
 
     config_type = OnPolicyConfig
 
@@ -38,6 +44,7 @@ class OnPolicy(Algorithm):
         assert isinstance(context.agent, ActorCriticAgent)
         super().__init__(context)
         self.settings, self.agent = context.config.trainer, context.agent
+        self._window = self.agent.config.memory.window_of(self.settings.vector_steps)
         self._rollout: RolloutBatch | None = None
         self._progress = torch.zeros((), device=context.device)
 
@@ -50,9 +57,19 @@ class OnPolicy(Algorithm):
         # A rollout exists four times: as collected, as stored, as flat robot-steps, and permuted.
         held = 4 * settings.num_envs * settings.vector_steps * tree_bytes(step)
 
+        # Samples of a recurrent agent are windows of steps.
+        steps = (agent.config.memory.window_of(settings.vector_steps),) if agent.memory_size else ()
+
         def loss(count: int) -> None:
-            observations = {name: entry.expand(count, *entry.shape[1:]) for name, entry in observation.items()}
-            observations[ACTIVE_KEY] = active.expand(count, *active.shape[1:])
+            entries = {**observation, ACTIVE_KEY: active}
+            if agent.memory_size:
+                entries = {name: entry[:, None] for name, entry in entries.items()}
+                entries[STARTS] = torch.zeros_like(entries[ACTIVE_KEY])
+            observations = {
+                name: each.expand(count, *steps, *each.shape[1 + len(steps) :]) for name, each in entries.items()
+            }
+            if agent.memory_size:
+                observations[MEMORY] = torch.zeros(count, *active.shape[1:], agent.memory_size, device=active.device)
             with torch.no_grad():
                 noise = agent.exploration_noise(observations[ACTIVE_KEY].shape, torch.Generator())
                 action, extras = agent.explore(observations, noise)
@@ -63,7 +80,9 @@ class OnPolicy(Algorithm):
                 losses["loss_imitation"] = batch.mean(imitation_errors(agent, observations, action))
 
         return MemoryEstimate(
-            [MemoryPlanEntry("rollout", held, False, False)], loss, robots_per_sample=active.shape[-1]
+            [MemoryPlanEntry("rollout", held, False, False)],
+            loss,
+            robots_per_sample=active.shape[-1] * math.prod(steps),
         )
 
     def add_steps(self, steps: TensorDictBase) -> None:
@@ -72,9 +91,19 @@ class OnPolicy(Algorithm):
             self.add_to_statistics(steps)
             self._rollout = self._rollout_batch(steps)
 
+    def _samples(self, tensor: Tensor) -> Tensor:
+        """Return an entry [E, T, R, ...] of a rollout as samples [B], [B, R], [B, W] or [B, W, R], in new memory."""
+        joint = self.agent.samples_are_joint
+        if self.agent.memory_size:
+            windows = tensor.unflatten(1, (-1, self._window)).flatten(0, 1)
+            return windows.contiguous() if joint else windows.transpose(1, 2).flatten(0, 1)
+        return tensor.flatten(0, 1 if joint else 2)
+
     def _next_values(self, group: TensorDictBase, following: TensorDictBase, truncated: Tensor) -> Tensor:
         """Return the values [E, T, R] of the observations after the steps; within a rollout they are stored."""
         value = group.get("value")
+        if self.agent.memory_size:  # that after the step, before it is reset
+            following = following.clone(recurse=False).set(MEMORY, group.get(MEMORY))
         # Contiguous, because rounding depends on the memory layout, which differs in the graph collector.
         last = self._value(following[:, -1].contiguous())
         values = torch.cat((value[:, 1:], last[:, None]), 1)
@@ -95,6 +124,8 @@ class OnPolicy(Algorithm):
         """Return the values [..., R] of robots; a fleet's value uses the robots that are still active."""
         observation: Observation = to_observation(group.get("observation"))
         observation[ACTIVE_KEY] = group.get("mask")
+        if self.agent.memory_size:
+            observation[MEMORY] = group.get(MEMORY)
         value: Tensor = self.agent.networks["policy"](observation)[1]
         return value
 
@@ -124,18 +155,19 @@ class OnPolicy(Algorithm):
             done,
             terminated,
         )
-        axes = 2 if self.agent.samples_are_joint else 3
-
-        def flat(tensor: Tensor) -> Tensor:
-            return tensor.flatten(0, axes - 1)
-
+        flat = self._samples
         # Flattened before any sum, because its order must not depend on the memory layout of the collector.
         advantage, target, weight = (flat(tensor) for tensor in (advantage, target, active.to(value)))
         self.meter.add({"explained_variance": explained_variance(advantage, target, weight)})
         if settings.normalize_advantages:
             advantage = normalize(advantage, weight)
+        observation = {name: flat(tensor) for name, tensor in group.get("observation").items()}
+        if self.agent.memory_size:
+            observation[MEMORY] = flat(group.get(RECALLED))[:, 0]
+            observation[STARTS] = flat(steps.get(STARTS).expand(active.shape))
+            observation[ACTIVE_KEY] = flat(active)
         return RolloutBatch(
-            {name: flat(tensor) for name, tensor in group.get("observation").items()},
+            observation,
             flat(group.get("action")),
             {name: flat(tensor) for name, tensor in group.items() if name not in _STEP_ENTRIES},
             advantage,
@@ -158,15 +190,14 @@ class OnPolicy(Algorithm):
     def _batches(self, rows: RolloutBatch) -> Iterator[RolloutBatch]:
         """Yield the minibatches of all epochs of a rollout, each a permutation of the samples with active robots.
 
+        Their size counts robots at steps; with a memory, it is that of whole windows.
+
         On a CPU with one rank, an epoch is one pass over those samples without the remainder. Otherwise their number is
         known only on the device, or differs between ranks: an epoch has as many batches as if all robots were active,
         and samples are repeated to fill them.
         """
-        weight = rows.weight if rows.weight.ndim == 1 else rows.weight.amax(-1)
-        active = weight > 0.0
-        size = self.settings.batch_size
-        if self.agent.samples_are_joint:
-            size = max(1, size // rows.weight.shape[-1])
+        active = rows.active.flatten(1).any(-1) if rows.weight.ndim > 1 else rows.active
+        size = max(1, self.settings.batch_size // math.prod(rows.weight.shape[1:]))
         slots = int(active.shape[0])
         count = active.sum()
         # All ranks must make the same number of updates.

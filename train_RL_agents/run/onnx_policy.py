@@ -21,6 +21,7 @@ from train_RL_agents.boat.network import ACTION_OUTPUT, load_outputs
 from train_RL_agents.boat.runtime import CONTRACT_FILE, CONTRACT_VERSION
 from train_RL_agents.config.building import count_actions, make_agent
 from train_RL_agents.config.reading import restore_config
+from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.errors import first_line
@@ -42,6 +43,7 @@ class OnnxAgent(nn.Module):
         self.spec, self.continuous = agent.spec, agent.continuous
         self.num_actions, self.scores_are_returns = agent.num_actions, agent.scores_are_returns
         self.supports_risk = self.acts_at_random = False
+        self.memory_size = agent.memory_size
 
     def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
         """Return all outputs of the file, the action included, [..., n] by name, for observations by entry."""
@@ -50,7 +52,10 @@ class OnnxAgent(nn.Module):
         name, entry = next(iter(entries.items()))
         given, batch = observation[name], observation[name].shape[: observation[name].ndim - len(entry.shape)]
         inputs = {name: observation[name].cpu().double().flatten(0, len(batch) - 1) for name in entries}
-        inputs |= self.template.extra_inputs(inputs)
+        if self.memory_size:
+            inputs[MEMORY] = observation[MEMORY].cpu().double().flatten(0, len(batch) - 1)
+        else:
+            inputs |= self.template.extra_inputs(inputs)
         outputs = self._network({name: value.numpy() for name, value in inputs.items()})
         tensors = {name: torch.from_numpy(output) for name, output in outputs.items()}
         return {name: output.unflatten(0, batch).to(given.device) for name, output in tensors.items()}
@@ -61,7 +66,11 @@ class OnnxAgent(nn.Module):
 
     def act(self, observation: Observation, risk: Tensor | None = None) -> Tensor:
         """Return the best actions for observations by entry: indices [...], or continuous actions [..., n]."""
-        action = self.outputs(observation, risk)[ACTION_OUTPUT]
+        return self.select(self.outputs(observation, risk))
+
+    def select(self, outputs: dict[str, Tensor]) -> Tensor:
+        """Return the action among all outputs of the file; see ``act``."""
+        action = outputs[ACTION_OUTPUT]
         return action.float() if self.continuous else action
 
     def return_quantiles(self, observation: Observation, action: Tensor) -> None:

@@ -18,7 +18,7 @@ from tests.marinenav_env.env_helpers import ACTION, SHORT, equal, make
 STEPS: dict[str, Callable[[MarineNavEnv, Any], Any]] = {
     "step": lambda env, td: env.step(td),
     "step_and_maybe_reset": lambda env, td: env.step_and_maybe_reset(td),
-    "rollout": lambda env, td: env.rollout(1, lambda each: each.update(td.select(ACTION, strict=False))),
+    "rollout": lambda env, td: env.rollout(1, lambda tensordict: tensordict.update(td.select(ACTION, strict=False))),
 }
 SHAPE = (4, 3)
 NUMBER, WHOLE = r"must be finite$", r"must be an index from 0 to 24$"

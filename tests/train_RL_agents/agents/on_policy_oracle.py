@@ -22,7 +22,7 @@ class Policy(nn.Module):
         self.network, self.continuous = agent.networks["policy"], agent.continuous
 
     def forward(self, *entries):
-        outputs = self.network.policy(dict(zip(NAMES, entries, strict=True)))
+        outputs, _ = self.network.policy(dict(zip(NAMES, entries, strict=True)))
         if not self.continuous:
             return outputs
         mean, log_std = outputs.chunk(2, -1)
@@ -119,10 +119,10 @@ class Script(nn.Module):
 
     def forward(self, observation):
         shape = observation["self_state"].shape[:-1]
-        return self.policy(observation), self.value.expand(shape)
+        return self.policy(observation)[0], self.value.expand(shape), None
 
     def policy(self, observation):
-        return self.outputs.expand(*observation["self_state"].shape[:-1], -1)
+        return self.outputs.expand(*observation["self_state"].shape[:-1], -1), None
 
 
 def scripted(agent, outputs, value, count=3):

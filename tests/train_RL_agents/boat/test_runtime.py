@@ -41,7 +41,9 @@ def network_of(policy):
 
     def network(inputs):
         tensors = [torch.from_numpy(np.ascontiguousarray(each)) for each in inputs.values()]
-        return deployed.outputs_and_action(*tensors)[-1].numpy()
+        found = dict(zip(deployed.output_names, deployed.outputs_and_action(*tensors), strict=True))
+        action = found["selected_action"].numpy()
+        return (action, found["next_memory"].numpy()) if "next_memory" in found else action
 
     return network
 
@@ -125,10 +127,15 @@ def decisions(policy, pilots, steps=12, level=CALM):
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "boat"),
-    [("DQN", "published"), ("IQN", "published"), ("DQN", "milliampere"), *(("SAC", boat) for boat in vessel_files())],
+    [
+        *((name, "published") for name in ("DQN", "IQN", "PPO")),
+        ("DQN", "milliampere"),
+        *(("SAC", boat) for boat in vessel_files()),
+    ],
 )
 def test_observations_and_actions_are_the_environments(name, boat, tmp_path):
-    policy = make_policy(name, **EXACT, **({} if boat == "published" else {"world.vessel": boat}))
+    memory = {"agent.memory.kind": "gru"} if name == "PPO" else {}
+    policy = make_policy(name, **EXACT, **memory, **({} if boat == "published" else {"world.vessel": boat}))
     contract, network = contract_of(policy, tmp_path), network_of(policy)
     pilots = [[Pilot(contract, network, PATIENT) for _ in range(5)]]
     seen = thrusts = 0
@@ -156,6 +163,19 @@ def test_duties_are_the_environments(boat, tmp_path):
             rows += [row for row in expected["duties"] if row.any()]
     seen = (np.abs(rows) > 0.0).sum(0)
     assert len(rows) > 500 and (seen > 5).all(), seen
+
+
+def test_a_policy_remembers_until_a_pause(tmp_path):
+    contract, seen = contract_of(make_policy("PPO", **{"agent.memory.kind": "gru"}), tmp_path), []
+
+    def network(inputs):
+        seen.append(float(inputs["memory"].mean()))
+        return np.array([12]), inputs["memory"] + 1.0
+
+    pilot = Pilot(contract, network, PATIENT)
+    for now in (0.0, 0.5, 1.0, 9.0, 9.5, 10.0):
+        pilot.command(now, replace(OWN, stamp=now), Tracks(now, ROWS), GOAL)
+    assert seen == [0.0, 1.0, 2.0, 0.0, 1.0]  # the decision after the pause is a stop
 
 
 def test_an_encounter_outlives_its_track(tmp_path):

@@ -39,6 +39,7 @@ ON_POLICY_STYLES = STYLES | {
     "gaussian": {"agent.actions": "gaussian"},
     "clipped": {"agent.actions": "clipped_gaussian"},
     "fleet": {"agent.critic": "fleet"},
+    "memory": {"agent.memory.kind": "gru", "agent.memory.size": 6},
 }
 STYLED = [
     pytest.param(name, style, marks=[pytest.mark.slow] * (name != "PPO"))
@@ -112,8 +113,9 @@ def test_onnx_computes_as_the_agent(name, dtype, tmp_path):
             torch.testing.assert_close(torch.from_numpy(got), wanted, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("style", ON_POLICY_STYLES)
+@pytest.mark.parametrize(
+    "style", [each if each == "memory" else pytest.param(each, marks=pytest.mark.slow) for each in ON_POLICY_STYLES]
+)
 def test_onnx_of_every_encoder(style, tmp_path):
     require_onnx()
     written = export(styled_policy("PPO", style), tmp_path, ["onnx"])

@@ -57,6 +57,8 @@ def in_javascript(observed):
 def agree(check, agent, observed):
     """Assert that actions, scores and returns are Python's, as configured and at risk levels."""
     exact = copy.deepcopy(agent).cpu().double().eval()
+    if agent.memory_size:
+        observed = observed | exact.extra_inputs(observed)
     count, seen = len(observed["self_state"]), in_javascript(observed)
     levels = torch.rand(count, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     policy = policy_graphs(agent)
@@ -76,7 +78,7 @@ def agree(check, agent, observed):
         )
         expected = action.double().reshape(count, -1)
         assert close([each["action"] for each in found], expected) <= TOLERANCE
-        for name, numbers in (("scores", scores), ("quantiles", quantiles)):
+        for name, numbers in (("scores", scores), ("quantiles", quantiles), ("memory", outputs.get("next_memory"))):
             if numbers is None:
                 assert all(each.get(name) is None for each in found)
             else:

@@ -57,6 +57,7 @@ VARIANTS = {
     "Rainbow": ({}, {"atoms": 11, "excluded": ("objects_state",)}),
     "PPO": (
         {},
+        {"memory": {"kind": "gru", "size": 6}},
         {"actions": "gaussian"},
         {"actions": "clipped_gaussian", "normalize_observations": True, "critic": "fleet"},
     ),

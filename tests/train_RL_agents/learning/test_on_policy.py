@@ -11,6 +11,7 @@ from tests.train_RL_agents.helpers import seeded
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.learning.on_policy import OnPolicy, normalize
 from train_RL_agents.memory.replay import tree_bytes
+from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.networks.observation import ACTIVE_KEY, to_observation
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -37,8 +38,10 @@ def rollout_of(trainer, skipped=1):
     return trainer.collector.collect()
 
 
-def value_of(trainer, group):
+def value_of(trainer, group, memory=None):
     observation = to_observation(group["observation"])
+    if memory is not None:
+        observation[MEMORY] = memory
     network = trainer.algorithm.agent.networks["policy"]
     with torch.no_grad():
         return network({**observation, ACTIVE_KEY: group["mask"]})[1]
@@ -104,7 +107,7 @@ def slow_advantages(trainer, steps):
     """Of active robot-steps, one at a time; what follows is valued before any reset."""
     settings = trainer.config.trainer
     value, reward, done, terminated, active = parts(steps)
-    following = value_of(trainer, steps["next", GROUP])
+    following = value_of(trainer, steps["next", GROUP], steps[GROUP].get(MEMORY, None))
     found = {}
     for e in range(value.shape[0]):
         for r in range(value.shape[2]):
@@ -177,6 +180,45 @@ def test_rows_are_those_of_the_steps(tmp_path, words):
     for name in ("log_prob", "value"):
         assert torch.equal(rows.extras[name], group[name][there]), name
     assert torch.equal(rows.weight, group["mask"][there].float())
+
+
+GRU = ("agent.memory.kind=gru", "agent.memory.size=6")
+
+
+@pytest.mark.parametrize("words", [GRU, GRU + FLEET], ids=["own", "fleet"])
+def test_windows_give_what_the_policy_gave_while_it_was_stepped(tmp_path, words):
+    trainer = trainer_of(tmp_path, *LONG, *words)
+    steps = rollout_of(trainer)
+    assert min(kinds_of_ends(steps)) >= 3
+    rows = learned_from(trainer, steps)[0]
+    agent = trainer.algorithm.agent
+    with torch.no_grad():
+        log_prob, _, value = agent.evaluate(rows)
+        memory = agent.networks["policy"](rows.observation | {ACTIVE_KEY: rows.active})[2]
+    assert rows.weight.shape[1] == 6 and memory.abs().mean() > 0.05
+    for found, name in ((log_prob, "log_prob"), (value, "value")):
+        torch.testing.assert_close(found[rows.active], rows.extras[name][rows.active], rtol=0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("way", ["host", "device"])
+@pytest.mark.parametrize("words", [GRU, GRU + FLEET], ids=["own", "fleet"])
+def test_what_follows_a_step_is_valued_with_the_memory_after_it(request, monkeypatch, tmp_path, words, way):
+    if way == "device":
+        request.getfixturevalue("on_device")
+    trainer = trainer_of(tmp_path, *LONG, *words)
+    steps = rollout_of(trainer)
+    _, _, _, _, active = parts(steps)
+    steps[GROUP, "number"] = torch.arange(active.numel()).view(active.shape)
+    robots = active.shape[-1] if len(words) > len(GRU) else 1
+    settings = replace(trainer.algorithm.settings, epochs=1, batch_size=6 * robots)  # a window each
+    monkeypatch.setattr(trainer.algorithm, "settings", settings)
+    found = torch.full((active.numel(),), torch.nan)
+    for batch in learned_from(trainer, steps):
+        found[batch.extras["number"][batch.active]] = batch.advantage[batch.active]
+    expected = slow_advantages(trainer, steps)
+    assert len(expected) == int(active.sum()) == int(found.isfinite().sum())
+    for place, value in expected.items():
+        assert float(found.view(active.shape)[place]) == pytest.approx(value, abs=1e-4)
 
 
 # Minibatches ------------------------------------------------------------------------------------

@@ -23,7 +23,9 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler, required_draws
 from marinenav_env.scenarios.parameters import with_default_weights
 from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments, select_entries
+from marinenav_env.specs import INIT
 from marinenav_env.state import Outcome, Scenario, WorldState
+from train_RL_agents.evaluation.running.others import MEMORIES
 from train_RL_agents.evaluation.running.steps import (
     EpisodeSums,
     Policy,
@@ -34,6 +36,7 @@ from train_RL_agents.evaluation.running.steps import (
     episode_rows,
     zero_sums,
 )
+from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import Episodes
 from train_RL_agents.utils.memory import require_memory
 from train_RL_agents.utils.threads import follow_load
@@ -129,8 +132,15 @@ def rows_to_keep(running: Tensor) -> Tensor | None:
     return running.to(torch.int8).argsort(descending=True, stable=True)[:size].sort().values
 
 
-_RunState = tuple[WorldState, EpisodeSums]
-"""State of running episodes: the world, and their sums."""
+def with_memories(step: TensorDictBase, entries: dict[str, Tensor]) -> TensorDictBase:
+    """Return a step with entries [E, R, ...] of the robots set by their names."""
+    for name, entry in entries.items():
+        step.set((GROUP, name), entry)
+    return step
+
+
+_RunState = tuple[WorldState, EpisodeSums, dict[str, Tensor]]
+"""State of running episodes: the world, their sums, and the memories [B, R, H] of recurrent policies (MEMORIES)."""
 
 
 class EpisodeRunner:
@@ -216,7 +226,11 @@ class EpisodeRunner:
             self._source.environment.copy_(self._rows)
         else:
             self._source = self._source._replace(environment=self._rows.clone())
-        return select_entries(self._start, self._rows), self._zero_sums(size)
+        memories = {}
+        if isinstance(self.policy, PolicyWrapper):
+            blank = self.policy.blank_memory(torch.Size([size, self._env.num_robots]))
+            memories = {} if blank is None else {MEMORIES[0]: blank}
+        return select_entries(self._start, self._rows), self._zero_sums(size), memories
 
     def _running(self) -> Tensor:
         """Return the bool mask of the environments whose episode goes on, of those with results."""
@@ -229,14 +243,15 @@ class EpisodeRunner:
         if kept is None:
             return
         self._store(slice(None))
-        world, sums = self.loop.state
+        world, sums, memories = self.loop.state
         self._rows, self._count = self._rows[kept], len(kept)
         self._source = self._source._replace(environment=self._rows)
-        self.loop.state = select_entries(world, kept), {name: total[kept] for name, total in sums.items()}
+        sums, memories = ({name: tensor[kept] for name, tensor in each.items()} for each in (sums, memories))
+        self.loop.state = select_entries(world, kept), sums, memories
 
     def _refill(self, running: Tensor) -> None:
         """Begin waiting episodes in environments whose episode has ended."""
-        (now, parameters), sums = self.loop.state
+        (now, parameters), sums, memories = self.loop.state
         # Without waiting episodes, robots whose time is up are deactivated.
         due = ~running if self._waiting else ~running & now.state.active.any(-1)
         if not due.any():
@@ -253,7 +268,7 @@ class EpisodeRunner:
         world.now.state.active &= (running | begins)[:, None]
         for name, blank in self._zero_sums(len(free)).items():
             sums[name][free] = blank
-        self.loop.state = world, sums
+        self.loop.state = world, sums, memories  # policies reset their memory themselves
         self._waiting -= len(free)
 
     def _store(self, environments: Tensor | slice) -> None:
@@ -263,32 +278,36 @@ class EpisodeRunner:
 
     def _step(self, state: _RunState) -> tuple[_RunState, tuple[TensorDictBase, WorldState, WorldState, Outcome]]:
         """Make a control step of all environments, and return the fields of a Transition after ``rows``; see Loop."""
-        world, sums = state
+        world, sums, memories = state
         if self.loop.captures:  # the transition must share no memory with the state
             world = WorldState(world.now.apply(Tensor.clone), world.parameters)
-        acted = self._act(world)
+        acted = self._act(world, memories)
+        found = {name: acted.get((GROUP, name), None) for name in MEMORIES}
+        memories = {name: memory.clone() for name, memory in found.items() if memory is not None}
         action = acted.get((GROUP, "action"))
         # A separate tensor, as in training, because compiled code depends on which arguments are the same tensor.
         noise = self._source._replace(step=world.now.state.steps.clone())
         result = self._stepper.world.step(world, action, noise, self._episodes)
         sums = add_step(sums, world.now, action, result.outcome, self._seconds, self._num_actions)
         after = WorldState(result.world.now, world.parameters)
-        return (after, sums), (acted, world, after, result.outcome)
+        return (after, sums, memories), (acted, world, after, result.outcome)
 
-    def _act(self, world: WorldState) -> TensorDictBase:
-        """Return the policy's input with its actions."""
+    def _act(self, world: WorldState, memories: dict[str, Tensor]) -> TensorDictBase:
+        """Return the policy's input with its actions and the memories after them."""
         active = controlled_robots(world.now)
         acting = true_indices(active[: self._count].any(-1))
         if acting is None or self._episodes is None:
-            return self.policy(self._env.to_tensordict(world))
+            return self.policy(with_memories(self._env.to_tensordict(world), memories))
         # Contiguous: PyTorch's norms take ten times as long with environments innermost.
         observation = {name: value[acting].contiguous() for name, value in world.now.observation.items()}
         mask = active[acting]
         group = TensorDict({"observation": TensorDict(observation, mask.shape), "mask": mask}, mask.shape)
-        actions = self._stepper.action_spec.zero().get((GROUP, "action"))
+        written = {"action": self._stepper.action_spec.zero().get((GROUP, "action")), **memories}
         if len(acting):
-            acted = self.policy(TensorDict({GROUP: group}, mask.shape[:1]))
-            actions[acting] = acted.get((GROUP, "action")).to(actions)
-        if self._has_callback:
-            return self._env.to_tensordict(world).set((GROUP, "action"), actions)
-        return TensorDict({(GROUP, "action"): actions}, active.shape[:1])
+            begins = world.now.state.steps[acting, None] == 0
+            step = TensorDict({GROUP: group, INIT: begins}, mask.shape[:1])
+            acted = self.policy(with_memories(step, {name: memory[acting] for name, memory in memories.items()}))
+            for name, rows in written.items():
+                rows[acting] = acted.get((GROUP, name)).to(rows)
+        step = self._env.to_tensordict(world) if self._has_callback else TensorDict({}, active.shape[:1])
+        return with_memories(step, written)

@@ -7,15 +7,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from marinenav_env import WorldConfig
+from marinenav_env import GROUP, WorldConfig
 from marinenav_env.stepping.actions import commands_of_discrete_actions
 from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.evaluation.running.others import ACTION_KEY
 from train_RL_agents.evaluation.running.recording import DOUBTFUL_KEY
 from train_RL_agents.evaluation.running.steps import Policy
+from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.networks.observation import OBSERVATION_KEY, Observation, ObservationSpec, to_observation
-from train_RL_agents.policy_wrapper import QUANTILES_KEY, RISK_KEY, SCORES_KEY
+from train_RL_agents.policy_wrapper import QUANTILES_KEY, RECALLED, RISK_KEY, SCORES_KEY
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 MAX_CRITIC_DISAGREEMENT = 0.25
@@ -52,6 +53,8 @@ def with_estimates(policy: Policy, loaded: LoadedPolicy, world: WorldConfig) -> 
     def act(step: Any) -> Any:
         acted = policy(step)
         observation, action = to_observation(acted.get(OBSERVATION_KEY)), acted.get(ACTION_KEY)
+        if agent.memory_size:
+            observation[MEMORY] = acted.get((GROUP, RECALLED))
         quantiles = agent.return_quantiles(observation, action)
         if quantiles is not None:
             acted.set(QUANTILES_KEY, quantiles)

@@ -17,6 +17,8 @@ ACTION_KEY = (GROUP, "action")
 """Key of the actions of all robots."""
 MASK_KEY = (GROUP, "mask")
 """Key of the mask of the robots that act, [E, R] bool."""
+MEMORIES = ("memory", "memory_of_others")
+"""Names in the group of the memories of recurrent policies: that of the evaluated one, and that of ``with_others``."""
 OBJECT_ENTRIES = ("objects_state", "objects_mask", "duties")
 """Entries of the observation with a row for each object slot."""
 
@@ -68,8 +70,16 @@ def with_others(policy: Policy, others: Policy) -> Policy:
     def act(step: Any) -> Any:
         theirs = step.clone(recurse=False)
         theirs.set(MASK_KEY, torch.ones_like(step.get(MASK_KEY)))
-        commands = others(theirs).get(ACTION_KEY)
+        own_memory, their_memory = MEMORIES
+        group = theirs.get(GROUP)
+        group.pop(own_memory, None)
+        if their_memory in group.keys():  # noqa: SIM118
+            group.set(own_memory, group.pop(their_memory))
+        decided = others(theirs)
+        commands, memory = decided.get(ACTION_KEY), decided.get((GROUP, own_memory), None)
         acted = policy(step)
+        if memory is not None:
+            acted.set((GROUP, their_memory), memory)
         action = acted.get(ACTION_KEY).clone()
         action[:, 1:] = commands[:, 1:].to(action)
         return acted.set(ACTION_KEY, action)
@@ -102,6 +112,11 @@ def _with_objects(policy: Policy, change: Callable[[Tensor], Tensor]) -> Policy:
         observation = step.get(OBSERVATION_KEY).clone(recurse=False)
         for name in observation.keys() & {*OBJECT_ENTRIES}:
             observation.set(name, change(observation.get(name)))
-        return step.set(ACTION_KEY, policy(changed.set(OBSERVATION_KEY, observation)).get(ACTION_KEY))
+        acted = policy(changed.set(OBSERVATION_KEY, observation))
+        for key in (ACTION_KEY, (GROUP, MEMORIES[0])):
+            value = acted.get(key, None)
+            if value is not None:
+                step.set(key, value)
+        return step
 
     return act

@@ -37,7 +37,7 @@ function network(graph, weights) {
   }
   const outputs = Object.entries(graph.outputs).map(([name, at]) => [name, values[at]]);
   return (given) => {
-    for (const [name, input] of inputs) input.data.set(given[name]);
+    for (const [name, input] of inputs) given[name] ? input.data.set(given[name]) : input.data.fill(0);
     for (const step of steps) step();
     return Object.fromEntries(outputs.map(([name, value]) => [name, value.data]));
   };
@@ -52,7 +52,8 @@ function unpack({ entries, data }) {
 
 // Makes a policy of what Python wrote (train_RL_agents/exporting/graph.py). An observation is
 // { self_state, objects_state, objects_mask, duties }, flat; risk is the share of the worst outcomes to
-// act on, or null for what is configured.
+// act on, or null for what is configured. A recurrent policy takes its memory, too: that of its last
+// decision, or none at the start.
 export function load(packed) {
   const weights = unpack(packed.weights);
   const networks = Object.fromEntries(Object.entries(packed.graphs).map(([name, graph]) =>
@@ -65,7 +66,8 @@ export function load(packed) {
     act(observation, risk) {
       const atRisk = risk !== null && actAtRisk;
       const found = atRisk ? actAtRisk({ ...observation, risk: [risk] }) : act(observation);
-      return { action: Array.from(found.action), scores: found.scores && Array.from(found.scores) };
+      return { action: Array.from(found.action), scores: found.scores && Array.from(found.scores),
+        memory: found.next_memory && Array.from(found.next_memory) };
     },
     // Of an action: rising quantiles of its return, at even fractions, and its mean return by each
     // critic where there are several; null if not known.

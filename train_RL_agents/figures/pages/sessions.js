@@ -60,7 +60,8 @@ export function make(data, policy = policies.load(data.policy)) {
       frame.risk = session.risk;
       frame.insight = null;
       frame.decisions = frame.observations.map((observation, i) =>
-        (frame.state.vessels[i].active ? policy.act(observation, session.risk) : null));
+        (frame.state.vessels[i].active
+          ? policy.act({ ...observation, memory: frame.memories?.[i] }, session.risk) : null));
     }
     return frame.decisions;
   }
@@ -141,6 +142,7 @@ export function make(data, policy = policies.load(data.policy)) {
       return guarded(frame, i, ratesOf(vessels[i], decision.action));
     });
     const next = world.step(session.k, frame.state, rates, frame.random);
+    next.memories = decisions(frame).map((decision) => decision?.memory);
     session.frames.splice(session.at + 1, Infinity, next);
     session.at += 1;
     return true;
@@ -164,7 +166,7 @@ export function make(data, policy = policies.load(data.policy)) {
       if (vessel.active) Object.assign(vessel, { present: true, ...drift });
     }
     if (moved) state.encounters = encounters.follow(session.k, [], state.vessels, state.shores);
-    const frame = { state, ...world.observe(session.k, state), edited: true };
+    const { memories } = now(), frame = { state, memories, ...world.observe(session.k, state), edited: true };
     session.frames.splice(session.at, Infinity, frame);
     choose(session.chosen);
   }

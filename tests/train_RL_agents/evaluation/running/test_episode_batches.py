@@ -13,6 +13,7 @@ from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES, noi
 from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
+from train_RL_agents.evaluation.running import episodes
 from train_RL_agents.evaluation.running.episodes import (
     REFILL_INTERVAL,
     EpisodeRunner,
@@ -22,7 +23,7 @@ from train_RL_agents.evaluation.running.episodes import (
     run_episodes,
 )
 from train_RL_agents.evaluation.running.recording import TENSORS, Recorder
-from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.policy_wrapper import MEMORY_KEY, PolicyWrapper
 
 WORLD = WorldConfig(max_steps=40)
 slow = partial(pytest.param, marks=pytest.mark.slow)
@@ -30,10 +31,10 @@ TRAINING = replace(WORLD, reward=RewardConfig(collision_penalty=-50.0))
 SCENARIOS = draw_scenarios(WORLD, LEVELS[:4], (2, 2, 2, 3), 0)
 
 
-def agent_of(name):
+def agent_of(name, **settings):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        return make_agent(from_dict(tiny_settings(name)), WORLD.vessel.num_actions, CPU)
+        return make_agent(from_dict(tiny_settings(name) | settings), WORLD.vessel.num_actions, CPU)
 
 
 def training_env(agent, num_envs, **options):
@@ -69,6 +70,20 @@ def test_batches_of_any_size_give_the_same_episodes(name, num_envs):
         found = evaluation.run().state_dict()
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(env.state_dict(), before, rtol=0.0, atol=0.0)
+
+
+def test_memory_goes_with_the_episode(monkeypatch):
+    agent = agent_of("PPO", agent={"memory": {"kind": "gru", "size": 8}})
+    expected = in_one_batch(agent, drop_ended=False).state_dict()
+
+    def forgetful(step):
+        return PolicyWrapper(agent)(step.exclude(MEMORY_KEY))
+
+    forgotten = run_episodes(forgetful, SCENARIOS, WORLD, continuous=False, device=CPU, seed=3).state_dict()
+    assert not torch.equal(forgotten["energy"], expected["energy"])
+    monkeypatch.setattr(episodes, "MIN_BATCH_SIZE", 2)
+    for found in (in_one_batch(agent), *(batched(agent, training_env(agent, size)).run() for size in (4, 9))):
+        torch.testing.assert_close(found.state_dict(), expected, rtol=1e-5, atol=1e-4)
 
 
 OTHERS = {

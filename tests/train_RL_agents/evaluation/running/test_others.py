@@ -24,11 +24,14 @@ from train_RL_agents.evaluation.judging.policies import (
 from train_RL_agents.evaluation.running.others import (
     ACTION_KEY,
     MASK_KEY,
+    MEMORIES,
+    with_object_slots,
     with_others,
     without_objects,
 )
 from train_RL_agents.evaluation.suites.sets import Part
 from train_RL_agents.evaluation.suites.suites import make_scenario_set
+from train_RL_agents.policy_wrapper import MEMORY_KEY
 
 WORLD = WorldConfig(max_steps=6)
 
@@ -60,6 +63,27 @@ def test_the_first_vessel_is_steered_by_one_policy_and_the_others_by_another():
     # Vessels that are not controlled are masked in the environment, but not for who steers them.
     assert theirs[0].get(MASK_KEY).all() and ours[0].get(MASK_KEY).sum() == 2
     assert given.get(MASK_KEY).sum() == 2
+
+
+def counting(by):
+    """A policy whose memory and command grow at every step."""
+
+    def act(given):
+        blank = torch.zeros(*given.get(MASK_KEY).shape, 1)
+        memory = given.get(MEMORY_KEY, blank) + by
+        return given.set(MEMORY_KEY, memory).set(ACTION_KEY, memory.expand(*memory.shape[:-1], 2).clone())
+
+    return act
+
+
+def test_each_policy_has_a_memory_of_its_own():
+    policy, given = with_others(counting(0.25), with_object_slots(counting(-0.5), 2)), step()
+    for _ in range(3):
+        acted = policy(given)
+        given = step()
+        for name in MEMORIES:
+            given.set((GROUP, name), acted.get((GROUP, name)))
+    assert acted.get(ACTION_KEY)[:, 0].eq(0.75).all() and acted.get(ACTION_KEY)[:, 1:].eq(-1.5).all()
 
 
 def test_a_blind_policy_observes_no_objects():
