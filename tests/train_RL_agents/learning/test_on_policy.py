@@ -187,7 +187,7 @@ GRU = ("agent.memory.kind=gru", "agent.memory.size=6")
 
 @pytest.mark.parametrize("words", [GRU, GRU + FLEET], ids=["own", "fleet"])
 def test_windows_give_what_the_policy_gave_while_it_was_stepped(tmp_path, words):
-    trainer = trainer_of(tmp_path, *LONG, *words)
+    trainer = trainer_of(tmp_path, *LONG, *words, "trainer.batch_size=9999")
     steps = rollout_of(trainer)
     assert min(kinds_of_ends(steps)) >= 3
     rows = learned_from(trainer, steps)[0]
