@@ -81,8 +81,8 @@ def play(env, steps=20, seed=0):
 def full_ahead(env, steps=20):
     """A rollout of robots that go ahead with both thrusters."""
 
-    def policy(step):
-        return step.set(ACTION, torch.ones_like(env.state.thrust))
+    def policy(td):
+        return td.set(ACTION, torch.ones_like(env.state.thrust))
 
     return env.rollout(steps, policy, break_when_any_done=False)
 

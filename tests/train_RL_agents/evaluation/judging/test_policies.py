@@ -247,6 +247,7 @@ class Knowing:
     """Knows two quantiles of the return of continuous actions."""
 
     continuous = scores_are_returns = True
+    memory_size = 0
 
     def return_quantiles(self, seen, action):
         return action.sum(-1, keepdim=True) + torch.tensor([-1.0, 3.0])
