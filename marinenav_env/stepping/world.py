@@ -116,6 +116,13 @@ def _track_followers(scenario: Scenario) -> Tensor | None:
     return scenario.scripted & (scenario.behaviour == TRACK)
 
 
+def _goals_reached(moved: State, scenario: Scenario, within: Tensor, seconds: float) -> Tensor:
+    """Return which robots [E, R] are at most ``within`` (m) from their goal after a step, or passed it on a track."""
+    # The last waypoints of a route need not be passed one by one.
+    at_goal, follows = is_at_goal(moved, scenario, within), _track_followers(scenario)
+    return at_goal if follows is None else at_goal | (follows & passes_goal(moved, scenario, within, seconds))
+
+
 def _contacts(
     before: State, moved: State, scenario: Scenario, near: Segments | None, vessel: Vessel, controlled: Tensor
 ) -> tuple[Tensor, Tensor | None]:
@@ -296,11 +303,7 @@ class World:
         controlled = active if scenario.scripted is None else active & present
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         collided, grounded = _contacts(state, moved, scenario, near, vessel, controlled)
-        # The last waypoints of a route need not be passed one by one.
-        at_goal, follows = is_at_goal(moved, scenario, vessel.goal_distance), _track_followers(scenario)
-        if follows is not None:
-            at_goal = at_goal | (follows & passes_goal(moved, scenario, vessel.goal_distance, config.control_step))
-        arrived = at_goal & active & ~collided
+        arrived = _goals_reached(moved, scenario, vessel.goal_distance, config.control_step) & active & ~collided
         step = RewardInputs(
             progress=goal_distance(state, scenario) - goal_distance(moved, scenario),
             phi=phi,

@@ -132,7 +132,7 @@ def rows_to_keep(running: Tensor) -> Tensor | None:
     return running.to(torch.int8).argsort(descending=True, stable=True)[:size].sort().values
 
 
-def with_memories(step: TensorDictBase, entries: dict[str, Tensor]) -> TensorDictBase:
+def _with_entries(step: TensorDictBase, entries: dict[str, Tensor]) -> TensorDictBase:
     """Return a step with entries [E, R, ...] of the robots set by their names."""
     for name, entry in entries.items():
         step.set((GROUP, name), entry)
@@ -297,7 +297,7 @@ class EpisodeRunner:
         active = controlled_robots(world.now)
         acting = true_indices(active[: self._count].any(-1))
         if acting is None or self._episodes is None:
-            return self.policy(with_memories(self._env.to_tensordict(world), memories))
+            return self.policy(_with_entries(self._env.to_tensordict(world), memories))
         # Contiguous: PyTorch's norms take ten times as long with environments innermost.
         observation = {name: value[acting].contiguous() for name, value in world.now.observation.items()}
         mask = active[acting]
@@ -306,8 +306,8 @@ class EpisodeRunner:
         if len(acting):
             begins = world.now.state.steps[acting, None] == 0
             step = TensorDict({GROUP: group, INIT: begins}, mask.shape[:1])
-            acted = self.policy(with_memories(step, {name: memory[acting] for name, memory in memories.items()}))
+            acted = self.policy(_with_entries(step, {name: memory[acting] for name, memory in memories.items()}))
             for name, rows in written.items():
                 rows[acting] = acted.get((GROUP, name)).to(rows)
         step = self._env.to_tensordict(world) if self._has_callback else TensorDict({}, active.shape[:1])
-        return with_memories(step, written)
+        return _with_entries(step, written)

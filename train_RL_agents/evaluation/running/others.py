@@ -11,13 +11,14 @@ from torch import Tensor
 from marinenav_env import GROUP
 from marinenav_env.config import VesselConfig
 from train_RL_agents.evaluation.running.steps import Policy
+from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.networks.observation import OBSERVATION_KEY
 
 ACTION_KEY = (GROUP, "action")
 """Key of the actions of all robots."""
 MASK_KEY = (GROUP, "mask")
 """Key of the mask of the robots that act, [E, R] bool."""
-MEMORIES = ("memory", "memory_of_others")
+MEMORIES = (MEMORY, "memory_of_others")
 """Names in the group of the memories of recurrent policies: that of the evaluated one, and that of ``with_others``."""
 OBJECT_ENTRIES = ("objects_state", "objects_mask", "duties")
 """Entries of the observation with a row for each object slot."""
