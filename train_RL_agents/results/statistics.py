@@ -20,10 +20,6 @@ Counts = NDArray[Any]
 """Numbers of successes and of all episodes of N runs on M tasks, [N, M, 2]."""
 Z_95 = 1.959964
 """97.5% quantile of the standard normal distribution, for central intervals of 95%."""
-SIGNIFICANCE_LEVEL = 0.05
-"""p-value below which a test counts as significant."""
-Z_80 = 0.841621
-"""80% quantile of the standard normal distribution, for tests with a power of 0.8."""
 BOOTSTRAP_SAMPLES = 2000
 """Number of bootstrap samples for an interval."""
 CURVE_BOOTSTRAP_SAMPLES = 500
@@ -203,21 +199,3 @@ def paired_success_difference(won: int, lost: int, total: int) -> Estimate:
         return np.asarray((drawn[:, 0] - drawn[:, 1]) / total)
 
     return bootstrap((won - lost) / total, sample, PAIRED_BOOTSTRAP_SAMPLES)
-
-
-def sign_test(won: int, lost: int) -> float:
-    """Return the two-sided p-value of the exact sign test (McNemar's) of two policies on the same episodes."""
-    from scipy.stats import binomtest  # takes half a second
-
-    return float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
-
-
-def smallest_detectable_difference(total: int, discordant: int = 0) -> float:
-    """Return the smallest difference of success rates that the sign test shows with a power of 0.8 (Connor 1987)."""
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        share = max(discordant / total, middle)
-        needed = Z_95 * math.sqrt(share) + Z_80 * math.sqrt(share - middle**2)
-        low, high = (low, middle) if middle * math.sqrt(total) > needed else (middle, high)
-    return high

@@ -12,8 +12,6 @@ from train_RL_agents.results.statistics import (
     paired_success_difference,
     poisson_interval,
     ratio_estimate,
-    sign_test,
-    smallest_detectable_difference,
     success_rates,
     wilson_interval,
 )
@@ -192,20 +190,3 @@ def test_the_difference_of_two_runs_is_that_of_episodes_won_and_lost():
     second = np.array([0.0] * 120 + [1.0] * 380)
     groups, pairs = paired_difference([first], [second]), paired_success_difference(120, 80, 500)
     assert groups == pytest.approx(pairs, abs=0.01)
-
-
-# Ties --------------------------------------------------------------------------------------------
-
-
-def test_the_sign_test_of_few_episodes():
-    assert [sign_test(*pair) for pair in ((0, 0), (0, 5), (6, 0), (3, 3))] == pytest.approx([1.0, 1 / 16, 1 / 32, 1.0])
-
-
-@pytest.mark.parametrize(("total", "discordant"), [(3000, 0), (300, 0), (500, 60), (3000, 300)])
-def test_the_smallest_difference_is_shown_in_four_of_five_samples(total, discordant):
-    smallest = smallest_detectable_difference(total, discordant)
-    share = max(discordant / total, smallest)
-    won, lost = 0.5 * (share + smallest), 0.5 * (share - smallest)
-    samples = np.random.default_rng(0).multinomial(total, (won, lost, 1.0 - share), 400)
-    shown = np.mean([sign_test(int(row[0]), int(row[1])) < 0.05 for row in samples])
-    assert 0.7 < shown < 0.87

@@ -12,7 +12,6 @@ from train_RL_agents.evaluation.judging.failures import Failure
 from train_RL_agents.evaluation.judging.verdicts import Comparison
 from train_RL_agents.evaluation.running.recording import Recording
 from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
-from train_RL_agents.results.statistics import SIGNIFICANCE_LEVEL, sign_test, smallest_detectable_difference
 from train_RL_agents.results.table import UNLIMITED_WIDTH, Column, Table
 
 METRIC_COLUMNS = (
@@ -304,11 +303,10 @@ class Evaluation:
             print(f"\n{line}")
 
     def _lines(self) -> list[str]:
-        """Return the sentences below the tables: situations without a collision, shield, and ties."""
+        """Return the sentences below the tables: situations without a collision, and shares of the shield."""
         lines = [line for result in self.results if (line := result.collisions_line) is not None]
         shielded = {result.name: result.shielded for result in self.results if result.shielded is not None}
-        lines += [f"{name}: the shield acted in {share:.1%} of the steps" for name, share in shielded.items()]
-        return [*lines, *_tie_lines(self.results)]
+        return lines + [f"{name}: the shield acted in {share:.1%} of the steps" for name, share in shielded.items()]
 
     def markdown(self) -> str:
         """Return the tables in Markdown, below a heading."""
@@ -361,25 +359,6 @@ def compliance_table(results: Sequence[Result]) -> Table:
     ]
     important = ("rules kept", "hours per broken duty")
     return Table([Column("group", ""), Column("policy"), *columns], _group_rows(results, "compliance"), 2, important)
-
-
-def _tie_lines(results: Sequence[Result]) -> list[str]:
-    """Return a list with the line that names the policies tied with the first; empty if none is compared by episode."""
-    first, *others = results
-    pairs = {result.name: (result.differences or {}).get(OVERALL) for result in others}
-    compared = {name: (row["won"], row["lost"]) for name, row in pairs.items() if row is not None and "won" in row}
-    if not compared:
-        return []
-    names = [name for name, pair in compared.items() if sign_test(*pair) >= SIGNIFICANCE_LEVEL]
-    shown = smallest_difference_text(first.overall["episodes"], min(map(sum, compared.values())))
-    return [f"tied with {first.name}: {', '.join(names) or 'none'}; {shown}"]
-
-
-def smallest_difference_text(episodes: int, discordant: int) -> str:
-    """Return the smallest difference of success rates that episodes show, of which some only one policy succeeds in."""
-    can_show = sign_test(episodes, 0) < SIGNIFICANCE_LEVEL
-    smallest = f"{smallest_detectable_difference(episodes, discordant):.4f}" if can_show else "none"
-    return f"smallest difference of success rates that {episodes:,} episodes show: {smallest}"
 
 
 def _tables(results: Sequence[Result]) -> list[Table]:

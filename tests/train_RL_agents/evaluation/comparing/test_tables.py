@@ -12,7 +12,6 @@ from train_RL_agents.evaluation.comparing.tables import (
     Result,
     compliance_table,
     metric_table,
-    smallest_difference_text,
 )
 from train_RL_agents.results.table import Table
 
@@ -55,12 +54,6 @@ def test_cells_by_hand():
     assert len(METRIC_COLUMNS) == len(COLUMN_MEANINGS)
     assert DIFFERENCE_COLUMN.text(BETTER) == "+0.050 [-0.010, +0.100]"
     assert DIFFERENCE_COLUMN.text({}) == "-"
-
-
-def test_too_few_episodes_show_no_difference():
-    """The sign test counts at least six episodes that one of two policies alone wins."""
-    assert smallest_difference_text(5, 0) == "smallest difference of success rates that 5 episodes show: none"
-    assert smallest_difference_text(6, 0).endswith(" 6 episodes show: 0.8614")
 
 
 def test_a_row_for_each_group_and_policy():
