@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from train_RL_agents.evaluation.comparing.summary import summary_table, worst_groups
-from train_RL_agents.evaluation.comparing.tables import Evaluation, compliance_table, metric_table
+from train_RL_agents.evaluation.comparing.tables import METRIC_COLUMNS, Evaluation, compliance_table, metric_table
 from train_RL_agents.evaluation.judging.failures import Failure
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.evaluation.suites.suites import SUITES
@@ -56,17 +56,9 @@ def make_page(evaluations: Sequence[Evaluation], policies: Mapping[str, Evaluate
 def _worst_html(evaluations: Sequence[Evaluation]) -> str:
     """Return the table of the groups with the least success."""
     worst = worst_groups(evaluations, _NUM_WORST_GROUPS)
-    has_groundings = any("grounding_rate" in row for row in worst)
-    columns = [
-        Column("suite"),
-        Column("group"),
-        *([Column("policy")] if len(evaluations[0].results) > 1 else []),
-        Column("of", "successful"),
-        Column("success_rate", "success", ".3f", ("success_low", "success_high")),
-        Column("collision_rate", "collision", ".3f"),
-        *([Column("grounding_rate", "grounding", ".3f")] if has_groundings else []),
-        Column("timeout_rate", "time-out", ".3f"),
-    ]
+    keys = ("suite", "group", *(["policy"] if len(evaluations[0].results) > 1 else []))
+    rates = [column for column in METRIC_COLUMNS[:4] if any(column.name in row for row in worst)]
+    columns = [*map(Column, keys), Column("of", "successful"), *rates]
     rows = []
     for row in worst:
         successes = round(row["success_rate"] * row["episodes"])

@@ -6,46 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from train_RL_agents.evaluation.comparing.tables import (
+    COMPLIANCE_COLUMNS,
     DIFFERENCE_COLUMN,
     METRIC_COLUMNS,
-    RATE_COLUMNS,
     Evaluation,
     Result,
 )
 from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.results.table import Column, Table
 
-_SUMMARY_COLUMNS = (
-    METRIC_COLUMNS[0],
-    METRIC_COLUMNS[1],
-    METRIC_COLUMNS[-1],
-    Column(
-        "situations",
-        "situations without collision",
-        meaning="situations without a collision in any of their episodes, which differ in the measurement noise",
-    ),
-    Column(
-        "rules_kept",
-        "rules kept",
-        ".2f",
-        ("rules_kept_low", "rules_kept_high"),
-        meaning="vessels with a duty that kept all of theirs",
-    ),
-    Column(
-        "hours_per_broken_duty",
-        "hours per broken duty",
-        ".3f",
-        ("hours_per_broken_duty_low", "hours_per_broken_duty_high"),
-        meaning=RATE_COLUMNS["hours_per_broken_duty"],
-    ),
-    Column(
-        "avoided",
-        "avoided",
-        ".2f",
-        ("avoided_low", "avoided_high"),
-        meaning="encounters without a collision of those whose collision was not unavoidable",
-    ),
+_SITUATIONS = Column(
+    "situations",
+    "situations without collision",
+    meaning="situations without a collision in any of their episodes, which differ in the measurement noise",
 )
+_COLUMNS = {column.name: column for column in (*METRIC_COLUMNS, *COMPLIANCE_COLUMNS, _SITUATIONS)}
+_SUMMARY_COLUMNS = (
+    *("success_rate", "collision_rate", "hours_per_collision", "situations"),
+    *("rules_kept", "hours_per_broken_duty", "avoided"),
+)
+"""Names of the columns of the summary, of which those that no suite has are left out."""
 
 
 def summary_table(evaluations: Sequence[Evaluation]) -> Table:
@@ -57,7 +37,7 @@ def summary_table(evaluations: Sequence[Evaluation]) -> Table:
     ]
     several = len(evaluations[0].results) > 1
     keys = [Column("suite", ""), Column("policy")] if several else [Column("suite", "")]
-    columns = [column for column in _SUMMARY_COLUMNS if any(column.name in row for row in rows)]
+    columns = [_COLUMNS[name] for name in _SUMMARY_COLUMNS if any(name in row for row in rows)]
     compared = [DIFFERENCE_COLUMN] if several else []
     return Table([*keys, Column("episodes"), *columns, *compared], rows, len(keys), ("success", "collision"))
 

@@ -24,6 +24,7 @@ METRIC_COLUMNS = (
         "an episode stops at its first collision",
     ),
     Column("collision_rate", "collision", ".3f", meaning="episodes with a collision"),
+    Column("grounding_rate", "grounding", ".3f", meaning="episodes in which a vessel runs aground"),
     Column(
         "timeout_rate",
         "time-out",
@@ -47,10 +48,6 @@ METRIC_COLUMNS = (
         meaning="hours of the vessels without a behaviour, per collision, with the exact 95% Poisson interval; without "
         "a collision its lower end",
     ),
-)
-"""Columns of the metrics of an evaluation in the built-in environment."""
-GROUNDING_COLUMNS = (
-    Column("grounding_rate", "grounding", ".3f", meaning="episodes in which a vessel runs aground"),
     Column(
         "hours_per_grounding",
         "hours per grounding",
@@ -59,11 +56,7 @@ GROUNDING_COLUMNS = (
         meaning="vessel-hours per grounding, with the exact 95% Poisson interval; without one its lower end",
     ),
 )
-"""Further columns in waters with shores."""
-COLUMN_MEANINGS = {column.title: column.meaning for column in METRIC_COLUMNS}
-"""Meaning of each column of METRIC_COLUMNS by title."""
-
-
+"""Columns of the metrics in the built-in environment; those of groundings only in waters with shores."""
 EXTERNAL_METRIC_COLUMNS = (
     METRIC_COLUMNS[0],
     Column(
@@ -79,14 +72,10 @@ EXTERNAL_METRIC_COLUMNS = (
 
 
 def metric_columns(results: Sequence[Result]) -> tuple[Column, ...]:
-    """Return the columns of the metrics that results have: METRIC_COLUMNS, or those of external environments."""
+    """Return the columns of the metrics that results have, in the built-in or in an external environment."""
     row = next(iter(results[0].metrics.values()))
-    if "collision_rate" in row:
-        if "grounding_rate" not in row:
-            return METRIC_COLUMNS
-        share, hours = GROUNDING_COLUMNS
-        return (*METRIC_COLUMNS[:2], share, *METRIC_COLUMNS[2:], hours)
-    return tuple(column for column in EXTERNAL_METRIC_COLUMNS if column.name in row)
+    columns = METRIC_COLUMNS if "collision_rate" in row else EXTERNAL_METRIC_COLUMNS
+    return tuple(column for column in columns if column.name in row)
 
 
 DIFFERENCE_COLUMN = Column(
@@ -96,10 +85,9 @@ DIFFERENCE_COLUMN = Column(
     ("difference_low", "difference_high"),
     meaning="success rate less that of the first policy on the same episodes, with the 95% paired bootstrap interval",
 )
-COMPARISON_COLUMN_MEANINGS = COLUMN_MEANINGS | {DIFFERENCE_COLUMN.title: DIFFERENCE_COLUMN.meaning}
-"""Meaning of each column by title in the table of a comparison."""
 
-ENCOUNTER_COLUMNS = {
+
+_COMPLIANCE = {
     "all_kept": "encounters, of those with a duty, in which every vessel kept all its duties",
     "rules_kept": "vessels with a duty that kept all of theirs, of those with one; what follows in "
     "brackets are 95% intervals (Wilson; of means, normal)",
@@ -115,42 +103,27 @@ ENCOUNTER_COLUMNS = {
     "delay": "travel time less that of the same vessel alone (s), mean",
     "detour": "path over that of the same vessel alone, less 1, mean",
     "astern": "share of steps astern, mean",
-}
-"""Columns of the table of compliance in the suites of encounters, with their meanings."""
-
-RATE_COLUMNS = {
     "hours_per_broken_duty": "vessel-hours of scored vessels per duty that was not kept, with the exact 95% Poisson "
     "interval; without one its lower end",
     **{f"hours_per_broken_{role.replace('-', '_')}": f"the same of the role {role}" for role in ROLES[1:]},
-}
-"""Columns of rates of broken duties, of all roles and of each, with their meanings."""
-
-
-def compliance_format(name: str) -> str:
-    """Return the format specification of a metric of compliance by its name; hours per broken duty may be few."""
-    if name in ("fleeting", "collisions"):
-        return ".0f"
-    return ".3f" if name in RATE_COLUMNS else ".2g" if name in CANDIDATE_COLUMNS else ".2f"
-
-
-MISBEHAVIOUR_COLUMNS = {
     "no_collision": "encounters without a collision of the own vessel, with the 95% Wilson interval",
     "avoided": "the same of those whose collision was not unavoidable",
     "unavoidable": "encounters with a collision that none of 324 open-loop manoeuvres of the own vessel avoids, from "
     "the moment on at which it can see that the other vessel misbehaves",
     "unavoidable_at_sight": "likewise from the moment on at which it sees a vessel",
-}
-"""Columns of the table of safety in the suite ``unruly``, with their meanings."""
-
-
-CANDIDATE_COLUMNS = {
     "collisions": "candidates in which the own vessel collided",
     "per_candidate": "collisions per candidate, with the exact 95% Poisson interval",
     "avoidable_per_candidate": "the same without collisions that none of 324 open-loop manoeuvres of the own vessel "
     "avoids, from the moment on at which it sees a vessel",
     "ships_with_crews": "collisions per candidate of ships with crews (causation factors of IALA's IWRAP)",
 }
-"""Columns of the table of safety in the suites of candidates, with their meanings."""
+_FORMATS = {"fleeting": ".0f", "collisions": ".0f", "ships_with_crews": ".2g"}
+_FORMATS |= {name: ".3f" if "hours" in name else ".2g" for name in _COMPLIANCE if "_per_" in name}
+COMPLIANCE_COLUMNS = tuple(
+    Column(name, name.replace("_", " "), _FORMATS.get(name, ".2f"), (f"{name}_low", f"{name}_high"), meaning=meaning)
+    for name, meaning in _COMPLIANCE.items()
+)
+"""Columns of compliance with the rules of the sea, and of safety, of which each suite has some."""
 
 
 @dataclass(frozen=True)
@@ -193,12 +166,10 @@ class Result:
         return self.metrics[OVERALL]
 
     @property
-    def compliance_columns(self) -> dict[str, str]:
-        """Return the meanings of the columns of compliance by name."""
+    def compliance_columns(self) -> tuple[Column, ...]:
+        """Return the columns of compliance or safety that the suite has."""
         names = {name for row in (self.compliance or {}).values() for name in row}
-        kinds = (MISBEHAVIOUR_COLUMNS, CANDIDATE_COLUMNS, ENCOUNTER_COLUMNS)
-        columns = next((columns for columns in kinds if columns.keys() <= names), ENCOUNTER_COLUMNS)
-        return columns | {name: text for name, text in RATE_COLUMNS.items() if name in names}
+        return tuple(column for column in COMPLIANCE_COLUMNS if column.name in names)
 
     def short_text(self) -> str:
         """Return the name of the policy with its first metric, such as the success rate, in a few words."""
@@ -285,7 +256,8 @@ class Evaluation:
                 for result in self.results
             ]
         if first.compliance is not None:
-            content |= {"conduct": first.compliance, "conduct_columns": first.compliance_columns}
+            meanings = {column.name: column.meaning for column in first.compliance_columns}
+            content |= {"conduct": first.compliance, "conduct_columns": meanings}
         return dict(nonfinite_to_none(content))
 
     def show(self) -> None:
@@ -294,7 +266,7 @@ class Evaluation:
         first.print(self.heading)
         for table in compliance:
             print()
-            table.print("Rules of the sea" if "rules_kept" in self.results[0].compliance_columns else "Safety")
+            table.print("Rules of the sea" if "rules kept" in table.titles else "Safety")
         for result in self.results:
             if result.judges is not None:
                 print(f"\n{result.name}")
@@ -353,10 +325,7 @@ def metric_table(results: Sequence[Result]) -> Table:
 
 def compliance_table(results: Sequence[Result]) -> Table:
     """Return the table of compliance with the rules of the sea, or of safety, by group and policy."""
-    columns = [
-        Column(name, name.replace("_", " "), compliance_format(name), (f"{name}_low", f"{name}_high"), meaning=text)
-        for name, text in results[0].compliance_columns.items()
-    ]
+    columns = results[0].compliance_columns
     important = ("rules kept", "hours per broken duty")
     return Table([Column("group", ""), Column("policy"), *columns], _group_rows(results, "compliance"), 2, important)
 

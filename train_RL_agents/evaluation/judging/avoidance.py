@@ -163,7 +163,7 @@ def find_unavoidable_in_set(
 
 
 def safety_metrics(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
-    """Return the metrics of MISBEHAVIOUR_COLUMNS by name, the first two with Wilson intervals (``_low`` and ``_high``).
+    """Return metrics of safety by name, the first two with Wilson intervals (``_low`` and ``_high``).
 
     They are those of the episodes in the mask ``rows`` [E], from the masks of ``collision_masks``; None if none counts.
     """
@@ -193,7 +193,7 @@ CAUSATION_FACTORS = {
 
 
 def candidate_metrics(collided: Tensor, unavoidable: Tensor, rows: Tensor, group: str) -> dict[str, float | None]:
-    """Return the metrics of CANDIDATE_COLUMNS by name, the rates with exact Poisson intervals (``_low``, ``_high``).
+    """Return metrics of candidates by name, the rates with exact Poisson intervals (``_low``, ``_high``).
 
     They are of a group, the candidates in the mask ``rows`` [E]; masks [E] say where the own vessel collided, and where
     no manoeuvre would have avoided that.

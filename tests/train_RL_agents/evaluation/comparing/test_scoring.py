@@ -7,17 +7,11 @@ import torch
 
 from marinenav_env import WorldConfig
 from tests.train_RL_agents.exporting.policies import make_policy
+from tests.train_RL_agents.suite_results import ENCOUNTER_METRICS
 from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation.comparing import scoring
 from train_RL_agents.evaluation.comparing.scoring import evaluate_built_in
-from train_RL_agents.evaluation.comparing.tables import (
-    COLUMN_MEANINGS,
-    COMPARISON_COLUMN_MEANINGS,
-    ENCOUNTER_COLUMNS,
-    RATE_COLUMNS,
-    Evaluation,
-    Result,
-)
+from train_RL_agents.evaluation.comparing.tables import DIFFERENCE_COLUMN, Evaluation, Result, metric_columns
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy
 from train_RL_agents.evaluation.suites.rules_suite import ENCOUNTERS
 
@@ -39,7 +33,9 @@ def test_policies_are_compared_to_the_first_on_the_same_scenarios():
     # One policy has its metrics at the top of the file, several a list.
     written, compared = (json.loads(json.dumps(each.content())) for each in (alone, both))
     assert written["figures"] == first.metrics
-    assert (written["columns"], compared["columns"]) == (COLUMN_MEANINGS, COMPARISON_COLUMN_MEANINGS)
+    meanings = {column.title: column.meaning for column in metric_columns([first])}
+    assert written["columns"] == meanings
+    assert compared["columns"] == meanings | {DIFFERENCE_COLUMN.title: DIFFERENCE_COLUMN.meaning}
     assert [each["name"] for each in compared["policies"]] == ["straight", "apf"]
     assert (written["setting"]["episodes"], written["setting"]["suite"]) == (1, None)
 
@@ -84,7 +80,9 @@ def test_encounters_of_two_are_scored_like_all_others():
     compliance = found.results[0].compliance
     assert list(compliance) == [*ENCOUNTERS, "overall"] and found.recording is None
     assert found.content()["conduct"] == compliance
-    assert found.content()["conduct_columns"] == ENCOUNTER_COLUMNS | RATE_COLUMNS
+    meanings = found.content()["conduct_columns"]
+    assert [name for name in meanings if "hours" not in name] == [*ENCOUNTER_METRICS]
+    assert meanings["hours_per_broken_give_way"] == "the same of the role give-way"
 
 
 @pytest.mark.usefixtures("short")

@@ -2,15 +2,13 @@
 
 import csv
 
+from tests.train_RL_agents.suite_results import ENCOUNTER_METRICS
 from train_RL_agents.evaluation.comparing.tables import (
-    COLUMN_MEANINGS,
     DIFFERENCE_COLUMN,
-    ENCOUNTER_COLUMNS,
-    METRIC_COLUMNS,
-    MISBEHAVIOUR_COLUMNS,
     Evaluation,
     Result,
     compliance_table,
+    metric_columns,
     metric_table,
 )
 from train_RL_agents.results.table import Table
@@ -49,9 +47,9 @@ def evaluated(results):
 
 
 def test_cells_by_hand():
-    assert [column.text(ROW) for column in METRIC_COLUMNS] == SHOWN[1:]
-    assert [column.text(FAILED) for column in METRIC_COLUMNS][4:6] == ["-", "-"]
-    assert len(METRIC_COLUMNS) == len(COLUMN_MEANINGS)
+    columns = metric_columns(results())
+    assert [column.text(ROW) for column in columns] == SHOWN[1:]
+    assert [column.text(FAILED) for column in columns][4:6] == ["-", "-"]
     assert DIFFERENCE_COLUMN.text(BETTER) == "+0.050 [-0.010, +0.100]"
     assert DIFFERENCE_COLUMN.text({}) == "-"
 
@@ -68,14 +66,14 @@ def test_a_row_for_each_group_and_policy():
     ]
     assert (table.keys, table.titles[-1]) == (2, "than the first")
     alone = metric_table(results()[:1])
-    assert (alone.keys, alone.titles) == (1, ["", "episodes", *COLUMN_MEANINGS])
+    assert (alone.keys, alone.titles) == (1, ["", "episodes", *(column.title for column in metric_columns(results()))])
     assert metric_table(results()[:1]).cells[0] == ["level 1", *SHOWN]
 
 
 def test_markdown_and_csv_hold_the_same():
     lines = evaluated(results()[:1]).markdown().splitlines()
     assert lines[:2] == ["apf, on paper, seed 3", ""]
-    assert lines[3].count("---") == 2 + len(COLUMN_MEANINGS)
+    assert lines[3].count("---") == 1 + len(SHOWN)
     assert lines[4] == f"| level 1 | {' | '.join(SHOWN)} |"
     rows = list(csv.DictReader(Table.from_rows(evaluated(results()).rows).csv().splitlines()))
     assert [row["policy"] for row in rows] == ["a", "b", "a", "b"]
@@ -84,9 +82,9 @@ def test_markdown_and_csv_hold_the_same():
 
 def test_compliance_has_a_column_for_each_metric():
     kept = {"all_kept": 0.25, "all_kept_low": 0.1, "all_kept_high": 0.55}
-    result = Result("a", {}, {"overall": ROW}, compliance={"head-on": dict.fromkeys(ENCOUNTER_COLUMNS) | kept})
+    result = Result("a", {}, {"overall": ROW}, compliance={"head-on": dict.fromkeys(ENCOUNTER_METRICS) | kept})
     table = compliance_table([result])
-    assert table.titles[2:] == [name.replace("_", " ") for name in ENCOUNTER_COLUMNS]
+    assert table.titles[2:] == [name.replace("_", " ") for name in ENCOUNTER_METRICS]
     assert table.cells[0][:4] == ["head-on", "a", "0.25 [0.10, 0.55]", "-"] and table.keys == 2
 
 
@@ -97,7 +95,7 @@ def ruled():
             name,
             ABOUT,
             {"head-on": ROW},
-            compliance={"head-on": dict.fromkeys(ENCOUNTER_COLUMNS) | {"all_kept": share, "fleeting": 3}},
+            compliance={"head-on": dict.fromkeys(ENCOUNTER_METRICS) | {"all_kept": share, "fleeting": 3}},
         )
         for name, share in (("a", 0.5), ("b", 0.25))
     ]
@@ -118,19 +116,19 @@ def test_compliance_follows_the_metrics_where_there_is_some(capsys):
     assert "fleeting: risks of collision that ended before" in shown
     evaluated(ruled()[:1]).show()
     assert "all kept: encounters, of those with a duty" in capsys.readouterr().out
-    safety = Result("a", ABOUT, {"stops": ROW}, compliance={"stops": dict.fromkeys(MISBEHAVIOUR_COLUMNS, 0.5)})
+    safety = Result("a", ABOUT, {"stops": ROW}, compliance={"stops": {"no_collision": 0.5}})
     evaluated([safety]).show()
     assert "\n\nSafety\n" in capsys.readouterr().out
     text = evaluated(ruled()).markdown()
     assert [line for line in text.splitlines() if "all kept" in line] == [
-        f"|  | policy | {' | '.join(ENCOUNTER_COLUMNS).replace('_', ' ')} |"
+        f"|  | policy | {' | '.join(ENCOUNTER_METRICS).replace('_', ' ')} |"
     ]
     assert "all kept" not in evaluated(results()).markdown()
 
 
 def test_hours_per_broken_duty_have_three_decimals_as_in_the_benchmark():
     rate = {"hours_per_broken_duty": 0.0286, "hours_per_broken_duty_low": 0.0241, "hours_per_broken_duty_high": 0.034}
-    result = Result("a", {}, {"overall": ROW}, compliance={"overall": dict.fromkeys(ENCOUNTER_COLUMNS, 0.5) | rate})
+    result = Result("a", {}, {"overall": ROW}, compliance={"overall": dict.fromkeys(ENCOUNTER_METRICS, 0.5) | rate})
     assert compliance_table([result]).cells[0][-1] == "0.029 [0.024, 0.034]"
 
 

@@ -11,7 +11,6 @@ from marinenav_env.config import VesselConfig
 from marinenav_env.levels import BEHAVIOURS
 from train_RL_agents.boat.manoeuvres import EscapeManoeuvres
 from train_RL_agents.evaluation.comparing.scoring import PolicyRun, evaluate_built_in, score
-from train_RL_agents.evaluation.comparing.tables import CANDIDATE_COLUMNS, MISBEHAVIOUR_COLUMNS
 from train_RL_agents.evaluation.judging import avoidance
 from train_RL_agents.evaluation.judging.avoidance import (
     OpenLoopPolicy,
@@ -30,6 +29,7 @@ from train_RL_agents.results.rows import group_masks
 CPU, ACTING, STRAIGHT = torch.device("cpu"), ActingOptions(), EvaluatedPolicy("straight")
 WORLD = WorldConfig(max_steps=60)
 GROUPS = ("near", "far", "late")
+CANDIDATE_METRICS = ("collisions", "per_candidate", "avoidable_per_candidate", "ships_with_crews")
 
 
 def test_every_manoeuvre_is_there_once():
@@ -144,7 +144,7 @@ def test_metrics_count_unavoidable_collisions_apart():
     assert metrics["a"]["no_collision"] == 0.0 and metrics["a"]["avoided"] is None
     assert metrics["a"]["avoided_low"] is None
     for row in metrics.values():
-        assert row.keys() >= MISBEHAVIOUR_COLUMNS.keys()
+        assert row.keys() >= {"no_collision", "avoided", "unavoidable", "unavoidable_at_sight"}
 
 
 def test_collisions_per_candidate_have_exact_intervals():
@@ -155,7 +155,7 @@ def test_collisions_per_candidate_have_exact_intervals():
     assert row["per_candidate_low"] == pytest.approx(0.2422e-3, rel=1e-3)
     assert row["per_candidate_high"] == pytest.approx(7.2247e-3, rel=1e-4)
     assert row["avoidable_per_candidate_high"] == pytest.approx(5.5716e-3, rel=1e-4)
-    assert row["ships_with_crews"] == 4.9e-5 and row.keys() >= CANDIDATE_COLUMNS.keys()
+    assert row["ships_with_crews"] == 4.9e-5 and row.keys() >= {*CANDIDATE_METRICS}
     assert candidate_metrics(collided, lost, ~collided, "2 others")["ships_with_crews"] is None
 
 
@@ -165,7 +165,7 @@ def test_a_vessel_that_only_steers_for_its_goal_is_hit(monkeypatch):
         monkeypatch.setattr(f"train_RL_agents.evaluation.suites.{module}.GROUPS", ("head-on",))
     evaluation = evaluate_built_in({"straight": STRAIGHT}, {"suite": "candidates", "episodes": 12}, CPU)
     (straight,) = evaluation.results
-    assert straight.compliance_columns == CANDIDATE_COLUMNS
+    assert tuple(column.name for column in straight.compliance_columns) == CANDIDATE_METRICS
     # The baseline is faster than the vessel of the check, so that it may pass.
     assert straight.compliance["head-on"]["collisions"] >= 10
     assert straight.compliance["overall"]["collisions"] == round(12 * straight.overall["collision_rate"])
