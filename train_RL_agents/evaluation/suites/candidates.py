@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -32,6 +32,7 @@ from train_RL_agents.evaluation.suites.passing_encounters import (
     Encounters,
     encounter_batches,
 )
+from train_RL_agents.evaluation.suites.sets import Part
 from train_RL_agents.networks.observation import OBSERVATION_KEY
 
 LARGER_GROUPS = {"2 others": 2, "3 others": 3}
@@ -45,18 +46,7 @@ SPARE_SHARE = 1.5
 """Number of encounters that are drawn for each candidate; in some the own vessel is not hit."""
 
 
-class Candidates(NamedTuple):
-    """Candidates that are run as one batch."""
-
-    world: WorldConfig
-    """World in which the other vessels touch only the own one."""
-    scenarios: Scenario
-    """Scenarios, whose ``level`` is the index of their group in GROUPS."""
-    seed: int
-    """Seed of the measurement noise, with which the own vessel is hit."""
-
-
-def draw_candidates(world: WorldConfig, episodes: int, seed: int, in_weather: bool) -> Iterator[Candidates]:
+def draw_candidates(world: WorldConfig, episodes: int, seed: int, in_weather: bool) -> Iterator[Part]:
     """Yield candidates, ``episodes`` of each group, in batches; ``in_weather``, with wind and waves and with faults.
 
     Wind and waves differ from batch to batch; faults are late commands and missed detections. Vessels that are not
@@ -73,14 +63,15 @@ def draw_candidates(world: WorldConfig, episodes: int, seed: int, in_weather: bo
             towards = math.radians(wind % 360)
             weather = replace(MODERATE_WEATHER, wind_direction=towards, wave_direction=towards, wave_seed=waves)
             varied = replace(batch.world, weather=weather) if in_weather else batch.world
-            drawn = Candidates(
-                with_points(varied, batch.scenarios.robot_mask.shape[-1]), with_group(batch.scenarios, group), noise
+            varied, drawn = (
+                with_points(varied, batch.scenarios.robot_mask.shape[-1]),
+                with_group(batch.scenarios, group),
             )
-            hit = is_hit(drawn)
+            hit = is_hit(drawn, varied, noise)
             require(bool(hit.any()), "suite candidates", name, "encounters in which the own vessel is hit")
-            kept = drawn.scenarios[hit.nonzero()[:wanted, 0]]
+            kept = drawn[hit.nonzero()[:wanted, 0]]
             missing -= len(kept)
-            yield drawn._replace(scenarios=kept)
+            yield Part(varied, kept, only_own=True, seed=noise)
 
 
 def _draw(group: str, episodes: int, world: WorldConfig, generator: torch.Generator) -> Encounters:
@@ -97,9 +88,8 @@ def _draw(group: str, episodes: int, world: WorldConfig, generator: torch.Genera
     return Encounters(torch.full((episodes,), others), kind * len(DRAWN_BEHAVIOURS) + SEE_NOTHING, unit)
 
 
-def is_hit(candidates: Candidates) -> torch.Tensor:
+def is_hit(scenarios: Scenario, world: WorldConfig, seed: int) -> torch.Tensor:
     """Return in which encounters [N] the own vessel is hit if it only steers for its goal, at its initial speed."""
-    world, scenarios = candidates.world, candidates.scenarios
     like = scenarios.velocity
     parameters, _ = build_parameters([world], scenarios.robot_mask.shape[-1], like.device, torch.float32)
     controller = ThrustController.from_parameters(parameters, world.control_step, world.scenario.time_scale)
@@ -109,4 +99,4 @@ def is_hit(candidates: Candidates) -> torch.Tensor:
         own = step.get((*OBSERVATION_KEY, "self_state"))
         return step.set(ACTION_KEY, controller(own, velocity_to_goal(own, speed)))
 
-    return run_episodes(steer, scenarios, world, continuous=True, only_own=True, seed=candidates.seed).collision
+    return run_episodes(steer, scenarios, world, continuous=True, only_own=True, seed=seed).collision

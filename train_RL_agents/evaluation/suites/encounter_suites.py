@@ -63,14 +63,14 @@ LARGER_SIZES = (3, 4, 5, 6)
 
 
 def meeting_scenarios(
-    course: Tensor, mask: Tensor, slow: int | None, group: int | Tensor, world: WorldConfig
+    course: Tensor, slow: int | None, group: int | Tensor, world: WorldConfig, mask: Tensor | None = None
 ) -> tuple[WorldConfig, Scenario]:
     """Return P scenarios with vessels whose courses [P, R] (rad) meet in a point, and their world.
 
-    Vessels are those in the mask [P, R], of which one may be slow, with weaker thrusters in the world; ``group`` is the
-    index of the group of all scenarios, or [P].
+    Vessels are those in the mask [P, R], or all, of which one may be slow, with weaker thrusters in the world;
+    ``group`` is the index of the group of all scenarios, or [P].
     """
-    robots = course.shape[-1]
+    robots, mask = course.shape[-1], torch.ones_like(course, dtype=torch.bool) if mask is None else mask
     is_slow = torch.arange(robots) == (-1 if slow is None else slow)
     speed = torch.where(is_slow, SLOW_SPEED_SHARE * VESSEL_SPEED, VESSEL_SPEED).to(course.dtype).expand_as(course)
     velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
@@ -117,7 +117,7 @@ def imazu_scenarios(world: WorldConfig, episodes: int) -> list[tuple[WorldConfig
         rows = [torch.tensor((0.0, *IMAZU_COURSES[row]), dtype=torch.float64) for row in groups.tolist()]
         degrees = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         mask = torch.arange(degrees.shape[-1]) < torch.tensor([[len(row)] for row in rows])
-        sets.append(meeting_scenarios(torch.deg2rad(degrees), mask, slow, groups, world))
+        sets.append(meeting_scenarios(torch.deg2rad(degrees), slow, groups, world, mask))
     return sets
 
 
@@ -132,20 +132,13 @@ def random_encounters(world: WorldConfig, episodes: int, seed: int) -> list[tupl
         deviation = 2.0 * torch.rand(episodes, generator=generator, dtype=torch.float64) - 1.0
         other = torch.deg2rad(mean + spread * deviation)
         course = torch.stack((torch.zeros_like(other), other), -1)
-        sets.append(_without_empty_slots(course, SLOW_VESSEL_SLOTS.get(kind), group, world))
+        sets.append(meeting_scenarios(course, SLOW_VESSEL_SLOTS.get(kind), group, world))
     for group, robots in enumerate(LARGER_SIZES, start=len(COURSES_BY_KIND)):
         present = torch.ones(episodes, robots, dtype=torch.bool)
         course = draw_courses(present, GeneratorDraws(generator, episodes, torch.float64))
         half = episodes // 2
-        sets.append(_without_empty_slots(course[half:], None, group, world))
+        sets.append(meeting_scenarios(course[half:], None, group, world))
         if half:
             course[:half, 1] = 0.0
-            sets.append(_without_empty_slots(course[:half], 1, group, world))
+            sets.append(meeting_scenarios(course[:half], 1, group, world))
     return sets
-
-
-def _without_empty_slots(
-    course: Tensor, slow: int | None, group: int, world: WorldConfig
-) -> tuple[WorldConfig, Scenario]:
-    """Return scenarios, like ``meeting_scenarios``, in which every robot slot holds a vessel."""
-    return meeting_scenarios(course, torch.ones_like(course, dtype=torch.bool), slow, group, world)

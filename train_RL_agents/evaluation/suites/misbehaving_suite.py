@@ -7,7 +7,6 @@ The encounters of every group are the same: the own vessel meets one other vesse
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,7 +24,9 @@ from train_RL_agents.evaluation.suites.encounter_suites import (
     SLOW_VESSEL_SLOTS,
     meeting_scenarios,
     with_group,
+    with_points,
 )
+from train_RL_agents.evaluation.suites.sets import Part
 
 BEHAVIOUR_GROUPS: dict[str, tuple[str, ...]] = {
     "keeps course and speed": ("keep",),
@@ -47,39 +48,30 @@ MAX_STEPS = 200
 """Control steps after which an episode ends; the goals are reached in about half of them."""
 
 
-class EncounterBatch(NamedTuple):
-    """Scenarios that are run in one batch, since they have the same world and the same policy of the other vessels."""
-
-    world: WorldConfig
-    scenarios: Scenario
-    """Scenarios, batch [N]; their ``level`` is the index of their group in GROUP_NAMES."""
-    other_policy: str
-    """Name of the policy that steers the other vessels; empty if they are scripted."""
-
-
-def misbehaving_scenarios(world: WorldConfig, episodes: int, seed: int) -> list[EncounterBatch]:
-    """Return ``episodes`` encounters of each group of GROUP_NAMES, in batches."""
+def misbehaving_scenarios(world: WorldConfig, episodes: int, seed: int) -> tuple[Part, ...]:
+    """Return ``episodes`` encounters of each group of GROUP_NAMES."""
     generator = torch.Generator().manual_seed(seed)
     course, mask, kind = _draw_courses(episodes, generator)
     lead = torch.rand(course.shape, generator=generator, dtype=course.dtype)
     # In encounters of more than two vessels, none is slow.
     slots = [*map(SLOW_VESSEL_SLOTS.get, COURSES_BY_KIND), *[None] * len(SIZES_ABOVE_TWO)]
-    drawn = []
+    drawn: list[Part] = []
     for slow in (None, 1, 0):
         rows = torch.tensor([slots[number] == slow for number in kind])
         if not rows.any():
             continue
         robots = int(mask[rows].sum(-1).max())
-        new_world, scenarios = meeting_scenarios(course[rows, :robots], mask[rows, :robots], slow, 0, world)
+        new_world, scenarios = meeting_scenarios(course[rows, :robots], slow, 0, world, mask[rows, :robots])
         new_world = replace(new_world, max_steps=MAX_STEPS)
         behaving = [
             _with_behaviour(scenarios, group, codes, lead[rows, :robots], new_world)
             for group, codes in enumerate(BEHAVIOUR_GROUPS.values())
         ]
-        drawn.append(EncounterBatch(new_world, Scenario.cat(behaving), ""))
+        drawn.append(Part(new_world, Scenario.cat(behaving)))
+        steered = with_points(new_world, robots)
         for group, name in enumerate(POLICY_GROUPS.values(), start=len(BEHAVIOUR_GROUPS)):
-            drawn.append(EncounterBatch(new_world, with_group(scenarios, group), name))
-    return drawn
+            drawn.append(Part(steered, with_group(scenarios, group), only_own=True, others=name))
+    return tuple(drawn)
 
 
 def _draw_courses(episodes: int, generator: torch.Generator) -> tuple[Tensor, Tensor, list[int]]:

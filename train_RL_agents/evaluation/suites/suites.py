@@ -222,17 +222,12 @@ def _make_encounters(world: WorldConfig, episodes: int, seed: int, only_own: boo
 
 def _make_misbehaving(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
     """Return encounters with vessels that misbehave or are steered by other policies."""
-    parts = (
-        replace(_make_part(drawn.world, drawn.scenarios, bool(drawn.other_policy)), others=drawn.other_policy)
-        for drawn in misbehaving_scenarios(world, episodes, seed)
-    )
-    return GROUP_NAMES, tuple(parts)
+    return GROUP_NAMES, misbehaving_scenarios(world, episodes, seed)
 
 
 def _make_candidates(world: WorldConfig, episodes: int, seed: int, in_weather: bool = False) -> GroupsAndParts:
     """Return candidates for a collision."""
-    drawn = draw_candidates(world, episodes, seed, in_weather)
-    return GROUPS, tuple(Part(each.world, each.scenarios, only_own=True, seed=each.seed) for each in drawn)
+    return GROUPS, tuple(draw_candidates(world, episodes, seed, in_weather))
 
 
 def _make_part(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:

@@ -67,8 +67,8 @@ def test_weather_differs_from_batch_to_batch(monkeypatch):
 
 
 def test_without_a_hit_it_says_so(monkeypatch):
-    def misses(candidates):
-        return torch.zeros(len(candidates.scenarios), dtype=torch.bool)
+    def misses(scenarios, world, seed):
+        return torch.zeros(len(scenarios), dtype=torch.bool)
 
     monkeypatch.setattr("train_RL_agents.evaluation.suites.candidates.is_hit", misses)
     with pytest.raises(ConfigError, match="suite candidates='head-on': must be encounters in which the own vessel"):
