@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student_t
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.support.validation import require
@@ -25,6 +26,7 @@ from train_RL_agents.identification.shooting import (
     divide_log,
     estimate_noise,
     guess_initial_states,
+    scale_values,
 )
 from train_RL_agents.identification.simulation import Simulator, num_substeps
 
@@ -43,8 +45,6 @@ MAX_AUTOCORRELATION = 0.1
 """Correlation of consecutive residuals above which they are not those of noise alone."""
 _MAX_RELATIVE_WIDTH = 1.0
 """Width of an interval, over the size of the coefficient, above which the log does not determine the coefficient."""
-_MAX_NOISE_RATIO = 3.0
-"""Ratio of the estimated noise to that of shorter segments above which longer segments are not used."""
 _COARSE_TOLERANCE, _FINE_TOLERANCE = 5e-3, 1e-3
 """Tolerances of the searches with assumed and with estimated noise."""
 _EXACT = 1e-6
@@ -53,9 +53,6 @@ _MIN_SEGMENTS = 4
 """Smallest number of segments of a log that are fitted."""
 _NEAR_BOUND = 1e-3
 """Distance from a bound, over the scale of a coefficient, up to which a value is at it."""
-_BOOTSTRAP_REPLICATES = 1000
-_INTERVAL_QUANTILES = (0.025, 0.975)
-"""Quantiles of the bootstrap replicates between which an interval lies."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +106,25 @@ def fit(
     report: Callable[[str], None] = lambda _: None,
 ) -> Fit:
     """Fit coefficients of a boat, which has a preset, to a log up to a time (s); ``report`` receives the progress."""
-    count, everything = len(coefficients), range(len(coefficients))
-    problem, best = _fit_longer_segments(log, vessel, coefficients, end_time, report)
-    best = problem.solve(best.shared, best.states, everything, _FINE_TOLERANCE)
+    divided = [divide_log(log, end_time, seconds) for seconds in SEGMENT_SECONDS]
+    allowed = f"at least {_MIN_SEGMENTS} between gaps in the log"
+    require(len(divided[0]) >= _MIN_SEGMENTS, f"segments of {SEGMENT_SECONDS[0]:g} s", len(divided[0]), allowed)
+    count, everything, noise = len(coefficients), range(len(coefficients)), FIRST_NOISE
+    simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
+    # A lag of 0 tells nothing of how a larger one would do.
+    first = [max(item.preset, 0.2) if item.name == "lag" else item.preset for item in coefficients]
+    shared = scale_values(coefficients, first, Nuisance(yaw_offset=log.yaw_offset))
+    # A search with short segments converges from far away; long segments contain more information.
+    for parts in (parts for parts in divided if len(parts) >= _MIN_SEGMENTS):
+        longest = max(high - low for low, high in parts)
+        segments = cut_segments(log, parts, longest)
+        problem = ShootingProblem(simulator, coefficients, segments, noise)
+        states = guess_initial_states(segments, float(shared[-1]))
+        best = problem.solve(shared, states, everything, _COARSE_TOLERANCE)
+        shared, noise = best.shared, estimate_noise(problem, best.residuals)
+        report(f"fitted {len(parts)} segments of up to {longest:.0f} s")
+    problem = replace(problem, noise=noise)
+    best = problem.solve(shared, best.states, everything, _FINE_TOLERANCE)
     kept = _choose_kept(problem, problem.linearise(best.shared, best.states, damping=_EXACT))
     if kept:
         shared = best.shared.copy()
@@ -120,8 +133,8 @@ def fit(
         best = problem.solve(shared, best.states_at(shared), free, _FINE_TOLERANCE)
         report(f"{len(kept)} coefficients keep the values of {vessel.name}")
     exact = problem.linearise(best.shared, best.states, damping=_EXACT)
-    spread = _interval_offsets(problem, exact, everything)
-    ends = _interval_ends(problem, best, spread)
+    widths = _half_widths(problem, exact, everything)
+    ends = _interval_ends(problem, best, widths)
     verdicts = _verdicts(problem, best, ends, kept)
     estimates = tuple(
         Estimate(
@@ -129,9 +142,8 @@ def fit(
         )
         for item, share, (low, high), verdict in zip(coefficients, best.shared[:count], ends, verdicts, strict=True)
     )
-    nuisance, width = best.shared[count:], 0.5 * (spread[1] - spread[0])[count:]
-    noise = float(problem.noise[0]), float(problem.noise[2])
-    return Fit(estimates, Nuisance(*nuisance.tolist()), Nuisance(*width.tolist()), noise, len(best.states))
+    nuisance, width = (Nuisance(*array[count:].tolist()) for array in (best.shared, widths))
+    return Fit(estimates, nuisance, width, (float(problem.noise[0]), float(problem.noise[2])), len(best.states))
 
 
 def autocorrelation(errors: Array) -> float:
@@ -140,77 +152,30 @@ def autocorrelation(errors: Array) -> float:
     return float((cut[:, 1:] * cut[:, :-1]).sum() / max(float((cut**2).sum()), 1e-12))
 
 
-def _fit_longer_segments(
-    log: BoatLog,
-    vessel: VesselConfig,
-    coefficients: Sequence[Coefficient],
-    end_time: float,
-    report: Callable[[str], None],
-) -> tuple[ShootingProblem, Linearised]:
-    """Return the problem with the longest segments that the model fits, and its solution.
-
-    A search with short segments converges from far away; long segments contain more information.
-    """
-    simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
-    solved: tuple[ShootingProblem, Linearised] | None = None
-    for seconds in SEGMENT_SECONDS:
-        parts = divide_log(log, end_time, seconds)
-        if solved is not None and len(parts) < _MIN_SEGMENTS:
-            break
-        about = f"at least {_MIN_SEGMENTS} between gaps in the log"
-        require(len(parts) >= _MIN_SEGMENTS, f"segments of {seconds:g} s", len(parts), about)
-        segments = cut_segments(log, parts, max(high - low for low, high in parts))
-        noise = FIRST_NOISE if solved is None else solved[0].noise
-        problem = ShootingProblem(simulator, coefficients, segments, noise)
-        # A lag of 0 tells nothing of how a larger one would do.
-        first = [max(item.preset, 0.2) if item.name == "lag" else item.preset for item in coefficients]
-        shared = problem.scaled(first, Nuisance(yaw_offset=log.yaw_offset)) if solved is None else solved[1].shared
-        states = guess_initial_states(segments, float(shared[-1]))
-        best = problem.solve(shared, states, range(len(coefficients)), _COARSE_TOLERANCE)
-        report(f"fitted {len(parts)} segments of up to {seconds:g} s")
-        noise = estimate_noise(problem, best.residuals)
-        if solved is not None and bool((noise > _MAX_NOISE_RATIO * solved[0].noise).any()):
-            report("the model does not fit so long segments: the shorter ones are used")
-            break
-        solved = replace(problem, noise=noise), best
-    if solved is None:
-        raise ValueError("no lengths of segments")
-    return solved
-
-
 # Intervals and verdicts -------------------------------------------------------------------------
 
 
-def _interval_offsets(problem: ShootingProblem, best: Linearised, free: Sequence[int]) -> Array:
-    """Return the ends [2, Q] of 95% intervals of the shared unknowns, minus the estimates.
+def _half_widths(problem: ShootingProblem, best: Linearised, free: Sequence[int]) -> Array:
+    """Return half of the widths [Q] of 95% intervals of the shared unknowns; 0 if not ``free``.
 
-    A bootstrap replicate draws segments with replacement, and the mean of the prior from the prior itself; so intervals
-    cover errors of the model that differ between segments, and coefficients that the preset determines. They are at
-    least as wide as the intervals that follow from the noise alone. Only coefficients that are ``free`` are unknown.
+    The variance is the larger of that by the noise alone and the sandwich estimate (White, Econometrica 48, 1980) with
+    segments as clusters, which covers errors of the model that differ between segments. Both include the prior.
     """
     unknown = np.array([*free, *range(len(problem.coefficients), len(best.shared))])
     matrix, gradient = best.information
-    matrix, gradient, segments = matrix[:, unknown[:, None], unknown], gradient[:, unknown], len(best.states)
-    precision = problem.prior_std[unknown] ** -2
-    generator = np.random.default_rng(0)
-    weights = generator.multinomial(segments, np.full(segments, 1.0 / segments), _BOOTSTRAP_REPLICATES) * 1.0
-    drawn = generator.standard_normal((_BOOTSTRAP_REPLICATES, len(unknown))) * np.sqrt(precision)
-    # At the estimates the total gradient is 0, except for kept coefficients, whose values do not minimise the loss.
-    right = weights @ gradient - gradient.sum(0) - drawn
-    left = np.einsum("bn,nij->bij", weights, matrix) + np.diag(precision)
-    ends = np.quantile(-np.linalg.solve(left, right[..., None])[..., 0], _INTERVAL_QUANTILES, axis=0)
-    inverse = np.linalg.inv(matrix.sum(0) + np.diag(precision))
-    # Approximate quantile of Student's distribution, with as many degrees of freedom as there are segments, less one.
-    width = (1.96 + 2.4 / max(segments - 1, 1)) * np.sqrt(np.diag(inverse))
-    few = np.sqrt(segments / max(segments - 1.0, 1.0)) * (1.0 + 0.45 / max(segments - 1, 1))
-    spread = np.zeros((2, len(best.shared)))
-    spread[:, unknown] = np.minimum(few * ends[0], -width), np.maximum(few * ends[1], width)
-    return spread
+    gradient = gradient[:, unknown] - gradient[:, unknown].mean(0)
+    count, precision = len(gradient), np.diag(problem.prior_std[unknown] ** -2)
+    inverse = np.linalg.inv(matrix.sum(0)[np.ix_(unknown, unknown)] + precision)
+    scatter = count / max(count - 1, 1) * gradient.T @ gradient
+    variance = np.maximum(np.diag(inverse), np.diag(inverse @ (scatter + precision) @ inverse))
+    widths = np.zeros(len(best.shared))
+    widths[unknown] = student_t.ppf(0.975, max(count - 1, 1)) * np.sqrt(variance)
+    return widths
 
 
-def _interval_ends(problem: ShootingProblem, best: Linearised, spread: Array) -> Array:
-    """Return the clipped ends [K, 2] of the coefficients' intervals in their units; ``spread`` is [2, Q] and scaled."""
-    ends = (best.shared + spread).clip(*problem.bounds).T[: len(problem.coefficients)]
+def _interval_ends(problem: ShootingProblem, best: Linearised, widths: Array) -> Array:
+    """Return the clipped ends [K, 2] of the coefficients' intervals in their units; half ``widths`` [Q] are scaled."""
+    ends = np.stack((best.shared - widths, best.shared + widths)).clip(*problem.bounds).T[: len(problem.coefficients)]
     return np.asarray(ends * np.array([[item.scale] for item in problem.coefficients]))
 
 
@@ -228,7 +193,7 @@ def _choose_kept(problem: ShootingProblem, best: Linearised) -> list[int]:
     kept: list[int] = []
     while True:
         free = [number for number in range(len(problem.coefficients)) if number not in kept]
-        ends = _interval_ends(problem, best, _interval_offsets(problem, best, free))
+        ends = _interval_ends(problem, best, _half_widths(problem, best, free))
         widths = {number: _relative_width(problem.coefficients[number], *ends[number]) for number in free}
         worst = max(free, key=lambda number: widths[number], default=None)
         if worst is None or widths[worst] <= _MAX_RELATIVE_WIDTH:

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import uniform_filter1d
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import ConfigError
 from marinenav_env.vessels import top_speed
+from marinenav_env.waters.projection import LocalPlane
 from train_RL_agents.identification.coefficients import coefficient_value
 
 Array = NDArray[np.float64]
@@ -26,12 +28,8 @@ _POSITION = (("x", "y"), ("north", "east"), ("latitude", "longitude"))
 _THRUSTS = (("left", "right"), ("left_command", "right_command"))
 _STEERED_THRUST = (("thrust", "angle"), ("thrust_command", "angle_command"))
 _MAX_SHOWN_LENGTH = 60
-_EQUATOR_RADIUS, _SQUARED_ECCENTRICITY = 6_378_137.0, 6.694_379_990_14e-3
-"""Radius of the earth at the equator (m), and squared eccentricity of its meridians (1), both of WGS 84."""
 _MAX_SPEED = 50.0
 """Largest plausible speed (m/s)."""
-_MAX_SPEED_RATIO = 2.0
-"""Ratio of the measured speed to that of the preset under the same thrust above which it is questioned."""
 _MAX_YAW_OFFSET = 8.0
 """Mean difference of yaw and course ahead above which the yaw is questioned (degrees)."""
 _GRID_STEP, _RESPONSE_STEPS = 0.5, 2
@@ -59,7 +57,6 @@ REFUSALS = (
      "{boat}; state its limits in a vessel file of your own, or name columns of shares {shares}"),
     ("thrust", 1.001, _ANY, "{name}: {low:.4g} to {high:.4g}; must be in newtons: name columns of shares {shares}"),
     ("range", _SOME, _ANY, "{name}: {value:g} in every row; must be measured: a sensor may be stuck"),
-    ("farthest", 0, 1e9, "{position}: up to {farthest:.3g}; must be in meters"),
     ("together", 0.3, 1, "{position}, {yaw}: together in {together:.0%} of the rows; must be in at least 30%"),
     # Its motion.
     ("speed_share", 0, 1, "speed: {speed:.3g} m/s in the median; "
@@ -155,9 +152,8 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     present = np.isfinite(pose[:, 0])
     notes += [f"{int((~present).sum())} of {len(pose)} rows have no pose"] if not present.all() else []
     pose[present, 2] = np.unwrap(pose[present, 2])
-    is_in_newtons = command_names[0] in ("left", "thrust")
-    doubts, offset = _check_motion(time, commands, pose, vessel, is_in_newtons)
-    return BoatLog(time, commands, pose, is_in_newtons, (*notes, *doubts), offset)
+    doubts, offset = _check_motion(time, commands, pose, vessel)
+    return BoatLog(time, commands, pose, command_names[0] in ("left", "thrust"), (*notes, *doubts), offset)
 
 
 # Tables -----------------------------------------------------------------------------------------
@@ -236,28 +232,23 @@ def _fill_missing(commands: Array, names: Sequence[str]) -> Array:
 
 def _to_shares(commands: Array, names: Sequence[str], vessel: VesselConfig) -> Array:
     """Return commands [T, 2] as shares of the limits of a boat, clipped to [-1, 1]."""
-    if names[0].endswith("_command"):
-        return np.clip(commands, -1.0, 1.0)
     least, most = np.transpose([_command_limits(vessel, name) for name in names])
     return np.clip(commands / np.where(commands < 0.0, np.maximum(-least, 1e-9), most), -1.0, 1.0)
 
 
 def _to_local_plane(degrees: Array) -> Array:
     """Return positions [T, 2] north and east (m) of the first one present, from latitudes and longitudes (degrees)."""
-    latitude, longitude = np.radians(degrees).T
     first = int(np.argmax(np.isfinite(degrees).all(1)))
-    east = (longitude - longitude[first] + math.pi) % (2.0 * math.pi) - math.pi
-    share = 1.0 - _SQUARED_ECCENTRICITY * math.sin(latitude[first]) ** 2
-    north_radius = _EQUATOR_RADIUS * (1.0 - _SQUARED_ECCENTRICITY) / share**1.5
-    east_radius = _EQUATOR_RADIUS / math.sqrt(share) * math.cos(latitude[first])
-    return np.column_stack((north_radius * (latitude - latitude[first]), east_radius * east))
+    return LocalPlane(*degrees[first]).to_metres(degrees[:, ::-1])
 
 
 # Plausibility -----------------------------------------------------------------------------------
 
 
 def _command_limits(vessel: VesselConfig, name: str) -> tuple[float, float]:
-    """Return the smallest and the largest value of a column of thrusts (N), or of the angle (rad)."""
+    """Return the smallest and the largest value of a column of thrusts (N), of the angle (rad), or of shares."""
+    if name.endswith("_command"):
+        return -1.0, 1.0
     if name == "angle":
         return -coefficient_value(vessel, "angle_limit"), coefficient_value(vessel, "angle_limit")
     return coefficient_value(vessel, "min_thrust"), coefficient_value(vessel, "max_thrust")
@@ -282,7 +273,6 @@ def _check_columns(
         _check_command(name, column, command_names, vessel)
     together = float((np.isfinite(position).all(1) & np.isfinite(yaw)).mean())
     _refuse(position=", ".join(position_names), yaw=yaw_name, together=together)
-    _refuse(position=", ".join(position_names), farthest=np.nanmax(np.abs(position)))
     for name, column in zip((*position_names, yaw_name), (*position.T, yaw), strict=True):
         present = column[np.isfinite(column)]
         _refuse(name=name, range=float(np.ptp(present)), value=present[0])
@@ -326,13 +316,10 @@ def _drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     return int(far.sum())
 
 
-def _check_motion(
-    time: Array, commands: Array, pose: Array, vessel: VesselConfig, is_in_newtons: bool
-) -> tuple[list[str], float]:
+def _check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfig) -> tuple[list[str], float]:
     """Return doubts about a log, and the offset of its yaw (rad), if there is one; motion of no boat is refused.
 
-    Commands [T, 2] at times [T] (s) are shares of the limits, poses [T, 3] are NaN where missing, yaw not wrapped;
-    ``is_in_newtons`` is true if the log has thrusts (N).
+    Commands [T, 2] at times [T] (s) are shares of the limits, poses [T, 3] are NaN where missing, yaw not wrapped.
     """
     present = np.isfinite(pose[:, 0])
     grid = np.arange(time[present][0], time[present][-1], _GRID_STEP)
@@ -354,19 +341,10 @@ def _check_motion(
             offset = -math.radians(degrees)
             cause = "a constant offset of the compass or its mounting is fitted, other causes are not"
             doubts.append(f"doubtful: the yaw is {-degrees:.0f} degrees off the course on average: {cause}")
-    if is_steered:
-        # A positive angle pushes the hull to starboard, at the stern if no other position is stated.
-        _refuse(
-            angle_follows=_correlation(np.sign(coefficient_value(vessel, "position")) * held[:, 0] * held[:, 1], turn)
-        )
-    else:
-        _refuse(follows=_correlation(held[:, 0] - held[:, 1], turn))
-    # Between linear and quadratic damping, of which the latter allows more.
-    expected = top_speed(vessel) * math.sqrt(max(float(np.quantile(ahead, 0.95)), 0.0))
-    fast = float(np.quantile(speed, 0.95))
-    if is_in_newtons and fast > _MAX_SPEED_RATIO * max(expected, 0.1):
-        text = f"the boat sails at {fast:.2g} m/s, {vessel.name} would at {expected:.2g} m/s under these thrusts"
-        doubts.append(f"doubtful: {text}: are positions in meters and thrusts in newtons?")
+    # A positive angle pushes the hull to starboard, at the stern if no other position is stated.
+    stern = np.sign(coefficient_value(vessel, "position"))
+    turning = stern * held[:, 0] * held[:, 1] if is_steered else held[:, 0] - held[:, 1]
+    _refuse(**{"angle_follows" if is_steered else "follows": _correlation(turning, turn)})
     return doubts, offset
 
 
@@ -388,5 +366,4 @@ def _correlation(turning: Array, turn: Array) -> float:
 
 def _smooth(values: Array) -> Array:
     """Return the moving average of values [N] over three neighbours, with the end values repeated."""
-    padded = np.concatenate((values[:1], values, values[-1:]))
-    return np.asarray((padded[:-2] + padded[1:-1] + padded[2:]) / 3.0)
+    return np.asarray(uniform_filter1d(values, 3, mode="nearest"))

@@ -22,6 +22,7 @@ from train_RL_agents.identification.shooting import (
     cut_segments,
     find_gaps,
     guess_initial_states,
+    scale_values,
 )
 from train_RL_agents.identification.simulation import TIME_STEP, Simulator, interpolate_poses, num_substeps
 
@@ -85,7 +86,7 @@ def predict(
     begins = starts - _RUN_UP_SECONDS
     before = cut_segments(log, [*zip(begins, starts, strict=True)], _RUN_UP_SECONDS)
     problem = ShootingProblem(simulator, coefficients, before, FIRST_NOISE)
-    shared = problem.scaled(values, nuisance)
+    shared = scale_values(coefficients, values, nuisance)
     states = problem.fit_states(shared, guess_initial_states(before, nuisance.yaw_offset))
     # The simulation goes on from the run-up, whose end is the start of the prediction.
     whole = cut_segments(log, [*zip(begins, ends, strict=True)], _RUN_UP_SECONDS + longest)

@@ -63,9 +63,6 @@ def identify(
     ``report`` receives sentences on the progress.
     """
     preset = read_vessel_file(vessel)
-    for name, value in preset.settings.items():
-        is_list = isinstance(value, list | tuple) and not name.endswith("_thrust_change")
-        require(not is_list, f"--vessel {vessel}: {name}", value, "one number: a log is of one boat")
     boat = preset.vessel
     log = read_log(path, boat, frame)
     for note in log.notes:

@@ -22,7 +22,7 @@ from scipy.optimize import least_squares
 
 from train_RL_agents.identification.coefficients import Coefficient
 from train_RL_agents.identification.log import BoatLog
-from train_RL_agents.identification.simulation import TIME_STEP, Simulator, interpolate_poses
+from train_RL_agents.identification.simulation import TIME_STEP, Simulator, interpolate_poses, mean_commands
 
 Array = NDArray[np.float64]
 SEGMENT_SECONDS = (5.0, 20.0)
@@ -39,7 +39,7 @@ HUBER_THRESHOLD = 2.0
 """Size of a residual, in standard deviations, above which Huber's loss is linear."""
 _NUISANCE_STDS = np.array([0.5, 0.5, 0.2])
 """Standard deviations of the priors of a Nuisance, whose means are 0."""
-_DIFFERENCES = 1e-6, np.array([1e-4, 1e-4, 1e-5, 1e-5, 1e-5, 1e-5])
+_DIFFERENCE, _STATE_DIFFERENCES = 1e-6, np.array([1e-4, 1e-4, 1e-5, 1e-5, 1e-5, 1e-5])
 """Differences by a scaled coefficient, and by the states (m, rad, m/s, rad/s)."""
 _MAX_ERROR = 1e4
 """Residual of simulations that diverge, in standard deviations."""
@@ -62,14 +62,6 @@ class Segments:
     """[E, M] times of the measured poses since the start (s), 0 where there is none."""
     pose: Array
     """[E, M, 3] measured poses, x, y (m) and yaw (rad), NaN where there is none."""
-
-    def mean_commands(self) -> Array:
-        """Return the mean commands [E, N, 2] of the steps, as shares of the limits."""
-        edges = np.append(self.log.time, self.log.time[-1] + 1e4)
-        sums = np.cumsum(self.log.commands * np.diff(edges)[:, None], 0)
-        grid = self.start_times[:, None] + np.arange(self.num_steps + 1) * TIME_STEP
-        integral = [np.interp(grid, edges, np.append(0.0, column)) for column in sums.T]
-        return np.asarray(np.diff(np.stack(integral, -1), axis=1) / TIME_STEP)
 
 
 def divide_log(log: BoatLog, end: float, seconds: float) -> list[tuple[float, float]]:
@@ -143,6 +135,11 @@ class Nuisance(NamedTuple):
     """Difference of the measured yaw from that of the hull (rad)."""
 
 
+def scale_values(coefficients: Sequence[Coefficient], values: Sequence[float], nuisance: Nuisance) -> Array:
+    """Return shared unknowns [Q] from the values of the coefficients and a nuisance."""
+    return np.append(np.array(values) / [item.scale for item in coefficients], nuisance)
+
+
 @dataclass(frozen=True)
 class Linearised:
     """Residuals of E segments and their derivatives by Q shared unknowns at a point, with the states eliminated."""
@@ -193,19 +190,15 @@ class ShootingProblem:
 
     def prior_offset(self, shared: Array) -> Array:
         """Return the differences [Q] of shared unknowns from the means of their prior, in standard deviations."""
-        return (shared - self.scaled([item.preset for item in self.coefficients])) / self.prior_std
-
-    def scaled(self, values: Sequence[float], nuisance: Sequence[float] = (0.0, 0.0, 0.0)) -> Array:
-        """Return shared unknowns [Q] from the values of the coefficients and a nuisance."""
-        return np.append(np.array(values) / [item.scale for item in self.coefficients], nuisance)
+        presets = [item.preset for item in self.coefficients]
+        return (shared - scale_values(self.coefficients, presets, Nuisance())) / self.prior_std
 
     def simulate(self, shared: Array, states: Array) -> Array:
         """Return simulated poses [V, E, N + 1, 3] for V shared unknowns [V, Q] and initial states [V, E, 6]."""
         segments, (variants, count) = self.segments, states.shape[:2]
         values = shared[:, : len(self.coefficients)] * [item.scale for item in self.coefficients]
-        lags = self.simulator.time_constants(values)
-        actuators = self.simulator.actuator_states(segments.log, segments.start_times, lags)
-        commands = np.repeat(segments.mean_commands()[None], variants, 0)
+        actuators = self.simulator.actuator_states(segments.log, segments.start_times, values)
+        commands = np.repeat(mean_commands(segments.log, segments.start_times, segments.num_steps)[None], variants, 0)
         with torch.no_grad():
             poses = self.simulator.simulate_poses(
                 torch.from_numpy(np.repeat(values, count, 0)),
@@ -216,32 +209,26 @@ class ShootingProblem:
         result += np.concatenate((times * shared[:, None, None, -3:-1], 0.0 * times + shared[:, None, None, -1:]), -1)
         return result
 
-    def linearise(self, shared: Array, states: Array, with_shared: bool = True, damping: float = 1.0) -> Linearised:
+    def linearise(self, shared: Array, states: Array, damping: float = 1.0) -> Linearised:
         """Return the linearised problem at shared unknowns [Q] and initial states [E, 6].
 
-        Without ``with_shared`` derivatives by the shared unknowns are 0. Steps of the states are damped, little for
-        intervals that take no state as known.
+        Steps of the states are damped, little for intervals that take no state as known.
         """
-        count, by_coefficient, by_state = len(self.coefficients), *_DIFFERENCES
-        columns = [*range(count)] if with_shared else []
-        steps = np.concatenate((np.full(len(columns), by_coefficient), by_state))
+        segments, count = self.segments, len(self.coefficients)
+        steps = np.concatenate((np.full(count, _DIFFERENCE), _STATE_DIFFERENCES))
         points, starts = np.repeat(shared[None], 1 + len(steps), 0), np.repeat(states[None], 1 + len(steps), 0)
-        points[np.arange(len(columns)) + 1, columns] += steps[: len(columns)]
-        for number in range(6):
-            starts[1 + len(columns) + number, :, number] += by_state[number]
-        segments = self.segments
+        points[1 : 1 + count, :count] += np.diag(steps[:count])
+        starts[1 + count :] += np.diag(_STATE_DIFFERENCES)[:, None]
         poses = interpolate_poses(self.simulate(points, starts), np.repeat(segments.pose_times[None], len(points), 0))
         is_measured = np.isfinite(segments.pose)
         errors = np.where(is_measured, (poses - segments.pose) / self.noise, 0.0)
         errors = np.nan_to_num(errors, nan=_MAX_ERROR).clip(-_MAX_ERROR, _MAX_ERROR)
         changes = (errors[1:] - errors[0]) / steps[:, None, None, None]
         slopes = np.zeros((*errors.shape[1:], count + 3))
-        slopes[..., columns] = np.moveaxis(changes[: len(columns)], 0, -1)
-        if with_shared:
-            drifts = np.where(is_measured[..., 0], segments.pose_times, 0.0)
-            slopes[..., 0, count], slopes[..., 1, count + 1] = drifts / self.noise[0], drifts / self.noise[1]
-            slopes[..., 2, count + 2] = is_measured[..., 2] / self.noise[2]
-        by_states = np.moveaxis(changes[len(columns) :], 0, -1)
+        slopes[..., :count], by_states = (np.moveaxis(part, 0, -1) for part in np.split(changes, [count]))
+        drifts = np.where(is_measured[..., 0], segments.pose_times, 0.0)
+        slopes[..., 0, count], slopes[..., 1, count + 1] = drifts / self.noise[0], drifts / self.noise[1]
+        slopes[..., 2, count + 2] = is_measured[..., 2] / self.noise[2]
         precision = damping * self.simulator.state_scale**-2
         residuals, slopes, step, following = _eliminate_states(errors[0], slopes, by_states, precision)
         return Linearised(shared, residuals, slopes, states + step, following)
@@ -278,7 +265,7 @@ class ShootingProblem:
     def fit_states(self, shared: Array, states: Array) -> Array:
         """Return the initial states [E, 6] of least loss near others, for given shared unknowns [Q]."""
         for _ in range(_STATE_STEPS):
-            states = self.linearise(shared, states, with_shared=False).states_at(shared)
+            states = self.linearise(shared, states).states
         return states
 
 

@@ -24,8 +24,8 @@ Array = NDArray[np.float64]
 TIME_STEP = 0.1
 """Length of a step of the time grid of simulations (s)."""
 _TENSOR_OPTIONS = {"device": torch.device("cpu"), "dtype": torch.float64}
-_MEMORY_SECONDS = 20.0
-"""Time for which earlier commands count for the states of actuators (s)."""
+_MEMORY_STEPS = 200
+"""Number of steps for which earlier commands count for the states of actuators."""
 _STATE_SHARE = 0.3
 """Change of a state over the boat's length, speed or turn over which the motion is about linear."""
 _MIN_LAG = 1e-6
@@ -90,29 +90,22 @@ class Simulator:
         setpoints = self.setpoints(torch.from_numpy(shares)[:, None], vessel)
         return np.asarray(steady_actuator_state(setpoints, scenario, vessel, extras)[:, 0].numpy(), np.float64)
 
-    def time_constants(self, values: Array) -> Array:
-        """Return the time constants [V] of the actuators (s) of boats with coefficients [V, K]."""
-        preset = np.full(len(values), float(self._extras["lag"]))
-        return values[:, self.names.index("lag")] if "lag" in self.names else preset
-
-    def actuator_states(self, log: BoatLog, times: Array, lags: Array) -> Array:
-        """Return the states [V, E, 2] of the actuators at times [E] (s) of a log, for V time constants [V] (s).
+    def actuator_states(self, log: BoatLog, times: Array, values: Array) -> Array:
+        """Return the states [V, E, 2] of the actuators at times [E] (s) of a log, of boats with coefficients [V, K].
 
         They were steady 20 s before, which is longer than they remember.
         """
-        targets, ends = self.steady_states(log.commands), np.append(log.time[1:], np.inf)
-        first = np.searchsorted(log.time, times - _MEMORY_SECONDS)
-        last = np.maximum(np.searchsorted(log.time, times, side="right") - 1, first)
-        state = np.repeat(targets[first][None], len(lags), 0)
-        for later in range(int((last - first).max()) + 1):
-            row = np.minimum(first + later, len(targets) - 1)
-            seconds = np.minimum(ends[row], times) - np.minimum(log.time[row], times)
-            missing = targets[row] - state
-            moved = state + missing * (1.0 - np.exp(-seconds / np.maximum(lags, _MIN_LAG)[:, None]))[..., None]
+        lags = values[:, self.names.index("lag")] if "lag" in self.names else np.full(len(values), self._extras["lag"])
+        followed = 1.0 - np.exp(-TIME_STEP / np.maximum(lags, _MIN_LAG))[:, None, None]
+        shares = mean_commands(log, times - _MEMORY_STEPS * TIME_STEP, _MEMORY_STEPS)
+        targets = self.steady_states(shares.reshape(-1, 2)).reshape(shares.shape)
+        state = np.repeat(targets[None, :, 0], len(values), 0)
+        for target in targets.swapaxes(0, 1):
+            missing = target - state
+            state = state + followed * missing
             if self._is_steered:
-                turn = self._angle_rate * seconds
-                moved[..., 1] = state[..., 1] + missing[..., 1].clip(-turn, turn)
-            state = moved
+                turn = self._angle_rate * TIME_STEP
+                state[..., 1] += missing[..., 1].clip(-turn, turn) - followed[..., 0] * missing[..., 1]
         return state
 
     def simulate_poses(self, values: Tensor, initial: Tensor, actuator: Tensor, shares: Tensor) -> Tensor:
@@ -138,6 +131,15 @@ class Simulator:
             yaw = yaw + wrap_to_pi(moved.pose[:, 0, 2] - before)
             poses.append(torch.cat((moved.pose[:, 0, :2], yaw[:, None]), -1))
         return torch.stack(poses, 1)
+
+
+def mean_commands(log: BoatLog, starts: Array, count: int) -> Array:
+    """Return the mean commands [E, N, 2] in ``count`` steps from times [E] (s) of a log on, as shares of the limits."""
+    edges = np.concatenate(([-1e4], log.time[1:], [log.time[-1] + 1e4]))
+    sums = np.cumsum(log.commands * np.diff(edges)[:, None], 0)
+    grid = starts[:, None] + np.arange(count + 1) * TIME_STEP
+    integral = [np.interp(grid, edges, np.append(0.0, column)) for column in sums.T]
+    return np.asarray(np.diff(np.stack(integral, -1), axis=1) / TIME_STEP)
 
 
 def interpolate_poses(poses: Array, stamp: Array) -> Array:

@@ -95,17 +95,6 @@ def test_longitudes_may_be_counted_from_0_to_360(origin, tmp_path):
     assert log.pose == pytest.approx(read(tmp_path, text_of(rows)).pose, abs=2e-3)
 
 
-def test_a_speed_that_thrusts_do_not_give_is_questioned(tmp_path):
-    """As of positions in feet, or thrusts in kilograms-force."""
-    rows = simple_rows()
-    feet, kilograms = rows.copy(), rows.copy()
-    feet[:, [X, Y]] /= 0.3048
-    kilograms[:, [LEFT, RIGHT]] /= 9.80665
-    for doubtful in (feet, kilograms):
-        (note,) = read(tmp_path, text_of(doubtful)).notes
-        assert note.startswith("doubtful: the boat sails at") and "in meters and thrusts in newtons?" in note
-
-
 def test_a_constant_offset_of_the_yaw_is_named_with_its_size(tmp_path):
     rows = simple_rows()
     rows[:, YAW] += math.radians(15.0)
@@ -171,7 +160,6 @@ ROWS = {
                     "must be in newtons"),
     "commands a while later": (lambda rows: np.column_stack((rows[:, 0], np.roll(rows[:, 1:3], 70, 0), rows[:, 3:])),
                                "against the thrusts"),
-    "a huge position": (put(100, X, 1e300), "x, y: up to 1e+300; must be in meters"),
     "leaping positions": (changed(X, lambda v: v + 1e8 * (np.arange(len(v)) % 2)), "in meters and seconds"),
     "at anchor": (put(slice(None), slice(X, YAW), 0.2 * np.random.default_rng(0).random((400, 2))),
                   "the boat does not move"),

@@ -3,7 +3,8 @@
 import numpy as np
 
 from tests.train_RL_agents.identification.logs import log_of
-from train_RL_agents.identification.shooting import cut_segments, divide_log
+from train_RL_agents.identification.shooting import divide_log
+from train_RL_agents.identification.simulation import mean_commands
 
 
 def test_a_whole_log_is_divided_evenly_after_five_seconds():
@@ -24,5 +25,5 @@ def test_segments_have_poses():
 def test_commands_are_averaged_over_the_steps():
     log = log_of()
     log.commands[:] = np.where(log.time < 20.0, 0.0, 0.8)[:, None]
-    commands = cut_segments(log, [(19.55, 21.0)], 1.45).mean_commands()
+    commands = mean_commands(log, np.array([19.55]), 15)
     assert np.allclose(commands[0], np.array([[0.0] * 4 + [0.4] + [0.8] * 10] * 2).T)

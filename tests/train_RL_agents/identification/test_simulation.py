@@ -69,7 +69,7 @@ def test_yaw_is_not_wrapped_and_times_between_points_are_interpolated():
 
 def test_actuators_have_followed_earlier_commands():
     log = log_of(commands=[(0.0, 0.25, 0.25), (38.0, 1.0, 0.25), (39.0, 0.49, 0.25)])
-    states = Simulator(OTTER, ("lag",), 1).actuator_states(log, np.array([37.9, 40.0]), np.array([1.0, 0.0]))
+    states = Simulator(OTTER, ("lag",), 1).actuator_states(log, np.array([37.9, 40.0]), np.array([[1.0], [0.0]]))
     followed = 1.0 - np.exp([-2.0, -1.0])
     # The share of the full shaft speed is the root of that of the thrust.
     assert states[0, 1] == pytest.approx([0.5 + 0.5 * followed[0] - 0.3 * followed[1], 0.5])
@@ -81,7 +81,7 @@ def test_a_rudder_turns_at_its_rate():
     ship = replace(ship, actuators=replace(ship.actuators, angle_rate=0.25, angle_limit=0.5))
     log = log_of(commands=[(0.0, 0.5, 0.0), (20.0, 0.5, 1.0), (30.0, 0.5, -1.0)])
     times = np.array([19.9, 21.0, 22.1, 25.0, 33.0, 40.0])
-    angles = Simulator(ship, (), 1).actuator_states(log, times, np.ones(1))[0, :, 1]
+    angles = Simulator(ship, (), 1).actuator_states(log, times, np.ones((1, 0)))[0, :, 1]
     assert angles == pytest.approx([0.0, 0.25, 0.5, 0.5, -0.25, -0.5])
 
 
