@@ -15,11 +15,7 @@ from marinenav_env import Episode, WorldConfig
 from marinenav_env.levels import DRAWN_BEHAVIOURS
 from marinenav_env.scenarios.episode import episodes_from_scenarios
 from train_RL_agents.config.schema import MAX_SEED
-from train_RL_agents.evaluation.judging.avoidance import (
-    find_unavoidable_in_set,
-    first_detection_step,
-    first_misbehaviour_step,
-)
+from train_RL_agents.evaluation.judging.avoidance import collision_masks
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
 from train_RL_agents.evaluation.judging.seamanship import judge
 from train_RL_agents.evaluation.running.recording import Recording, present_robots
@@ -33,7 +29,7 @@ from train_RL_agents.falsification.encounters import (
     signatures,
 )
 from train_RL_agents.falsification.searches import SEARCH_METHODS, TARGETS, Trials
-from train_RL_agents.results.statistics import Estimate, wilson_interval
+from train_RL_agents.results.statistics import Estimate, share_estimate
 
 POPULATION_SIZE = 200
 """Number of encounters in a population, which are run together."""
@@ -63,14 +59,11 @@ def run_encounters(
     chosen = ScenarioSet(SET_NAME, (), tuple(Part(batch.world, batch.scenarios) for batch in placed), seed)
     _, recording = run_set(evaluated, chosen, world, acting, device, evaluated.label)
     assert recording is not None
-    collision = recording.collided[:, :, 0].any(0)
     gap, hit = smallest_clearance(recording)
-    unavoidable = find_unavoidable_in_set(
-        chosen, recording, collision, first_misbehaviour_step(recording), world, acting, device
-    )
-    at_sight = find_unavoidable_in_set(
-        chosen, recording, unavoidable, first_detection_step(recording), world, acting, device
-    )
+    found = collision_masks(chosen, recording, world, acting, device)
+    unavoidable = found["unavoidable"]
+    at_sight = unavoidable & found["unavoidable_at_sight"]
+    collision = found["collision"]
     gap = torch.where(collision, gap.clamp_max(-MIN_OVERLAP), gap)
     order = torch.cat([batch.rows for batch in placed]).argsort()
     judged, unconfirmed = judge(recording), torch.zeros_like(collision)
@@ -108,8 +101,9 @@ class SearchResult:
         For the cross-entropy method the interval does not include how much seeds differ, because later encounters
         depend on earlier outcomes.
         """
-        count, total = int(self.trials.failed.sum()), len(self.trials.failed)
-        return Estimate(*(1000.0 * value for value in (count / total, *wilson_interval(count, total))))
+        return Estimate(
+            *(1000.0 * value for value in share_estimate(int(self.trials.failed.sum()), len(self.trials.failed)))
+        )
 
     @property
     def distinct(self) -> Tensor:
@@ -123,7 +117,6 @@ class SearchResult:
         rows = failed.nonzero(as_tuple=True)[0]
         vessel = self.trials.hit[rows]
         kinds, codes = (column[rows, vessel].tolist() for column in (self.encounters.kind, self.encounters.behaviour))
-        value, low, high = self.rate
         return {
             "episodes": len(failed),
             "collisions": int(self.trials.collision.sum()),
@@ -131,9 +124,7 @@ class SearchResult:
             "unavoidable_at_sight": int(self.trials.unavoidable_at_sight.sum()),
             "unconfirmed": int(self.trials.unconfirmed.sum()),
             "failures": int(failed.sum()),
-            "per_1000": value,
-            "per_1000_low": low,
-            "per_1000_high": high,
+            **self.rate.entries("per_1000"),
             "distinct": len(self.distinct),
             "seconds": round(self.seconds, 1),
             "by_kind": dict(Counter([*COURSES_BY_KIND][kind] for kind in kinds)),

@@ -172,12 +172,6 @@ def group_masks(groups: Sequence[str]) -> dict[str, Tensor]:
     return masks | {OVERALL: torch.ones(len(groups), dtype=torch.bool)}
 
 
-def count_clear_situations(situations: Sequence[int], collisions: Sequence[bool]) -> tuple[int, int]:
-    """Return the number of situations without a collision in any of their episodes, and of all situations."""
-    hit = {number for number, collided in zip(situations, collisions, strict=True) if collided}
-    return len({*situations} - hit), len({*situations})
-
-
 # Pairs on the same episodes ---------------------------------------------------------------------
 
 
@@ -186,14 +180,7 @@ def paired_difference(first: Episodes, other: Episodes, level: int | None = None
     rows = first._rows(level)
     after, before = other.success[rows], first.success[rows]
     won, lost = int((after & ~before).sum()), int((before & ~after).sum())
-    value, low, high = paired_success_difference(won, lost, len(after))
-    return {
-        "difference": value,
-        "difference_low": float(low),
-        "difference_high": float(high),
-        "won": won,
-        "lost": lost,
-    }
+    return paired_success_difference(won, lost, len(after)).entries("difference") | {"won": won, "lost": lost}
 
 
 def paired_differences(first: Episodes, other: Episodes, names: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -37,6 +37,10 @@ class Estimate(NamedTuple):
     low: Any
     high: Any
 
+    def entries(self, name: str) -> dict[str, Any]:
+        """Return the value under a name, and the ends of its interval with ``_low`` and ``_high`` after the name."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
 
 # Shares, means and ratios -----------------------------------------------------------------------
 
@@ -53,6 +57,11 @@ def wilson_interval(count: int, total: int) -> tuple[float, float]:
     return (0.0 if count == 0 else centre - half), (1.0 if count == total else centre + half)
 
 
+def share_estimate(count: int, total: int) -> Estimate:
+    """Estimate a share with Wilson's interval; all is None for a total of 0."""
+    return Estimate(count / total, *wilson_interval(count, total)) if total else Estimate(None, None, None)
+
+
 @lru_cache(maxsize=1024)
 def poisson_interval(count: int) -> tuple[float, float]:
     """Return the exact 95% confidence interval of the mean of a Poisson variable (Garwood, Biometrika 1936)."""
@@ -63,11 +72,8 @@ def poisson_interval(count: int) -> tuple[float, float]:
 def hours_per(event: str, hours: float, count: int) -> dict[str, float | None]:
     """Return ``hours_per_EVENT`` with the ends of its exact 95% Poisson interval, ``_low`` and ``_high``, or None."""
     low, high = poisson_interval(count)
-    return {
-        f"hours_per_{event}": hours / count if count else None,
-        f"hours_per_{event}_low": hours / high,
-        f"hours_per_{event}_high": hours / low if count else None,
-    }
+    estimate = Estimate(hours / count, hours / high, hours / low) if count else Estimate(None, hours / high, None)
+    return estimate.entries(f"hours_per_{event}")
 
 
 def ratio_estimate(values: Array, counts: Array) -> Estimate:

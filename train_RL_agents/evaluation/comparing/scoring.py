@@ -43,7 +43,6 @@ from train_RL_agents.results.rows import (
     OVERALL,
     Episodes,
     concatenate_episodes,
-    count_clear_situations,
     group_masks,
     paired_differences,
 )
@@ -168,8 +167,9 @@ def _with_new_counter(acting: ActingOptions) -> ActingOptions:
 
 def count_clear(chosen: ScenarioSet, episodes: Episodes) -> dict[str, int]:
     """Return numbers of situations: ``without_collision`` in any of their episodes, and ``all``."""
-    clear, total = count_clear_situations(chosen.situations or range(len(chosen)), episodes.collision.tolist())
-    return {"without_collision": clear, "all": total}
+    situations = chosen.situations or range(len(chosen))
+    hit = {number for number, collided in zip(situations, episodes.collision.tolist(), strict=True) if collided}
+    return {"without_collision": len({*situations} - hit), "all": len({*situations})}
 
 
 # Scores of suites -------------------------------------------------------------------------------

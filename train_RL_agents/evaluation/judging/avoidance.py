@@ -28,7 +28,7 @@ from train_RL_agents.evaluation.running import episodes as evaluation
 from train_RL_agents.evaluation.running.others import ACTION_KEY
 from train_RL_agents.evaluation.running.recording import Recording
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
-from train_RL_agents.results.statistics import poisson_interval, wilson_interval
+from train_RL_agents.results.statistics import Estimate, poisson_interval, share_estimate
 
 FIRST_BLOCK_SIZE = 8
 """Number of manoeuvres that are tried first; each further block is twice as large, and is tried only for collisions
@@ -173,10 +173,7 @@ def safety_metrics(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | 
     )
     metrics: dict[str, float | None] = {}
     for name, count in (("no_collision", total), ("avoided", total - hopeless)):
-        kept = total - collisions
-        low, high = wilson_interval(kept, count)
-        metrics |= {name: kept / count if count else None}
-        metrics |= {f"{name}_low": low if count else None, f"{name}_high": high if count else None}
+        metrics |= share_estimate(total - collisions, count).entries(name)
     return metrics | {
         "unavoidable": hopeless / total,
         "unavoidable_at_sight": at_sight / total,
@@ -203,6 +200,5 @@ def candidate_metrics(collided: Tensor, unavoidable: Tensor, rows: Tensor, group
     counts["avoidable_per_candidate"] = counts["per_candidate"] - int((unavoidable & rows).sum())
     metrics: dict[str, float | None] = {"collisions": counts["per_candidate"]}
     for name, count in counts.items():
-        low, high = poisson_interval(count)
-        metrics |= {name: count / total, f"{name}_low": low / total, f"{name}_high": high / total}
+        metrics |= Estimate(*(number / total for number in (count, *poisson_interval(count)))).entries(name)
     return metrics | {"ships_with_crews": CAUSATION_FACTORS.get(group)}

@@ -19,7 +19,7 @@ from marinenav_env.rules.encounters import CONFIRMED, NONE, EncounterState, Sigh
 from marinenav_env.rules.roles import GIVE_WAY, HEAD_ON, ROLES
 from marinenav_env.runtime.layout import env_last
 from train_RL_agents.evaluation.running.recording import Recording, hiding_shores, present_robots
-from train_RL_agents.results.statistics import Estimate, hours_per, ratio_estimate, wilson_interval
+from train_RL_agents.results.statistics import hours_per, ratio_estimate, share_estimate
 
 ASTERN_SPEED = -0.05
 """Speed ahead below which a vessel counts as going astern (m/s)."""
@@ -212,11 +212,9 @@ def compliance_summary(measured: dict[str, Tensor], rows: Tensor) -> dict[str, f
     result: dict[str, float | None] = {}
     for name, value in {"all_kept": everyone, **values}.items():
         counted = value[~value.isnan()].numpy()
-        if not len(counted):
-            metrics = Estimate(None, None, None)
-        elif name in SHARE_METRICS:
-            metrics = Estimate(float(counted.mean()), *wilson_interval(int(counted.sum()), len(counted)))
+        if name in SHARE_METRICS or not len(counted):
+            estimate = share_estimate(int(counted.sum()), len(counted))
         else:
-            metrics = ratio_estimate(counted, np.ones_like(counted))
-        result |= dict(zip((name, f"{name}_low", f"{name}_high"), metrics, strict=True))
+            estimate = ratio_estimate(counted, np.ones_like(counted))
+        result |= estimate.entries(name)
     return result
