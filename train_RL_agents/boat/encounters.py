@@ -91,14 +91,9 @@ class Encounters:
         return cls(duties, np.zeros(0, int), np.zeros((0, 5)), np.zeros(0), {name: np.zeros(0) for name in FIELDS})
 
     def follow(self, own: Array, ids: Array, motion: Array, radius: Array, steps: int = 1) -> Encounters:
-        """Return the encounters after control steps.
+        """Return the encounters after control steps since the last call, given the own motion [5].
 
-        Args:
-            own: own motion [5].
-            ids: different numbers of the tracks [N].
-            motion: their motions [N, 5].
-            radius: their radii [N] (m).
-            steps: number of control steps since the last call.
+        Tracks have different numbers [N], motions [N, 5] and radii [N] (m).
         """
         require(len(set(ids.tolist())) == len(ids), "two tracks have the same number")
         # Vessels without a track go on at their last velocity while the encounter is open.

@@ -136,14 +136,13 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.evaluation.comparing.scoring import evaluate_frozen_suites
     from train_RL_agents.evaluation.comparing.summary import show_all
     from train_RL_agents.evaluation.comparing.tables import Result
-    from train_RL_agents.evaluation.judging.policies import find_evaluated, require_which
+    from train_RL_agents.evaluation.judging.policies import find_evaluated
     from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
 
     keep_freed_memory()
     device = resolve_device(arguments.device)
     policies = {name: find_evaluated(name, given.get("which", "best"), device) for name in names}
-    require_which(policies.values(), given)
     if "others" in given:
         given["others"] = find_evaluated(given["others"], "best", device)
     for name, evaluated in policies.items():

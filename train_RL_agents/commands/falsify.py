@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.validation import require
     from train_RL_agents.config.schema import MAX_SEED
     from train_RL_agents.evaluation.comparing.selection import default_schedule_and_world
-    from train_RL_agents.evaluation.judging.policies import find_evaluated, require_which
+    from train_RL_agents.evaluation.judging.policies import find_evaluated
     from train_RL_agents.evaluation.suites.passing_encounters import Encounters
     from train_RL_agents.falsification.encounters import SearchSpace
     from train_RL_agents.falsification.failures import SearchResult, run_encounters, run_search
@@ -96,7 +96,6 @@ def run(arguments: argparse.Namespace) -> int:
     keep_freed_memory()
     device = resolve_device(arguments.device)
     evaluated = find_evaluated(arguments.policy, given.get("which", "best"), device)
-    require_which([evaluated], given)
     _, world = default_schedule_and_world([evaluated])
     methods = ("cross-entropy", "random") if arguments.method == BOTH_METHODS else (arguments.method,)
     stops: list[bool] = []

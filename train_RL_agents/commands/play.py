@@ -142,13 +142,12 @@ def _record_policies(options: dict[str, Any]) -> list[Recording]:
     import torch
 
     from train_RL_agents.evaluation.comparing.selection import choose_scenarios, default_schedule_and_world
-    from train_RL_agents.evaluation.judging.policies import ActingOptions, find_evaluated, require_which, run_set
+    from train_RL_agents.evaluation.judging.policies import ActingOptions, find_evaluated, run_set
     from train_RL_agents.utils.device import keep_freed_memory
 
     keep_freed_memory()
     device = torch.device("cpu")
     policies = [find_evaluated(name, options.get("which", "best"), device) for name in options["policies"]]
-    require_which(policies, options)
     schedule, world = default_schedule_and_world(policies)
     scenario_set, _ = choose_scenarios(world, schedule, options)
     _require_few_episodes(len(scenario_set), options)

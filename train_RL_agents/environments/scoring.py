@@ -17,7 +17,6 @@ from train_RL_agents.evaluation.comparing import scoring
 from train_RL_agents.evaluation.comparing.tables import Evaluation, Result
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, require_effect
 from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
-from train_RL_agents.utils.provenance import software_versions
 
 _BUILT_IN_OPTIONS = ("suite", "scenarios", "levels", "strict", "record", "others", "shield", "judge", "report")
 """Names of the options that only evaluations in the built-in environment have."""
@@ -69,17 +68,5 @@ def evaluate_all(
         Result(name, policies[name].about(), {OVERALL: nonfinite_to_none(compute_metrics(table))})
         for name, table in tables.items()
     ]
-    setting = {
-        **(results[0].about if len(results) == 1 else {}),
-        "suite": env.name,
-        "seed": seed,
-        "levels": None,
-        "scenarios": None,
-        "episodes": episodes,
-        "risk": options.get("risk"),
-        "stochastic": "stochastic" in options,
-        "device": str(device),
-        "env": vars(env),
-        "versions": software_versions(),
-    }
-    return Evaluation(results, setting)
+    setting = scoring.describe_setting(results, options, seed, episodes, device)
+    return Evaluation(results, setting | {"suite": env.name, "env": vars(env)})

@@ -100,8 +100,8 @@ def _run_table(times: dict[tuple[str, int], dict[str, Any]]) -> Table:
         Column("agent"),
         Column("seed"),
         Column("env_steps", "env-steps", ","),
-        Column("train_minutes", "training", ".1f", unit="min"),
-        Column("wall_minutes", "wall time", ".1f", unit="min"),
+        Column("train_minutes", "training (min)", ".1f"),
+        Column("wall_minutes", "wall time (min)", ".1f"),
     )
     return Table(columns, [{"agent": name, "seed": seed} | row for (name, seed), row in times.items()], 2)
 

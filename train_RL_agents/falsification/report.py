@@ -46,7 +46,7 @@ SEARCH_COLUMNS = (
     Column("failures", format=",", meaning="collisions that were avoidable, or with --target candidates unconfirmed"),
     Column("per_1000", "per 1,000", ".1f", ("per_1000_low", "per_1000_high"), meaning="failures per 1,000 episodes"),
     Column("distinct", format=",", meaning="failures that differ in kind, behaviour or a quarter of a range"),
-    Column("seconds", format=".0f", unit="s"),
+    Column("seconds", "seconds (s)", ".0f"),
 )
 
 

@@ -40,16 +40,13 @@ class Column:
     """Format specification of a metric, such as ``.3f``, or a function from the metric to its text."""
     ends: tuple[str, str] | None = None
     """Keys of the ends of the metric's interval, shown in brackets if a row has both; a row may have only the lower."""
-    unit: str = ""
-    """Unit, which follows the header in brackets."""
     meaning: str = ""
     """Meaning of the metric, which is printed below a table."""
 
     @property
     def title(self) -> str:
-        """Return the title of the column: its header and its unit."""
-        header = self.name if self.header is None else self.header
-        return f"{header} ({self.unit})" if self.unit else header
+        """Return the title of the column: its header, or else its name."""
+        return self.name if self.header is None else self.header
 
     def text(self, row: Mapping[str, Any]) -> str:
         """Return the metric of a row as text, with its interval in brackets if the row has both ends.

@@ -80,7 +80,6 @@ def test_what_was_found_is_kept_when_it_is_stopped(monkeypatch, tmp_path, capsys
         (["straight", "--episodes", "0"], "must be from 1 to 100,000, not 0"),
         (["straight", "--seed", "-1"], "--seed=-1: must be from 0 to"),
         (["straight", "--method", "luck"], "invalid choice: 'luck'"),
-        (["straight", "--which", "latest"], "a baseline has no checkpoints"),
         (["strait"], "neither a checkpoint nor a baseline"),
     ],
 )

@@ -109,7 +109,6 @@ def test_page_of_two_recordings(played):
         ("--recording {}/recording.npz --levels 1", "--levels: not allowed with --recording"),
         ("--checkpoint {}/policy.pt --speed 0", "--speed: must be from 0.1 to 100"),
         ("--checkpoint {}/policy.pt --html a.html --frames 1", "not allowed with argument"),
-        ("straight --which best", "--which='best': must be left out: a baseline has no check"),
         ("", "either a POLICY is needed"),
     ],
 )

@@ -108,7 +108,7 @@ METRICS = Table(
     [
         Column("group", ""),
         Column("rate", "success", ".3f", ("low", "high")),
-        Column("time", "travel time", ".1f", unit="s"),
+        Column("time", "travel time (s)", ".1f"),
         Column("steps", format=lambda steps: f"{steps / 1000:g}k"),
     ],
     [

@@ -137,25 +137,26 @@ def evaluate_set(
                 scored.judges,
             )
         )
-    setting = (results[0].about if len(results) == 1 else {}) | _describe_setting(chosen, world, options, levels)
-    return Evaluation(results, setting | {"device": str(device)}, recording if acting.estimates else None)
+    setting = describe_setting(results, options, chosen.seed, len(chosen), device) | {"levels": levels}
+    return Evaluation(results, setting | {"world": to_dict(world)}, recording if acting.estimates else None)
 
 
-def _describe_setting(
-    chosen: ScenarioSet, world: WorldConfig, options: dict[str, Any], levels: dict[str, Any] | None
+def describe_setting(
+    results: Sequence[Result], options: dict[str, Any], seed: int, episodes: int, device: torch.device
 ) -> dict[str, Any]:
-    """Return what the metrics of an evaluation depend on, apart from the policies; see ``evaluate_set``."""
+    """Return what the metrics of an evaluation depend on, apart from its environment and several policies."""
     return {
+        **(results[0].about if len(results) == 1 else {}),
         "suite": options.get("suite"),
-        "seed": chosen.seed,
-        "levels": levels,
+        "seed": seed,
+        "levels": None,
         "scenarios": str(options["scenarios"]) if "scenarios" in options else None,
-        "episodes": len(chosen),
+        "episodes": episodes,
         "risk": options.get("risk"),
         "stochastic": "stochastic" in options,
         **({"others": options["others"].label} if "others" in options else {}),
         **({"shield": True} if "shield" in options else {}),
-        "world": to_dict(world),
+        "device": str(device),
         "versions": software_versions(),
     }
 

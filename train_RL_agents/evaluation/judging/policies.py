@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import Any, Literal
@@ -215,12 +215,6 @@ def require_effect(policies: Mapping[str, EvaluatedPolicy], risk: Any = None, st
         require(random or not stochastic, "--stochastic", True, f"left out: {name} acts the same while training")
 
 
-def require_which(policies: Iterable[EvaluatedPolicy], options: Mapping[str, Any]) -> None:
-    """Check that ``--which`` is not given for baselines alone, which have no checkpoints."""
-    is_usable = "which" not in options or not all(evaluated.trained is None for evaluated in policies)
-    require(is_usable, "--which", options.get("which"), "left out: a baseline has no checkpoints")
-
-
 def steering_policy(part: Part, acting: ActingOptions, device: torch.device) -> EvaluatedPolicy | None:
     """Return the policy that steers the vessels that the evaluated policy does not control; None if none does."""
     if not part.only_own:
@@ -314,7 +308,8 @@ def run_set(
         if name is None:
             seen = evaluation.run_episodes(steers, part.scenarios, observed, **options)
         else:
-            groups = _group_names(part, chosen.groups)
+            levels = part.scenarios.level.tolist() if isinstance(part.scenarios, Scenario) else part.levels
+            groups = [chosen.groups[level] for level in levels or () if chosen.groups] or ["all"] * len(part.scenarios)
             seen, recording = record(steers, part.scenarios, observed, name=name, groups=groups, **options)
             recordings.append(recording)
         episodes.append(seen if part.levels is None else replace(seen, level=torch.tensor(part.levels)))
@@ -360,9 +355,3 @@ def _check_fit(evaluated: EvaluatedPolicy, chosen: ScenarioSet) -> None:
             commands,
             f"{pairs} pairs, which the policy {evaluated.trained.path} chooses from",
         )
-
-
-def _group_names(part: Part, names: Sequence[str]) -> list[str]:
-    """Return the name of the group of each scenario; the scenarios of a file form one group, ``all``."""
-    levels = part.scenarios.level.tolist() if isinstance(part.scenarios, Scenario) else part.levels
-    return ["all"] * len(part.scenarios) if levels is None or not names else [names[index] for index in levels]

@@ -41,18 +41,10 @@ MIN_RADIUS_RATIO = 0.1
 
 
 class Shield:
-    """Policy wrapper that replaces commands after which no escape manoeuvre would be left.
+    """Policy wrapper that replaces commands after which no escape manoeuvre would be left, and counts these steps.
 
-    Args:
-        policy: policy for all robots.
-        world: world that the policy acts in.
-        part: scenarios, which have the parameters of every robot; where the policy controls robot 0 alone, only steps
-            of that robot count, and the hulls have the radius of ``world``.
-        continuous: whether the policy's actions are continuous.
-        count: counter of the control steps in which a command is replaced.
-
-    Raises:
-        ConfigError: when a vessel is not steered by two thrusters.
+    The scenarios of a part have the parameters of every robot. Where the policy controls robot 0 alone, only steps of
+    that robot count, and the hulls have the radius of the world. Vessels without two thrusters are refused.
     """
 
     def __init__(self, policy: Policy, world: WorldConfig, part: Part, continuous: bool, count: StepShare) -> None:
@@ -146,17 +138,10 @@ def _extreme_commands(commands: Tensor) -> Tensor:
 def safe_commands(
     command: Tensor, scene: Scene, vessel: dict[str, Tensor], seconds: float, plans: EscapeManoeuvres
 ) -> tuple[Tensor, Tensor]:
-    """Return commands, replaced where no escape manoeuvre would be left after them.
+    """Return commands [N, 2], replaced where no escape manoeuvre would be left after them, and which were, [N] bool.
 
-    Args:
-        command: [N, 2] commands of the policy, see EscapeManoeuvres.
-        scene: N vessels and what they observe.
-        vessel: parameters by name (VESSEL_PARAMETERS and LIMIT_FACTORS), [N, 1] each.
-        seconds: length of a control step (s).
-        plans: M manoeuvres of each vessel, the first of which keeps the thrust.
-
-    Returns:
-        [N, 2] commands, and [N] bool of those that were replaced.
+    The parameters of the N vessels (VESSEL_PARAMETERS and LIMIT_FACTORS) are [N, 1] each; the length of a control step
+    is in seconds, and the first of the manoeuvres keeps the thrust.
     """
 
     def short(rows: Any, some: EscapeManoeuvres, begin: Tensor | None) -> Tensor:

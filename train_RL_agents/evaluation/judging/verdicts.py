@@ -53,11 +53,7 @@ class Comparison:
 
 
 def require_judges(names: Sequence[str], chosen: ScenarioSet) -> None:
-    """Check that judges are named that exist, for a suite of encounters.
-
-    Raises:
-        ConfigError: when one is not known, or the suite has no encounters that are judged.
-    """
+    """Check that judges are named that exist, for a suite whose encounters are judged."""
     judged = ", ".join(name for name, suite in SUITES.items() if suite.scoring == "encounters")
     are_allowed = not names or chosen.scoring == "encounters"
     require(are_allowed, "--judge", ",".join(names), f"left out but for {judged}")
@@ -66,13 +62,9 @@ def require_judges(names: Sequence[str], chosen: ScenarioSet) -> None:
 
 
 def compare_judges(recording: Recording, scored: Tensor, names: Sequence[str], world: WorldConfig) -> Comparison:
-    """Judge a recording by several profiles, and compare the verdicts.
+    """Judge a recording by several profiles, scaled for the boat of a world, and compare the verdicts.
 
-    Args:
-        recording: recording of E episodes.
-        scored: [E, R] bool, which vessels are scored.
-        names: names of the profiles.
-        world: world whose boat the profiles are scaled for.
+    They are those on the vessels that are scored, a mask [E, R].
     """
     rows, verdicts = [], {}
     for name in names:

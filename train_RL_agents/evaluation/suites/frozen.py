@@ -91,18 +91,15 @@ def scenario_hash(scenario_set: ScenarioSet) -> str:
     digest = hashlib.sha256(repr(scenario_set.groups).encode())
     for part in scenario_set.parts:
         digest.update(repr((part.only_own, part.world.dt, part.world.substeps, part.world.max_steps)).encode())
-        digest.update((_steering_label(part.others) + ("" if part.seed is None else f" {part.seed}")).encode())
+        digest.update(part.others.encode())
+        folder = shipped_paths("pretrained").get(part.others.removeprefix("blind:"))
+        digest.update(b"" if folder is None else f" {sha256_of(folder / 'policy.pt')}".encode())
+        digest.update(b"" if part.seed is None else f" {part.seed}".encode())
         for name, tensor in sorted(_named_tensors(part)):
             if tensor.any():
                 rounded = (tensor.double() * 1e6).round().to(torch.int64)
                 digest.update(f"{name} {list(rounded.shape)}".encode() + rounded.numpy().tobytes())
     return digest.hexdigest()[:32]
-
-
-def _steering_label(others: str) -> str:
-    """Return the name of a policy that steers other vessels, with the SHA-256 of its file if it has one."""
-    folder = shipped_paths("pretrained").get(others.removeprefix("blind:"))
-    return others if folder is None else f"{others} {sha256_of(folder / 'policy.pt')}"
 
 
 def _named_tensors(part: Part) -> Iterator[tuple[str, Tensor]]:

@@ -48,8 +48,8 @@ MAX_STEPS = 200
 """Control steps after which an episode ends; the goals are reached in about half of them."""
 
 
-def misbehaving_scenarios(world: WorldConfig, episodes: int, seed: int) -> tuple[Part, ...]:
-    """Return ``episodes`` encounters of each group of GROUP_NAMES."""
+def misbehaving_scenarios(world: WorldConfig, episodes: int, seed: int) -> tuple[tuple[str, ...], tuple[Part, ...]]:
+    """Return the names of the groups, and ``episodes`` encounters of each."""
     generator = torch.Generator().manual_seed(seed)
     course, mask, kind = _draw_courses(episodes, generator)
     lead = torch.rand(course.shape, generator=generator, dtype=course.dtype)
@@ -71,7 +71,7 @@ def misbehaving_scenarios(world: WorldConfig, episodes: int, seed: int) -> tuple
         steered = with_points(new_world, robots)
         for group, name in enumerate(POLICY_GROUPS.values(), start=len(BEHAVIOUR_GROUPS)):
             drawn.append(Part(steered, with_group(scenarios, group), only_own=True, others=name))
-    return tuple(drawn)
+    return GROUP_NAMES, tuple(drawn)
 
 
 def _draw_courses(episodes: int, generator: torch.Generator) -> tuple[Tensor, Tensor, list[int]]:

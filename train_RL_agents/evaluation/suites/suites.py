@@ -35,7 +35,7 @@ from train_RL_agents.evaluation.suites.encounter_suites import (
     with_group,
     with_points,
 )
-from train_RL_agents.evaluation.suites.misbehaving_suite import GROUP_NAMES, misbehaving_scenarios
+from train_RL_agents.evaluation.suites.misbehaving_suite import misbehaving_scenarios
 from train_RL_agents.evaluation.suites.rules_suite import ENCOUNTERS, encounter_scenarios, with_slow_vessel
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet, Scoring
 from train_RL_agents.utils.closest import did_you_mean
@@ -220,11 +220,6 @@ def _make_encounters(world: WorldConfig, episodes: int, seed: int, only_own: boo
     return (*COURSES_BY_KIND, *(f"{robots} vessels" for robots in LARGER_SIZES)), parts
 
 
-def _make_misbehaving(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
-    """Return encounters with vessels that misbehave or are steered by other policies."""
-    return GROUP_NAMES, misbehaving_scenarios(world, episodes, seed)
-
-
 def _make_candidates(world: WorldConfig, episodes: int, seed: int, in_weather: bool = False) -> GroupsAndParts:
     """Return candidates for a collision."""
     return GROUPS, tuple(draw_candidates(world, episodes, seed, in_weather))
@@ -327,7 +322,7 @@ SUITES: dict[str, Suite] = {
     "harbours": Suite("windows of charts with shores, one to five vessels", _make_harbours, 25),
     "unruly": Suite(
         "one vessel among others that misbehave or follow other policies",
-        _make_misbehaving,
+        misbehaving_scenarios,
         25,
         scoring="misbehaviour",
     ),
