@@ -6,6 +6,7 @@ import base64
 from dataclasses import replace
 from html import escape
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ _ESTIMATE_COLUMNS = {"iqm": "iqm", "differences": "difference"}
 """Column of the estimate in the tables that the page shows below figures, by name of the figure."""
 _TASK_SETTINGS = ("world.", "env", "training", "eval_schedule", "total_timesteps", "teacher")
 """Beginnings of the names of settings that change what is learnt, not how."""
-MAX_VALUE_LENGTH = 100
+MAX_VALUE_LENGTH = 101
 
 
 def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[str, Evaluations]) -> list[Path]:
@@ -154,14 +155,12 @@ def varied_settings(study: Study) -> Rows:
     for key in dict.fromkeys(key for settings in flat.values() for key in settings):
         values = [settings[key] for settings in flat.values() if key in settings]
         if any(value != values[0] for value in values):
-            texts = {name: _shorten(str(settings.get(key, "-"))) for name, settings in flat.items()}
+            texts = {
+                name: shorten(str(settings.get(key, "-")), MAX_VALUE_LENGTH, placeholder="…")
+                for name, settings in flat.items()
+            }
             rows.append({"setting": key, **texts})
     return rows
-
-
-def _shorten(text: str) -> str:
-    """Return the beginning of a long text."""
-    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
 
 
 def _section_html(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> str:

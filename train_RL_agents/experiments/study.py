@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import RewardConfig
-from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
+from marinenav_env.support.validation import ConfigError, PositiveInt, at_least, at_most, check_fields, require
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import MAX_SEED, TRAINING_REWARD_NAMES, TrainConfig
@@ -50,10 +50,13 @@ class Suite:
 
     name: str
     """Name of the suite in evaluation.suites."""
-    episodes: int | None = None
+    episodes: PositiveInt | None = None
     """Number of episodes of each group; the suite's default if None."""
-    seed: int | None = None
+    seed: Annotated[int, at_least(0), at_most(MAX_SEED)] | None = None
     """Seed of the scenarios; the suite's default if None."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, f"suites.{self.name}")
 
 
 @dataclass(frozen=True)
@@ -143,14 +146,11 @@ def _parse_suites(path: Path, content: Any) -> tuple[Suite, ...]:
         key, allowed = f"{path}: suites.{name}", f"one of {', '.join(SUITES)}{did_you_mean(name, SUITES)}"
         require(name in SUITES, f"{path}: suites", name, allowed)
         are_options = isinstance(options, dict) and options.keys() <= {"episodes", "seed"}
-        are_options = are_options and all(is_nonnegative_int(value) and value <= MAX_SEED for value in options.values())
         require(are_options, key, options, "an object with episodes, seed or neither")
-        suite, episodes = SUITES[name], options.get("episodes", 1)
-        allowed = f"left out, {name} has {suite.episodes}" if suite.is_fixed else "at least 1"
-        require(episodes > 0 and not (suite.is_fixed and "episodes" in options), f"{key}.episodes", episodes, allowed)
-        has_seed = suite.seed is not None or "seed" in options
+        suite = Suite(name, **options)
+        has_seed = SUITES[name].seed is not None or suite.seed is not None
         require(has_seed, key, options, "given a seed, so that all runs have the same scenarios")
-        suites.append(Suite(name, **options))
+        suites.append(suite)
     return tuple(suites)
 
 

@@ -84,7 +84,7 @@ def test_all_are_evaluated_alike_and_trained_as_configured(file):
         ({"suites": {}}, "one or more"),
         ({"suites": {"fresh": {}}}, "given a seed"),
         ({"suites": {"paper": {"size": 1}}}, "episodes, seed or neither"),
-        ({"suites": {"paper": {"episodes": 2}}}, "episodes=2: must be left out, paper has 10"),
+        ({"suites": {"rules": {"episodes": 0}}}, "suites.rules.episodes=0: must be at least 1"),
         ({"settings": {"a": {}, "b": {"world.substeps": 1}}}, "b='world.substeps': must be that of"),
         ({"which": "first"}, "latest or best"),
         ({"settings": {"a b": {}, "a_b": {}}}, "names"),
