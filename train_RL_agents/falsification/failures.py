@@ -186,15 +186,13 @@ class Collisions:
         return Collisions([self.episodes[row] for row in chosen], [self.labels[row] for row in chosen])
 
 
-def distinct_collisions(
-    results: Sequence[SearchResult], masks: Sequence[Tensor], world: WorldConfig, seed: int
-) -> Collisions:
-    """Return the first encounter of every signature among those that searches found.
+def distinct_failures(results: Sequence[SearchResult], world: WorldConfig, seed: int) -> Collisions:
+    """Return the first encounter of every signature among the failures that searches found.
 
     Encounters in which vessels would touch each other at the start are left out.
     """
-    chosen = concatenate_batches([result.encounters.rows(mask) for result, mask in zip(results, masks, strict=True)])
-    hit = torch.cat([result.trials.hit[mask] for result, mask in zip(results, masks, strict=True)])
+    chosen = concatenate_batches([result.encounters.rows(result.trials.failed) for result in results])
+    hit = torch.cat([result.trials.hit[result.trials.failed] for result in results])
     first = _first_of_each_group(signatures(chosen, hit))
     chosen, hit = chosen.rows(first), hit[first]
     labels, radius = describe_encounters(chosen, hit), world.vessel.radius

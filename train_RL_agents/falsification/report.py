@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,14 @@ from marinenav_env.scenarios.scenario_file import scenario_text
 from marinenav_env.support.validation import require
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
-from train_RL_agents.evaluation.running.recording import Recording
 from train_RL_agents.falsification.encounters import SearchSpace
 from train_RL_agents.falsification.failures import (
     SearchResult,
-    distinct_collisions,
+    distinct_failures,
     run_collisions,
     select_reproducible,
 )
-from train_RL_agents.figures.episode_view import EpisodeView, view_episode
+from train_RL_agents.figures.episode_view import view_episode
 from train_RL_agents.figures.replay_page import make_page
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.files import make_folder, write_atomically
@@ -33,7 +31,6 @@ SCENARIO_FILE = "failures.json"
 METRICS_FILE = "falsify.json"
 PAGE_FILE = "failures.html"
 MAX_SHOWN_FAILURES = 200
-MAX_SHOWN_UNAVOIDABLE = 50
 OTHER_SEED_OFFSET = 1
 """Number that is added to the seed of the noise when the failures of a file are run once more."""
 SEARCH_COLUMNS = (
@@ -89,11 +86,11 @@ def write_files(
 ) -> list[str]:
     """Write the scenario file, the page and the metrics, and return sentences about them."""
     make_folder(folder)
-    failures = distinct_collisions(results, [result.trials.failed for result in results], world, seed)
+    failures = distinct_failures(results, world, seed)
     kept, recording = select_reproducible(evaluated, failures, world, seed, device)
     written: dict[str, Any] = {"written": len(kept), "distinct": len(failures)}
-    sentences, views = [], _views(recording, "avoidable", MAX_SHOWN_FAILURES)
-    if len(kept):
+    sentences = []
+    if recording is not None:
         again, _ = run_collisions(evaluated, kept, world, seed + OTHER_SEED_OFFSET, device)
         written["fail_with_other_noise"] = float(again.double().mean())
         write_atomically(folder / SCENARIO_FILE, scenario_text(kept.episodes))
@@ -101,16 +98,9 @@ def write_files(
             f"{folder / SCENARIO_FILE}: {len(kept):,} of {len(failures):,} distinct failures without contact at "
             f"the start; all fail with --seed {seed}, {written['fail_with_other_noise']:.2f} of them with other noise"
         )
-    unavoidable = distinct_collisions(results, [result.trials.unavoidable for result in results], world, seed)
-    unavoidable = unavoidable.rows(range(len(unavoidable))[:MAX_SHOWN_UNAVOIDABLE])
-    if len(unavoidable):
-        views += _views(
-            run_collisions(evaluated, unavoidable, world, seed, device)[1], "unavoidable", MAX_SHOWN_UNAVOIDABLE
-        )
-    if views:
-        numbered = [replace(view, number=number) for number, view in enumerate(views, 1)]
-        write_atomically(folder / PAGE_FILE, make_page([numbered]))
-        sentences.append(f"{folder / PAGE_FILE}: {len(views)} of them, and of the unavoidable collisions, as a page")
+        views = [view_episode(recording, number) for number in range(1, min(len(kept), MAX_SHOWN_FAILURES) + 1)]
+        write_atomically(folder / PAGE_FILE, make_page([views]))
+        sentences.append(f"{folder / PAGE_FILE}: {len(views)} of them as a page")
     content = {
         "policy": evaluated.about(),
         "vessels": space.vessels,
@@ -126,12 +116,3 @@ def write_files(
     }
     write_atomically(folder / METRICS_FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
     return [*sentences, f"{folder / METRICS_FILE}: the figures"]
-
-
-def _views(recording: Recording | None, mark: str, most: int) -> list[EpisodeView]:
-    """Return views of the first ``most`` collisions in a recording, titled with ``mark``; none without a recording."""
-    if recording is None:
-        return []
-    marked = replace(recording, groups=tuple(f"{mark}: {label}" for label in recording.groups))
-    rows = recording.collided[:, :, 0].any(0).nonzero(as_tuple=True)[0].tolist()
-    return [view_episode(marked, row + 1) for row in rows[:most]]
