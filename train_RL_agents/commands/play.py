@@ -17,8 +17,6 @@ THREADS = 1
 """Number of CPU threads; with few episodes, several threads would mostly wait for each other."""
 _SCENARIO_OPTIONS = ("suite", "scenarios", "strict", "levels", "episodes", "seed", "fresh", "which")
 """Options that choose the scenarios, which have no effect on recordings."""
-_UNUSED_OPTIONS = {"html": ("vessel", "out", "speed"), "overview": ("vessel", "out", "speed"), "frames": ("speed",)}
-"""Options that have no effect, by the output that is written in place of an animation."""
 _DEFAULT_SPEED = 5.0
 """Default speed of an animation relative to real time."""
 
@@ -107,8 +105,6 @@ def _check_options(parser: argparse.ArgumentParser, options: dict[str, Any]) -> 
             "name or a baseline) or --recording"
         )
     reject_excluded(parser, options if recordings else (), "recording", _SCENARIO_OPTIONS)
-    for output, unused in _UNUSED_OPTIONS.items():
-        reject_excluded(parser, options, output, unused)
     if not 0.1 <= options.get("speed", _DEFAULT_SPEED) <= 100.0:
         parser.error(f"argument --speed: must be from 0.1 to 100, not {options['speed']}")
     source = "--recording" if recordings else "POLICY"

@@ -51,13 +51,8 @@ class ExternalEnvironment:
         fitting = [name for name, each in AGENTS.items() if getattr(each, "continuous", wanted) == wanted]
         others = "gaussian or clipped_gaussian" if wanted else "categorical"
         others = others if has_setting else f"one of {', '.join(fitting)}"
-        name, usual = self.config.env.name, type(agent.config)()
-        kinds_of_entries = {entry.kind for entry in self.spec.entries.values()}
-        for setting in ("features", "goal_reach", *(() if "objects" in kinds_of_entries else ("encoder",))):
-            stated = getattr(agent.config, setting)
-            has_effect = stated == getattr(usual, setting)
-            require(has_effect, f"agent.{setting}", stated, f"left out: it has no effect in {name}")
-        require(agent.continuous == wanted, key, value, f"{others}: the actions of {name} are {kinds[wanted]}")
+        allowed = f"{others}: the actions of {self.config.env.name} are {kinds[wanted]}"
+        require(agent.continuous == wanted, key, value, allowed)
         return agent
 
     def make_envs(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> GroupEnv:

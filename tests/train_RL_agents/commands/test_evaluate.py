@@ -106,7 +106,6 @@ def test_what_is_written_names_another_way_to_act(capsys, tmp_path, name, option
     [
         ("dqn --risk=0.5", "--risk=0.5: must be left out: dqn takes no risk level"),
         ("ac_iqn --stochastic", "--stochastic=True: must be left out: ac_iqn acts the same"),
-        ("orca apf --which=best", "--which='best': must be left out: a baseline has no check"),
         ("straight --stochastic", "--stochastic=True: must be left out: straight acts the same"),
         ("{} --levels 7", "--levels=7: must be from 1 to 6"),
         ("{} --seed -1", "--seed=-1: must be from 0 to "),

@@ -86,9 +86,6 @@ def test_two_outputs_are_two_files(capsys, tmp_path):
     ("line", "sentence"),
     [
         ("export iqn", "the following arguments are required: --out"),
-        ("play iqn --html a.html --speed 3", "argument --speed: not allowed with --html"),
-        ("play iqn --overview a --vessel 3", "argument --vessel: not allowed with --overview"),
-        ("play iqn --frames 0 --speed 3", "argument --speed: not allowed with --frames"),
         ("play --recording a --which best", "argument --which: not allowed with --recording"),
         ("train -C dqn --config ppo", "argument -C/--config: given 2 times"),
         ("evaluate iqn --levels 1 --levels 2", "argument --levels: given 2 times"),

@@ -160,8 +160,6 @@ def test_the_actions_of_ppo_follow_the_environment(action, continuous):
         ("DQN", ["training.reward.collision_penalty=-9"], "training"),
         ("DQN", ['training_schedule.levels=[{"num_robots": 2}]'], "training_schedule"),
         ("DQN", ['eval_schedule.levels=[{"num_robots": 2}]'], "eval_schedule.levels"),
-        ("DQN", ["agent.goal_reach=40"], "agent.goal_reach"),
-        ("DQN", ["agent.features=raw"], "agent.features"),
         ("IQN", ["agent.risk=adaptive"], "agent.risk"),
     ],
 )

@@ -42,8 +42,6 @@ def choose_scenarios(
     Return them with a description of their levels, None if they are not drawn from levels.
     """
     require(0 <= options.get("seed", 0) <= MAX_SEED, "--seed", options.get("seed"), f"from 0 to {MAX_SEED}")
-    is_usable = "strict" not in options or "scenarios" in options
-    require(is_usable, "--strict", True, "left out without --scenarios: levels and suites are drawn")
     fresh = secrets.randbelow(2**31) if "fresh" in options else None
     if "suite" in options:
         seed = options.get("seed", fresh)

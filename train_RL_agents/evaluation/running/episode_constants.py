@@ -21,21 +21,17 @@ def episode_constants(env: MarineNavEnv, scores: bool) -> dict[str, Tensor]:
     """Return the constants of recorded episodes by their names in Recording; with scores also pairs of commands."""
     scenario, vessel = env.scenario, env.constants.vessel
     robots, cores = scenario.robot_mask, scenario.core_circulation
+    per_robot = {
+        **{f"vessel_{name}": getattr(vessel, name) for name in ("length", "width", "radius")},
+        **{name: getattr(vessel, name) for name in ("goal_distance", "detect_radius")},
+        "sensor_range": env.constants.sensor.range,
+    }
+    same = ("obstacle_position", "obstacle_radius", "obstacle_mask", "core_position", "core_circulation", "robot_mask")
     tensors = {
-        "robot_mask": robots,
+        **{name: getattr(scenario, name) for name in same},
+        **{name: tensor.expand(robots.shape) for name, tensor in per_robot.items()},
         "starts": scenario.start,
         "goals": scenario.goal,
-        "goal_distance": vessel.goal_distance.expand(robots.shape),
-        "vessel_length": vessel.length.expand(robots.shape),
-        "vessel_width": vessel.width.expand(robots.shape),
-        "vessel_radius": vessel.radius.expand(robots.shape),
-        "detect_radius": vessel.detect_radius.expand(robots.shape),
-        "sensor_range": env.constants.sensor.range.expand(robots.shape),
-        "obstacle_position": scenario.obstacle_position,
-        "obstacle_radius": scenario.obstacle_radius,
-        "obstacle_mask": scenario.obstacle_mask,
-        "core_position": scenario.core_position,
-        "core_circulation": cores,
         "core_radius": env.constants.rules.core_radius[:, None].expand(cores.shape),
         "core_mask": cores != 0.0,
         "steering": _steering_tensor(env.constants, robots),

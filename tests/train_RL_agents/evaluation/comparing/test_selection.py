@@ -100,8 +100,6 @@ def test_a_doubtful_file_is_counted_or_refused(tmp_path):
         choose_scenarios(WORLD, SCHEDULE, {"scenarios": path})
     with pytest.raises(ConfigError, match="1 episodes with 2 starts that touch another robot"):
         choose_scenarios(WORLD, SCHEDULE, {"scenarios": path, "strict": True})
-    with pytest.raises(ConfigError, match="--strict=True: must be left out without --scenarios"):
-        choose_scenarios(WORLD, SCHEDULE, {"strict": True})
 
 
 def test_the_first_trained_policy_says_levels_and_world():
