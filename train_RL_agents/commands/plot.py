@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable_folder(arguments.out)
     runs = curves.read_runs(arguments.runs)
     groups, left_out = curves.drop_early_runs(curves.group_runs(runs, arguments.by))
-    for sentence in (*filter(None, (run.unread_message for run in runs)), *left_out):
+    for sentence in left_out:
         print(sentence)
     tables = {name: plotting.FIGURES[name].table(groups) for name in plotting.UNPAIRED_FIGURES}
     for path in plotting.write_figures(arguments.out, tables):

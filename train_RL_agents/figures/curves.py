@@ -44,8 +44,6 @@ _STORED_NAMES = {
     "energy": (STORED_NAMES["energy"],),
 }
 """Names of the arrays of each metric in evaluations.npz; stable-baselines3 stores returns as ``results``."""
-_EXPECTED_CONTENT = "a file of evaluations"
-"""Expected content of files that cannot be read, in messages."""
 _MAX_EPISODES = 10_000_000
 """Largest number of episodes in a file of ``marinenav evaluate --json``."""
 Rows = list[dict[str, Any]]
@@ -65,8 +63,6 @@ class Run:
     """[N, K] values by metric: ``success``, ``return``, ``time``, ``energy``; NaN where an episode does not count."""
     groups: Sequence[str] = ()
     """[K] name of each episode's level or group; empty if they are not known."""
-    unread_message: str = ""
-    """Sentence about the arrays of its file that could not be read; empty if there are none."""
     environment: str = ""
     """Name of its environment; empty if it is not known."""
 
@@ -119,12 +115,8 @@ def _read_path(path: Path) -> list[Run]:
 def _read_arrays(path: Path) -> Run:
     """Return the run in an evaluations.npz file, with settings and wall times of its run folder if it has any."""
     readable = {"timesteps", *(name for names in _STORED_NAMES.values() for name in names)}
-    objects: list[str] = []
-    found = read_arrays(path, _EXPECTED_CONTENT, objects)
+    found = read_arrays(path, "a file of evaluations", skips_objects=True)
     arrays = {name: array for name, array in found.items() if name in readable}
-    unread = f"{path}: {', '.join(objects)} hold Python objects, so they are not read"
-    if objects and not ("timesteps" in arrays and len(arrays) > 1):
-        raise ConfigError(f"{unread}; save arrays of numbers in their place")
     for name, array in arrays.items():
         is_column = array.ndim == 1 if name == "timesteps" else array.ndim >= 2
         is_column &= array.dtype.kind in "bif" and array.size > 0
@@ -137,13 +129,9 @@ def _read_arrays(path: Path) -> Run:
         )
     require("timesteps" in arrays, str(path), sorted(arrays), "arrays with timesteps")
     steps = arrays["timesteps"]
-    fell = np.flatnonzero(np.diff(steps) <= 0.0)
-    if len(fell):  # curves look evaluations up by their positions
-        before, after = (f"{value:,.12g}" for value in steps[fell[0] :][:2])
-        raise ConfigError(
-            f"{path}: timesteps: {after} follows {before}; must rise from one evaluation to the next, so give the "
-            "parts as files of their own"
-        )
+    # Curves look evaluations up by their positions.
+    allowed = "numbers that rise from one evaluation to the next; give parts as files of their own"
+    require(bool((np.diff(steps) > 0.0).all()), f"{path}: timesteps", steps[:5].tolist(), allowed)
     episodes = {}
     for metric, names in _STORED_NAMES.items():
         for name in names:
@@ -168,7 +156,7 @@ def _read_arrays(path: Path) -> Run:
     require(is_printable_text(agent), f"{config}: agent_type", agent, "text")
     groups = _level_names(settings, episodes["success"].shape[1]) if "success" in episodes else ()
     environment = _environment_name(settings) if settings else ""
-    return Run(agent, _run_folder_name(folder), axes, episodes, groups, unread if objects else "", environment)
+    return Run(agent, _run_folder_name(folder), axes, episodes, groups, environment)
 
 
 def _run_folder_name(folder: Path) -> str:

@@ -22,8 +22,8 @@ def stores_all_elements(value: object) -> bool:
     )
 
 
-def read_arrays(path: Path, what: str, pickled: list[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an ``.npz`` file by name; names of pickled objects go to ``pickled``, or are refused."""
+def read_arrays(path: Path, what: str, skips_objects: bool = False) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an ``.npz`` file by name; those of Python objects are refused, or left out."""
     arrays: dict[str, NDArray[Any]] = {}
     with open_regular(path, what, math.inf) as file:
         try:
@@ -32,9 +32,8 @@ def read_arrays(path: Path, what: str, pickled: list[str] | None = None) -> dict
                     try:
                         arrays[name] = archive[name]
                     except ValueError as error:
-                        if pickled is None or "allow_pickle" not in str(error):
+                        if not skips_objects or "allow_pickle" not in str(error):
                             raise
-                        pickled.append(name)
             if not all(isinstance(array, np.ndarray) for array in arrays.values()):
                 raise ValueError  # entries that are not arrays are read as bytes
         except Exception as error:  # damaged bytes can raise any exception

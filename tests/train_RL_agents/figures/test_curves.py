@@ -147,30 +147,17 @@ def ragged(*rows):
     return found
 
 
-def test_numbers_are_read_and_python_objects_are_named(tmp_path):
-    path = make_folder(tmp_path / "a", actions=ragged([1], [1, 2]), times=ragged([1], [1, 2]))
-    [run] = read_runs([path])
-    assert run.unread_message == (
-        f"{path / 'evaluations.npz'}: times, actions hold Python objects, so they are not read"
-    )
+def test_python_objects_are_left_out(tmp_path):
+    [run] = read_runs([make_folder(tmp_path / "a", actions=ragged([1], [1, 2]), times=ragged([1], [1, 2]))])
     assert run.episodes.keys() == {"success", "return"}
     np.testing.assert_allclose(learning_curve([run], "steps", "success").mean, [0.5, 1.0])
-    [whole] = read_runs([make_folder(tmp_path / "b")])
-    assert whole.unread_message == ""
 
 
-@pytest.mark.parametrize(
-    ("steps", "said"),
-    [
-        ([1000, 2000, 3000, 1000, 2000], "1,000 follows 3,000"),
-        ([1000, 2000, 2000, 3000, 4000], "2,000 follows 2,000"),
-        ([5000, 4000, 3000, 2000, 1000], "4,000 follows 5,000"),
-    ],
-)
-def test_evaluations_that_begin_again_are_refused(tmp_path, steps, said):
+@pytest.mark.parametrize("steps", [[1000, 2000, 1000], [1000, 2000, 2000]])
+def test_evaluations_that_begin_again_are_refused(tmp_path, steps):
     path = tmp_path / "evaluations.npz"
-    np.savez(path, timesteps=steps, successes=np.ones((5, 2)))
-    with pytest.raises(ConfigError, match=f"timesteps: {said}; must rise from one evaluation to"):
+    np.savez(path, timesteps=steps, successes=np.ones((3, 2)))
+    with pytest.raises(ConfigError, match="must be numbers that rise from one evaluation to the next"):
         read_runs([path])
 
 
