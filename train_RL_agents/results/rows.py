@@ -11,11 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from train_RL_agents.results.statistics import (
-    hours_per,
-    paired_success_difference,
-    wilson_interval,
-)
+from train_RL_agents.results.statistics import hours_per, ratio_estimate, wilson_interval
 
 OVERALL = "overall"
 """Name under which the results of all groups together are reported."""
@@ -179,8 +175,9 @@ def paired_difference(first: Episodes, other: Episodes, level: int | None = None
     """Return the difference of success rates, other less first, on the same episodes, and how often one won alone."""
     rows = first._rows(level)
     after, before = other.success[rows], first.success[rows]
-    won, lost = int((after & ~before).sum()), int((before & ~after).sum())
-    return paired_success_difference(won, lost, len(after)).entries("difference") | {"won": won, "lost": lost}
+    gain = after.double() - before.double()
+    difference = ratio_estimate(gain.numpy(), torch.ones_like(gain).numpy()).entries("difference")
+    return difference | {"won": int((gain > 0.0).sum()), "lost": int((gain < 0.0).sum())}
 
 
 def paired_differences(first: Episodes, other: Episodes, names: Sequence[str]) -> dict[str, dict[str, Any]]:

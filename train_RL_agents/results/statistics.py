@@ -24,8 +24,6 @@ BOOTSTRAP_SAMPLES = 2000
 """Number of bootstrap samples for an interval."""
 CURVE_BOOTSTRAP_SAMPLES = 500
 """Number of bootstrap samples where every point of a curve has an interval."""
-PAIRED_BOOTSTRAP_SAMPLES = 10_000
-"""Number of bootstrap samples of the difference between two policies' success rates; each is one multinomial draw."""
 _BLOCK_SIZE = 250
 """Largest number of bootstrap samples that are drawn together, to limit memory."""
 
@@ -190,18 +188,3 @@ def paired_difference(first: Sequence[Array], second: Sequence[Array]) -> Estima
         return np.asarray(np.take_along_axis(first - other, columns, axis=1).mean(1))
 
     return bootstrap(float(sides[0].mean() - sides[1].mean()), sample)
-
-
-def paired_success_difference(won: int, lost: int, total: int) -> Estimate:
-    """Estimate the difference of success rates of two policies on the same episodes.
-
-    An episode's difference is -1, 0 or 1, so that drawing N episodes with replacement is one
-    multinomial draw of how often each of the three occurs.
-    """
-    shares = np.array([won, lost, total - won - lost]) / total
-
-    def sample(rng: np.random.Generator, number: int) -> Array:
-        drawn = rng.multinomial(total, shares, number)
-        return np.asarray((drawn[:, 0] - drawn[:, 1]) / total)
-
-    return bootstrap((won - lost) / total, sample, PAIRED_BOOTSTRAP_SAMPLES)

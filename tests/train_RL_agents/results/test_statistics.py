@@ -9,7 +9,6 @@ from train_RL_agents.results.statistics import (
     estimate,
     interquartile_mean,
     paired_difference,
-    paired_success_difference,
     poisson_interval,
     ratio_estimate,
     success_rates,
@@ -188,5 +187,5 @@ def test_differences_of_groups_equal_scalar_code():
 def test_the_difference_of_two_runs_is_that_of_episodes_won_and_lost():
     first = np.array([1.0] * 120 + [0.0] * 80 + [1.0] * 300)
     second = np.array([0.0] * 120 + [1.0] * 380)
-    groups, pairs = paired_difference([first], [second]), paired_success_difference(120, 80, 500)
+    groups, pairs = paired_difference([first], [second]), ratio_estimate(first - second, np.ones(500))
     assert groups == pytest.approx(pairs, abs=0.01)

@@ -83,7 +83,7 @@ DIFFERENCE_COLUMN = Column(
     "than the first",
     "+.3f",
     ("difference_low", "difference_high"),
-    meaning="success rate less that of the first policy on the same episodes, with the 95% paired bootstrap interval",
+    meaning="success rate less that of the first policy on the same episodes, with the 95% interval of this mean",
 )
 
 
