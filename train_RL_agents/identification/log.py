@@ -59,9 +59,8 @@ REFUSALS = (
     ("range", _SOME, _ANY, "{name}: {value:g} in every row; must be measured: a sensor may be stuck"),
     ("together", 0.3, 1, "{position}, {yaw}: together in {together:.0%} of the rows; must be in at least 30%"),
     # Its motion.
-    ("speed_share", 0, 1, "speed: {speed:.3g} m/s in the median; "
-     "must be plausible for {boat}, of at most {top:.3g} m/s: is it in meters and seconds?"),
-    ("jumping", 0, 0.05, "position: jumping in {jumping:.0%} of the rows; must be that of one boat, in meters"),
+    ("jumping", 0, 0.05, "position: jumping in {jumping:.0%} of the rows; "
+     "must be that of one boat, of at most {fastest:.2g} m/s: is it in meters and seconds?"),
     ("jump", 0, 0, "position: {jump:.3g} m in {span:.2g} s at {at:.0f} s; must be without jumps: cut the log there"),
     ("extent", 5, _ANY, "track: {extent:.2g} m across; must be at least 5 m: the boat does not move"),
     ("turned", 20, _ANY, "yaw: within {turned:.2g} degrees; "
@@ -152,8 +151,11 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     present = np.isfinite(pose[:, 0])
     notes += [f"{int((~present).sum())} of {len(pose)} rows have no pose"] if not present.all() else []
     pose[present, 2] = np.unwrap(pose[present, 2])
-    doubts, offset = _check_motion(time, commands, pose, vessel)
-    return BoatLog(time, commands, pose, command_names[0] in ("left", "thrust"), (*notes, *doubts), offset)
+    offset = _check_motion(time, commands, pose, vessel)
+    cause = "a constant offset of the compass or its mounting is fitted, other causes are not"
+    size = f"doubtful: the yaw is {math.degrees(offset):.0f} degrees off the course on average: {cause}"
+    notes += [size] if offset else []
+    return BoatLog(time, commands, pose, command_names[0] in ("left", "thrust"), tuple(notes), offset)
 
 
 # Tables -----------------------------------------------------------------------------------------
@@ -162,9 +164,8 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
 def _read_columns(text: str, quantities: Sequence[Groups]) -> list[tuple[tuple[str, ...], Array]]:
     """Return, for each quantity, the names of its columns in a CSV text, and their values [T, N], NaN if missing."""
     lines = text.removeprefix("\ufeff").splitlines(keepends=True)
-    stated = lines.pop(0).strip()[4:] if lines and lines[0].lower().startswith("sep=") else ""
-    first = next((line for line in lines if line.strip()), "")
-    delimiter = stated[:1] or next((mark for mark in ",;\t" if mark in first), ",")
+    lines = lines[1:] if lines and lines[0].lower().startswith("sep=") else lines
+    delimiter = max(",;\t", key=next((line for line in lines if line.strip()), "").count)
     try:
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, row))]
     except csv.Error as error:
@@ -185,12 +186,9 @@ def _read_columns(text: str, quantities: Sequence[Groups]) -> list[tuple[tuple[s
     )
     for group in filter(None, chosen):
         places = [names.index(name) for name in group]
-        cells = [[row[place] for place in places] for row in rows]
-        if delimiter != ",":
-            cells = [[cell.replace(",", ".") for cell in row] for row in cells]
-        values = np.array([[*map(_parse_number, row)] for row in cells])
+        values = np.array([[_parse_number(row[place]) for place in places] for row in rows])
         for line, column in np.argwhere(np.isinf(values))[:1]:
-            cell = cells[line][column].strip()[:_MAX_SHOWN_LENGTH]
+            cell = rows[line][places[column]].strip()[:_MAX_SHOWN_LENGTH]
             _refuse(is_number=0, line=line + 2, name=group[column], cell=cell)
         found.append((group, values))
     return found
@@ -198,7 +196,7 @@ def _read_columns(text: str, quantities: Sequence[Groups]) -> list[tuple[tuple[s
 
 def _parse_number(text: str) -> float:
     """Return the number in a cell, NaN for an empty one, and infinity for a cell that is no number."""
-    text = text.strip()
+    text = text.strip().replace(",", ".")
     if text.lower() in ("", "nan", "na", "none", "null", "-"):
         return math.nan
     try:
@@ -225,8 +223,7 @@ def _fill_missing(commands: Array, names: Sequence[str]) -> Array:
     for name, side in zip(names, held.T, strict=True):
         present = np.isfinite(side)
         _refuse(commands_present=present.mean(), name=name, missing=int((~present).sum()), rows_in_all=len(side))
-        last = np.maximum.accumulate(np.where(present, np.arange(len(side)), -1))
-        side[:] = side[np.where(last < 0, int(np.argmax(present)), last)]
+        side[:] = side[np.maximum.accumulate(np.where(present, np.arange(len(side)), np.argmax(present)))]
     return held
 
 
@@ -295,19 +292,16 @@ def _check_command(name: str, column: Array, names: Sequence[str], vessel: Vesse
 def _drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     """Set poses [T, 3] that the boat cannot have jumped to between times [T] to NaN, in place, and return how many.
 
-    A log with too many of them, or of a boat that is too fast or too far away, is refused.
+    A log with too many of them is refused.
     """
     present = np.flatnonzero(np.isfinite(pose[:, 0]))
-    points, times, top = pose[present, :2], time[present], top_speed(vessel)
+    points, times = pose[present, :2], time[present]
     # Distance from the median of the neighbours, beyond what the boat can sail between them.
-    fastest = min(_MAX_SPEED, 3.0 * top + 2.0)
+    fastest = min(_MAX_SPEED, 3.0 * top_speed(vessel) + 2.0)
     rows = np.clip(np.arange(len(points))[:, None] + np.array([-2, -1, 1, 2]), 0, len(points) - 1)
     near, span = np.median(points[rows], axis=1), np.abs(times[rows] - times[:, None]).max(1)
     far = np.linalg.norm(points - near, axis=1) > fastest * span + 3.0
-    steps, spans = np.linalg.norm(np.diff(points, axis=0), axis=1), np.diff(times)
-    speed = np.median(steps / np.maximum(spans, 1e-3))
-    share = speed / np.clip(3.0 * top, 3.0, _MAX_SPEED)
-    _refuse(speed_share=share, speed=speed, boat=vessel.name, top=top, jumping=far.mean())
+    _refuse(jumping=far.mean(), fastest=fastest)
     points, times = points[~far], times[~far]
     steps, spans = np.linalg.norm(np.diff(points, axis=0), axis=1), np.diff(times)
     for row in np.flatnonzero(steps > fastest * spans + 3.0)[:1]:
@@ -316,8 +310,8 @@ def _drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     return int(far.sum())
 
 
-def _check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfig) -> tuple[list[str], float]:
-    """Return doubts about a log, and the offset of its yaw (rad), if there is one; motion of no boat is refused.
+def _check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfig) -> float:
+    """Return the offset of a log's yaw (rad), if it is a doubtful one; motion of no boat is refused.
 
     Commands [T, 2] at times [T] (s) are shares of the limits, poses [T, 3] are NaN where missing, yaw not wrapped.
     """
@@ -329,7 +323,7 @@ def _check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfi
     speed, is_steered = np.hypot(north, east), vessel.actuators.steering != "thrusters"
     _refuse(extent=math.hypot(np.ptp(x), np.ptp(y)))
     _refuse(turned=math.degrees(np.ptp(yaw)), yaw_rate=float(np.quantile(np.abs(turn), 0.95)))
-    doubts, offset, ahead = [], 0.0, held[:, 0] if is_steered else held.mean(1)
+    offset, ahead = 0.0, held[:, 0] if is_steered else held.mean(1)
     moving = (_smooth(ahead) > 0.1) & (speed > max(0.3, 0.3 * float(np.quantile(speed, 0.9))))
     if moving.sum() >= 40:
         course = np.arctan2(east, north)[moving]
@@ -339,13 +333,11 @@ def _check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfi
         _refuse(mirrored=is_mirrored, along=abs(along), offset=degrees)
         if abs(degrees) > _MAX_YAW_OFFSET:
             offset = -math.radians(degrees)
-            cause = "a constant offset of the compass or its mounting is fitted, other causes are not"
-            doubts.append(f"doubtful: the yaw is {-degrees:.0f} degrees off the course on average: {cause}")
     # A positive angle pushes the hull to starboard, at the stern if no other position is stated.
     stern = np.sign(coefficient_value(vessel, "position"))
     turning = stern * held[:, 0] * held[:, 1] if is_steered else held[:, 0] - held[:, 1]
     _refuse(**{"angle_follows" if is_steered else "follows": _correlation(turning, turn)})
-    return doubts, offset
+    return offset
 
 
 def _correlation(turning: Array, turn: Array) -> float:

@@ -160,7 +160,7 @@ ROWS = {
                     "must be in newtons"),
     "commands a while later": (lambda rows: np.column_stack((rows[:, 0], np.roll(rows[:, 1:3], 70, 0), rows[:, 3:])),
                                "against the thrusts"),
-    "leaping positions": (changed(X, lambda v: v + 1e8 * (np.arange(len(v)) % 2)), "in meters and seconds"),
+    "leaping positions": (changed(X, lambda v: v + 1e8 * (np.arange(len(v)) % 2)), "is it in meters and seconds?"),
     "at anchor": (put(slice(None), slice(X, YAW), 0.2 * np.random.default_rng(0).random((400, 2))),
                   "the boat does not move"),
     "x mirrored": (changed(X, lambda v: -v), "turning against the course"),
