@@ -61,9 +61,11 @@ def test_others_of_a_suite_are_shipped_whatever_the_working_directory_holds(tmp_
     (tmp_path / "ppo").mkdir()
     (tmp_path / "orca").mkdir()
     part = replace(two_parts().parts[0], only_own=True, others=name)
-    found = steering_policy(part, ActingOptions(), CPU)
+    found, acting = steering_policy(part, ActingOptions(), CPU), ActingOptions(others=STRAIGHT)
     assert found.name == agent and found.is_blind == name.startswith("blind:")
+    assert steering_policy(part, acting, CPU) == STRAIGHT
     assert steering_policy(replace(part, others=""), ActingOptions(), CPU) is None
+    assert steering_policy(replace(part, only_own=False), acting, CPU) is None
 
 
 def test_discrete_actions_that_no_continuous_one_equals_are_refused_beside_other_policies():

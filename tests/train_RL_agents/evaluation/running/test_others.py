@@ -19,7 +19,6 @@ from train_RL_agents.evaluation.judging.policies import (
     combine_with_others,
     find_evaluated,
     run_set,
-    steering_policy,
 )
 from train_RL_agents.evaluation.running.others import (
     ACTION_KEY,
@@ -29,7 +28,6 @@ from train_RL_agents.evaluation.running.others import (
     with_others,
     without_objects,
 )
-from train_RL_agents.evaluation.suites.sets import Part
 from train_RL_agents.evaluation.suites.suites import make_scenario_set
 from train_RL_agents.policy_wrapper import MEMORY_KEY
 
@@ -127,15 +125,6 @@ def test_a_blind_policy_steers_as_if_it_were_alone():
     )[1]
     torch.testing.assert_close(blind.actions[:, :, 0], single.actions[:, :, 0])
     assert not torch.allclose(seeing.actions[:, :, 0], single.actions[:, :, 0])
-
-
-def test_who_steers_the_vessels_of_a_part():
-    scenarios = two_parts().parts[0].scenarios
-    orca, acting = EvaluatedPolicy("orca"), ActingOptions(others=EvaluatedPolicy("apf"))
-    assert steering_policy(Part(WORLD, scenarios), acting, CPU) is None
-    assert steering_policy(Part(WORLD, scenarios, True), ActingOptions(), CPU) is None
-    assert steering_policy(Part(WORLD, scenarios, True, others="orca"), ActingOptions(), CPU) == orca
-    assert steering_policy(Part(WORLD, scenarios, True, others="orca"), acting, CPU) == EvaluatedPolicy("apf")
 
 
 @pytest.mark.heavy

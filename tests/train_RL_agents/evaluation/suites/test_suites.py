@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from marinenav_env import ConfigError, WorldConfig
+from marinenav_env import WorldConfig
 from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
 from train_RL_agents.evaluation.suites import suites
@@ -71,10 +71,3 @@ def test_vessels_that_are_not_steered_meet_at_a_point(name, usual):
         first, *others = part.world.vessel.radius
         assert part.only_own and others == [0.01] * (part.scenarios.start.shape[1] - 1)
         assert first + 0.01 == pytest.approx(2.0 * own)
-
-
-def test_what_is_refused():
-    with pytest.raises(ConfigError, match="--suite='papr': must be one of paper, fresh"):
-        make_scenario_set("papr", WORLD)
-    with pytest.raises(ConfigError, match="--episodes=5: must be left out: paper is a fixed set"):
-        make_scenario_set("paper", WORLD, 5)
