@@ -7,9 +7,7 @@ from pathlib import Path
 
 from train_RL_agents.commands.choosing import parse_episode_count, require_policies
 
-DEFAULT_EPISODES = 4000
-DEFAULT_SEED = 0
-BOTH_METHODS = "both"
+METHODS = ("cross-entropy", "random")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--episodes",
         metavar="N",
         type=parse_episode_count,
-        default=DEFAULT_EPISODES,
-        help=f"budget of each search; {DEFAULT_EPISODES:,} by default",
+        default=4000,
+        help="budget of each search; 4,000 by default",
     )
     add("--vessels", metavar="N", type=int, default=3, help="largest number of vessels, from 2 to 6; 3 by default")
     add(
@@ -46,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--method",
-        choices=("cross-entropy", "random", BOTH_METHODS),
-        default=BOTH_METHODS,
+        choices=(*METHODS, "both"),
+        default="both",
         help="search by the cross-entropy method, random encounters, or both (default) with the same budget",
     )
     add(
@@ -57,13 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="search for avoidable collisions (default), or for those in encounters that the judge of the rules of the "
         "sea took for candidates until the contact",
     )
-    add(
-        "--seed",
-        metavar="N",
-        type=int,
-        default=DEFAULT_SEED,
-        help=f"seed of encounters and noise; {DEFAULT_SEED} by default",
-    )
+    add("--seed", metavar="N", type=int, default=0, help="seed of encounters and noise; 0 by default")
     add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
 
 
@@ -97,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     device = resolve_device(arguments.device)
     evaluated = find_evaluated(arguments.policy, given.get("which", "best"), device)
     _, world = default_schedule_and_world([evaluated])
-    methods = ("cross-entropy", "random") if arguments.method == BOTH_METHODS else (arguments.method,)
+    methods = METHODS if arguments.method == "both" else (arguments.method,)
     stops: list[bool] = []
     results: list[SearchResult] = []
 

@@ -25,7 +25,6 @@ def require_ffmpeg() -> None:
 
 def write_animation(scene: EpisodeScene, folder: Path, name: str, speed: float) -> list[Path]:
     """Write an episode as MP4, shown ``speed`` times as fast as it was, and return a list with its path."""
-    require_ffmpeg()
     imageio, ffmpeg = import_optional("imageio.v2", "plot"), import_optional("imageio_ffmpeg", "plot")
     try:
         with TemporaryDirectory(dir=folder) as temporary:

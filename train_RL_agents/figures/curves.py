@@ -44,8 +44,8 @@ _STORED_NAMES = {
     "energy": (STORED_NAMES["energy"],),
 }
 """Names of the arrays of each metric in evaluations.npz; stable-baselines3 stores returns as ``results``."""
-_MAX_EPISODES = 10_000_000
-"""Largest number of episodes in a file of ``marinenav evaluate --json``."""
+_MAX_EPISODES = 1_000_000
+"""Largest number of episodes of a group in a file of ``marinenav evaluate --json``."""
 Rows = list[dict[str, Any]]
 """Rows of a table, each with values by name of the column."""
 
@@ -183,39 +183,32 @@ def _level_names(settings: dict[str, Any], episodes: int) -> list[str]:
 def _read_evaluation_json(path: Path) -> list[Run]:
     """Return a run with one evaluation for each policy in a file of ``marinenav evaluate --json``."""
     content = read_json(path)
-    policies, setting = content.get("policies"), content.get("setting")
-    environment = _environment_name(setting) if isinstance(setting, dict) else BUILT_IN
-    if isinstance(policies, list) and policies and all(isinstance(policy, dict) for policy in policies):
-        return [_run_of_policy(path, p.get("about"), p.get("figures"), p.get("name"), environment) for p in policies]
-    return [_run_of_policy(path, setting, content.get("figures"), path.resolve().parent.name, environment)]
+    alone = {"about": content.get("setting"), "figures": content.get("figures"), "name": path.resolve().parent.name}
+    try:
+        environment = _environment_name(dict(content["setting"]))
+        return [
+            _run_of_policy(policy["about"]["agent_type"], policy["name"], dict(policy["figures"]), environment)
+            for policy in content.get("policies", [alone])
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: not what marinenav evaluate --json writes") from error
 
 
-def _run_of_policy(path: Path, about: Any, metrics: Any, folder: Any, environment: str) -> Run:
-    """Return a run with one evaluation."""
-    agent = about.get("agent_type") if isinstance(about, dict) else None
-    is_named = is_printable_text(agent) and is_printable_text(folder)
-    if agent is None or not (is_named and isinstance(metrics, dict) and all(map(_is_level_row, metrics.items()))):
-        raise ConfigError(f"{path}: not what marinenav evaluate --json writes")
-    episodes = sum(row["episodes"] for row in metrics.values())
-    require(episodes <= _MAX_EPISODES, f"{path}: episodes", episodes, f"at most {_MAX_EPISODES:,}")
+def _run_of_policy(agent: str, folder: str, metrics: dict[str, Any], environment: str) -> Run:
+    """Return a run with one evaluation; raise a ValueError for metrics that cannot be."""
     won: list[float] = []
     groups: list[str] = []
     for name, row in metrics.items():
+        rate, total = row["success_rate"], row["episodes"]
+        are_counts = is_nonnegative_int(total) and 0 < total <= _MAX_EPISODES and is_number(rate) and 0.0 <= rate <= 1.0
+        if not (are_counts and all(map(is_printable_text, (agent, folder, name)))):
+            raise ValueError(name)
         if name != OVERALL or len(metrics) == 1:
-            count, total = round(row["success_rate"] * row["episodes"]), row["episodes"]
+            count = round(rate * total)
             won += [1.0] * count + [0.0] * (total - count)
             groups += [name] * total if name != OVERALL else []
     scores = {"success": np.array([won])} if won else {}
     return Run(agent, folder, {}, scores, groups, environment=environment)
-
-
-def _is_level_row(item: tuple[str, Any]) -> bool:
-    """Return whether a key and its value are the name of a level and its metrics."""
-    name, row = item
-    if not (is_printable_text(name) and isinstance(row, dict)):
-        return False
-    episodes, rate = row.get("episodes"), row.get("success_rate")
-    return is_nonnegative_int(episodes) and episodes > 0 and is_number(rate) and 0.0 <= rate <= 1.0
 
 
 def group_runs(runs: Iterable[Run], by: str) -> Groups:

@@ -221,17 +221,17 @@ class EpisodeScene:
         save_figure(self.figure, path, dpi=150)
 
 
-def check_picture_format(path: Path) -> None:
-    """Raise a ConfigError if the suffix of a picture is no supported format, or matplotlib is missing."""
+def check_picture_format(path: Path) -> str:
+    """Return the format of a picture, its suffix; a ConfigError says that it is none, or that matplotlib is missing."""
     formats = import_optional("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg.filetypes
     suffix = path.suffix.removeprefix(".").lower()
     require(suffix in formats, "picture", str(path), f"a file that ends in {', '.join(formats)}")
+    return suffix
 
 
 def save_figure(figure: Figure, path: Path, dpi: float = 100) -> None:
     """Write a figure in the format of the path's suffix; a ConfigError says why it cannot be written."""
-    check_picture_format(path)
-    suffix = path.suffix.removeprefix(".").lower()
+    suffix = check_picture_format(path)
     content = io.BytesIO()
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # about labels that do not fit
         figure.savefig(content, format=suffix, dpi=dpi)

@@ -142,23 +142,26 @@ def is_memory_short(memory: MemoryPlan) -> bool:
     return any(2 * memory.needed_bytes(on_host) > USABLE_SHARE * free for on_host, free in memory.free_bytes.items())
 
 
+def _totals(memory: MemoryPlan) -> dict[str, str]:
+    """Return the needed and the free memory of a plan as text, by place."""
+    return {
+        "host"
+        if on_host
+        else str(memory.device): f"{size_text(memory.needed_bytes(on_host))} of {size_text(free)} free"
+        for on_host, free in sorted(memory.free_bytes.items())
+    }
+
+
 def summary_line(memory: MemoryPlan) -> str:
     """Return the needed and the free memory of a plan as one line of text."""
-    places = {True: "host", False: str(memory.device)}
-    totals = [
-        f"{size_text(memory.needed_bytes(on_host))} of {size_text(free)} free ({places[on_host]})"
-        for on_host, free in sorted(memory.free_bytes.items())
-    ]
-    return f"memory: {', '.join(totals)}"
+    return f"memory: {', '.join(f'{total} ({place})' for place, total in _totals(memory).items())}"
 
 
 def memory_table(memory: MemoryPlan) -> Table:
     """Return a plan as a table, with a row per item and the totals."""
-    places, rows = {True: "host", False: str(memory.device)}, []
+    rows = []
     for item in memory.entries:
         size = size_text(item.size) if item.is_exact else f"about {size_text(item.size)}"
-        rows.append({"what": item.name, "where": places[item.on_host], "size": size})
-    for on_host, free in sorted(memory.free_bytes.items()):
-        needed = f"{size_text(memory.needed_bytes(on_host))} of {size_text(free)} free"
-        rows.append({"what": "total", "where": places[on_host], "size": needed})
+        rows.append({"what": item.name, "where": "host" if item.on_host else str(memory.device), "size": size})
+    rows += [{"what": "total", "where": place, "size": total} for place, total in _totals(memory).items()]
     return Table.from_rows(rows)

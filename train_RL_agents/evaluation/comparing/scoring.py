@@ -40,7 +40,6 @@ from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED, FROZEN_SUITES,
 from train_RL_agents.evaluation.suites.sets import ScenarioSet, Scoring
 from train_RL_agents.evaluation.suites.suites import make_scenario_set
 from train_RL_agents.results.rows import (
-    OVERALL,
     Episodes,
     concatenate_episodes,
     group_masks,
@@ -256,13 +255,8 @@ def _score_candidates(chosen: ScenarioSet, policy: PolicyRun) -> Scored:
         seen.append(episodes)
         unavoidable.append(lost)
     joined, lost = concatenate_episodes(seen), torch.cat(unavoidable)
-    rows = {group: joined.level == index for index, group in enumerate(chosen.groups)}
-    rows[OVERALL] = torch.ones_like(joined.collision)
-    by_group = {
-        group: avoidance.candidate_metrics(joined.collision, lost, kept, group)
-        for group, kept in rows.items()
-        if kept.any()
-    }
+    rows = group_masks([chosen.groups[level] for level in joined.level.tolist()])
+    by_group = {group: avoidance.candidate_metrics(joined.collision, lost, kept, group) for group, kept in rows.items()}
     return Scored(joined, concatenate(recordings) if policy.acting.estimates else None, by_group)
 
 

@@ -193,16 +193,6 @@ _TENSORS: dict[str, tuple[type, list[str]]] = {
 TENSORS = tuple(_TENSORS)
 """Names of the tensors, which are those of the arrays in the file."""
 _HELD_TENSORS = ("poses", "velocities", "thrust", "waypoint")
-_NONNEGATIVE_TENSORS = (
-    "goal_distance",
-    "vessel_length",
-    "vessel_width",
-    "vessel_radius",
-    "detect_radius",
-    "sensor_range",
-    "obstacle_radius",
-    "core_radius",
-)
 _VALUES_WITHOUT_BEHAVIOUR = {"behaviour": -1, "onset": 0.0}
 """Values of tensors for episodes without behaviours where other episodes of the same recording have some."""
 _PADDING = {"shores": ABSENT_SHORE}
@@ -435,13 +425,9 @@ def _describe_error(recording: Recording) -> str:
                 return f"{name} is of another shape"
         if kind is float and not (tensor.abs() <= MAX_FLOAT).all():
             return f"{name} is out of range"
-        if name in _NONNEGATIVE_TENSORS and not (tensor >= 0.0).all():
-            return f"{name} is negative"
     longest = sizes["T"]
     if sizes["E"] < 1 or not ((recording.steps >= 1) & (recording.steps <= longest)).all():
         return "steps are out of range"
-    if not (recording.map_size > 0.0).all():
-        return "map_size is out of range"
     texts = [recording.policy, *recording.groups]
     if len(recording.groups) != sizes["E"] or not all(map(is_printable_text, texts)):
         return "policy or groups are out of shape"

@@ -263,8 +263,6 @@ def changed(path, **changes):
         {"about": {"reward_scale": -1.0}},
         {"about": {"reward_scale": 0.0}},
         *({"about": {"rules": rules}} for rules in (7, {"unknown": 1}, {"clearance": -1.0}, {"crossing_x": [1.0]})),
-        {"vessel_radius": np.full((7, 3), -0.5, np.float32)},
-        {"map_size": np.zeros((7, 2), np.float32)},
         {"goals": np.full((7, 3, 2), np.nan, np.float32)},
         {"weights": np.zeros((7, 3), np.float32)},
     ],
