@@ -134,8 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.vessels import describe_vessel
     from train_RL_agents.environments.scoring import evaluate_all
     from train_RL_agents.evaluation.comparing.scoring import evaluate_frozen_suites
-    from train_RL_agents.evaluation.comparing.summary import show_all
-    from train_RL_agents.evaluation.comparing.tables import Result
+    from train_RL_agents.evaluation.comparing.tables import Result, show_all
     from train_RL_agents.evaluation.judging.policies import find_evaluated
     from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device

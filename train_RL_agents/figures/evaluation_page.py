@@ -9,8 +9,14 @@ from html import escape
 import torch
 from torch import Tensor
 
-from train_RL_agents.evaluation.comparing.summary import summary_table, worst_groups
-from train_RL_agents.evaluation.comparing.tables import METRIC_COLUMNS, Evaluation, compliance_table, metric_table
+from train_RL_agents.evaluation.comparing.tables import (
+    METRIC_COLUMNS,
+    Evaluation,
+    compliance_table,
+    metric_table,
+    summary_table,
+    worst_groups,
+)
 from train_RL_agents.evaluation.judging.failures import Failure
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.evaluation.suites.suites import SUITES

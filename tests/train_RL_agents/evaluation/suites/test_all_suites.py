@@ -13,7 +13,7 @@ from tests.train_RL_agents.suite_results import episodes, two_suites
 from train_RL_agents.cli import main
 from train_RL_agents.evaluation.comparing import figures, scoring
 from train_RL_agents.evaluation.comparing.figures import figures_text, read_figures
-from train_RL_agents.evaluation.comparing.summary import summary_table, worst_groups
+from train_RL_agents.evaluation.comparing.tables import summary_table, worst_groups
 from train_RL_agents.evaluation.judging.failures import EpisodeWatch
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED, FROZEN_SUITES, frozen_world
