@@ -29,6 +29,10 @@ TABLE_NAME = "study.csv"
 _SUITE_FIGURES = ("iqm", "levels", "differences")
 _ESTIMATE_COLUMNS = {"iqm": "iqm", "differences": "difference"}
 """Column of the estimate in the tables that the page shows below figures, by name of the figure."""
+_RUN_COLUMNS = (
+    *(Column("agent"), Column("seed"), Column("env_steps", "env-steps", ",")),
+    *(Column("train_minutes", "training (min)", ".1f"), Column("wall_minutes", "wall time (min)", ".1f")),
+)
 _TASK_SETTINGS = ("world.", "env", "training", "eval_schedule", "total_timesteps", "teacher")
 """Beginnings of the names of settings that change what is learnt, not how."""
 MAX_VALUE_LENGTH = 101
@@ -43,7 +47,7 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
     }
     groups, left_out = curves.drop_early_runs(curves.group_runs(runs.values(), "agent"))
     sections = [_section_html("Learning", out / "figures", {"curves": curves.curve_table(groups)}, out)]
-    times = {key: _run_times(path) for key, path in folders.items()}
+    times = _run_rows(folders)
     rows, verdicts = [], []
     for suite, evaluations in suite_evaluations.items():
         scored = {key: run_from_evaluation(key[0], evaluation) for key, evaluation in evaluations.items()}
@@ -73,7 +77,7 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
         SETTINGS="<h2>Settings</h2>\n" + (Table.from_rows(others).html("Settings") or "<p>All are the same.</p>"),
         SENTENCES="".join(f"<p>{escape(sentence)}.</p>\n" for sentence in left_out),
         SECTIONS="".join(sections),
-        TIMES=_run_table(times).html("Runs and time"),
+        TIMES=Table(_RUN_COLUMNS, [*times.values()], 2).html("Runs and time"),
     )
     write_atomically(out / TABLE_NAME, Table.from_rows(rows).csv())
     write_atomically(out / PAGE_NAME, page)
@@ -88,23 +92,14 @@ def run_from_evaluation(agent: str, evaluation: dict[str, Any]) -> Run:
     return Run(agent, "", {}, {"success": np.array([evaluation["success"]], np.float64)}, evaluation["group"])
 
 
-def _run_times(run: Path) -> dict[str, Any]:
-    """Return ``env_steps``, ``train_minutes`` and ``wall_minutes`` of a run at its last evaluation."""
-    *_, last = [dict.fromkeys(("env_steps", "train_time", "wall_time"), 0.0), *read_evaluations(run)]
-    minutes = {f"{key}_minutes": last[f"{key}_time"] / 60 for key in ("train", "wall")}
-    return {"env_steps": int(last["env_steps"])} | minutes
-
-
-def _run_table(times: dict[tuple[str, int], dict[str, Any]]) -> Table:
-    """Return a table with the env-steps and the times of each run."""
-    columns = (
-        Column("agent"),
-        Column("seed"),
-        Column("env_steps", "env-steps", ","),
-        Column("train_minutes", "training (min)", ".1f"),
-        Column("wall_minutes", "wall time (min)", ".1f"),
-    )
-    return Table(columns, [{"agent": name, "seed": seed} | row for (name, seed), row in times.items()], 2)
+def _run_rows(folders: dict[tuple[str, int], Path]) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return a row with the env-steps and the times of each run at its last evaluation, see _RUN_COLUMNS."""
+    rows = {}
+    for (name, seed), path in folders.items():
+        *_, last = [dict.fromkeys(("env_steps", "train_time", "wall_time"), 0.0), *read_evaluations(path)]
+        minutes = {f"{key}_minutes": last[f"{key}_time"] / 60 for key in ("train", "wall")}
+        rows[name, seed] = {"agent": name, "seed": seed, "env_steps": int(last["env_steps"]), **minutes}
+    return rows
 
 
 # The page ---------------------------------------------------------------------------------------
