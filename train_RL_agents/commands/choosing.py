@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 _MAX_EPISODES = 100_000
@@ -58,15 +58,6 @@ def require_policies(names: Iterable[str], baselines: bool = True) -> None:
 
     for name in names:
         locate_policy(name, BASELINES if baselines else ())
-
-
-def reject_excluded(
-    parser: argparse.ArgumentParser, used: Container[str], option: str, excluded: Sequence[str]
-) -> None:
-    """Reject options that have no effect together with another option."""
-    for name in excluded:
-        if option in used and name in used:
-            parser.error(f"argument --{name}: not allowed with --{option}")
 
 
 def parse_html_path(text: str) -> Path:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 IMPORTS = ("train_RL_agents.api",)
-_FIT_OPTIONS = ("page", "frame", "fit", "keep", "name", "force")
-"""Options of a fit, which are rejected with ``--plan``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,12 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav identify``, and return its exit status."""
     from marinenav_env.support.files import require_writable_outputs
-    from train_RL_agents.commands.choosing import reject_excluded
 
     given, error = vars(arguments), arguments.parser.error
     if ("plan" in given) == (arguments.log is not None):
         error("either a LOG or --plan is needed")
-    reject_excluded(arguments.parser, given, "plan", _FIT_OPTIONS)
     if "plan" in given:
         require_writable_outputs(*(given[name] for name in ("out",) if name in given))
         _print_plan(arguments.vessel, given.get("out"))

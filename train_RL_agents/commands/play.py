@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path, reject_excluded, require_policies
+from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path, require_policies
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.running.recording import Recording
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 
 THREADS = 1
 """Number of CPU threads; with few episodes, several threads would mostly wait for each other."""
-_SCENARIO_OPTIONS = ("suite", "scenarios", "strict", "levels", "episodes", "seed", "fresh", "which")
-"""Options that choose the scenarios, which have no effect on recordings."""
-_DEFAULT_SPEED = 5.0
-"""Default speed of an animation relative to real time."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="episode to show, from 1; by default the first, with --html and --overview all",
     )
-    add("--vessel", metavar="N", type=int, help="vessel of the view in animations and stills; 1 by default")
-    add("--out", metavar="DIR", type=Path, help="folder of animations and stills; by default this one")
-    add("--speed", metavar="X", type=float, help="speed of the animation relative to real time; 5 by default")
+    add("--vessel", metavar="N", type=int, default=1, help="vessel of the view in animations and stills; 1 by default")
+    add("--out", metavar="DIR", type=Path, default=Path(), help="folder of animations and stills; by default this one")
+    add("--speed", metavar="X", type=float, default=5.0, help="speed of the animation, 5 times real time by default")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
         "--frames",
@@ -87,7 +83,6 @@ def run(arguments: argparse.Namespace) -> int:
         from train_RL_agents.evaluation.running.recording import load
 
         recordings = [load(path) for path in arguments.recording]
-        _require_few_episodes(max(len(recording.steps) for recording in recordings), options)
     else:
         recordings = _record_policies(options)
     sides = [_episode_views(recording, options) for recording in recordings]
@@ -104,8 +99,7 @@ def _check_options(parser: argparse.ArgumentParser, options: dict[str, Any]) -> 
             "either a POLICY is needed (a run folder, a policy file, a shipped policy's "
             "name or a baseline) or --recording"
         )
-    reject_excluded(parser, options if recordings else (), "recording", _SCENARIO_OPTIONS)
-    if not 0.1 <= options.get("speed", _DEFAULT_SPEED) <= 100.0:
+    if not 0.1 <= options["speed"] <= 100.0:
         parser.error(f"argument --speed: must be from 0.1 to 100, not {options['speed']}")
     source = "--recording" if recordings else "POLICY"
     limit, count = 2 if "html" in options else 1, len(recordings or policies)
@@ -128,7 +122,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
     if "overview" in options:
         check_picture_format(options["overview"])
         return
-    require_writable_folder(options.get("out", Path()))
+    require_writable_folder(options["out"])
     if "frames" not in options:
         require_ffmpeg()
 
@@ -146,19 +140,9 @@ def _record_policies(options: dict[str, Any]) -> list[Recording]:
     policies = [find_evaluated(name, options.get("which", "best"), device) for name in options["policies"]]
     schedule, world = default_schedule_and_world(policies)
     scenario_set, _ = choose_scenarios(world, schedule, options)
-    _require_few_episodes(len(scenario_set), options)
     acting = ActingOptions(estimates=True)
     recordings = [run_set(evaluated, scenario_set, world, acting, device, evaluated.label)[1] for evaluated in policies]
     return [recording for recording in recordings if recording is not None]
-
-
-def _require_few_episodes(episodes: int, options: dict[str, Any]) -> None:
-    """Check, before any is run or packed, that a page of ``--html`` can show so many episodes."""
-    from marinenav_env.support.validation import require
-    from train_RL_agents.figures.replay_page import MAX_EPISODES
-
-    is_few = "html" not in options or "episode" in options or episodes <= MAX_EPISODES
-    require(is_few, "--html", f"{episodes} episodes", f"at most {MAX_EPISODES}; --episode shows one")
 
 
 def _episode_views(recording: Recording, options: dict[str, Any]) -> list[EpisodeView]:
@@ -196,7 +180,7 @@ def _write_episode(view: EpisodeView, options: dict[str, Any]) -> list[Path]:
 
     for frame in options.get("frames", ()):
         require(0 <= frame < view.frames, "--frames", frame, f"from 0 to {view.frames - 1}")
-    vessel, out = options.get("vessel", 1), options.get("out", Path())
+    vessel, out = options["vessel"], options["out"]
     scene = EpisodeScene(view, vessel - 1)
     make_folder(out)
     # The name of a recorded policy may be a path.
@@ -207,4 +191,4 @@ def _write_episode(view: EpisodeView, options: dict[str, Any]) -> list[Path]:
         for frame, path in stills.items():
             scene.save_frame(frame, path)
         return list(stills.values())
-    return write_animation(scene, out, name, options.get("speed", _DEFAULT_SPEED))
+    return write_animation(scene, out, name, options["speed"])

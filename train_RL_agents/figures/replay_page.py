@@ -40,6 +40,9 @@ def make_page(policy_episodes: Sequence[Sequence[EpisodeView]]) -> str:
     require(1 <= len(policy_episodes) <= MAX_POLICIES, "policies", len(policy_episodes), f"from 1 to {MAX_POLICIES}")
     counts = [len(views) for views in policy_episodes]
     require(len(set(counts)) == 1, "recordings", counts, "of equally many episodes")
+    require(
+        counts[0] <= MAX_EPISODES, "--html", f"{counts[0]} episodes", f"at most {MAX_EPISODES}; --episode shows one"
+    )
     for number, views in enumerate(zip(*policy_episodes, strict=True), 1):
         ends = [[view.poses[0].round(2).tolist(), view.goals.round(2).tolist()] for view in views]
         require(all(each == ends[0] for each in ends), "recordings", f"episode {number}", "from the same scenarios")

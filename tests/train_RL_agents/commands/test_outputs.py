@@ -86,7 +86,6 @@ def test_two_outputs_are_two_files(capsys, tmp_path):
     ("line", "sentence"),
     [
         ("export iqn", "the following arguments are required: --out"),
-        ("play --recording a --which best", "argument --which: not allowed with --recording"),
         ("train -C dqn --config ppo", "argument -C/--config: given 2 times"),
         ("evaluate iqn --levels 1 --levels 2", "argument --levels: given 2 times"),
     ],

@@ -152,7 +152,6 @@ def test_what_a_log_of_straight_runs_cannot_tell_is_kept_at_the_presets_value(tm
         ("identify", "either a LOG or --plan is needed"),
         ("identify log.csv --plan", "either a LOG or --plan is needed"),
         ("identify log.csv", "--out FILE is needed"),
-        ("identify --plan --page p.html", "argument --page: not allowed with --plan"),
         ("identify none.csv --out b.json", "none.csv: cannot be read as a log"),
         ("identify log.csv --out b.json --vessel none", "world.vessel='none': must be a JSON file or one of"),
         ("identify log.csv --out b.json --vessel otter --fit drag", "coefficient='drag': must be one of"),
