@@ -19,11 +19,14 @@ from marinenav_env.vessels import (
     VesselFile,
     read_vessel_file,
 )
-from train_RL_agents.identification.coefficients import choose_coefficients, has_symmetric_mass
-from train_RL_agents.identification.fit import DETERMINED, UNCERTAIN, Estimate, Fit, fit
+from train_RL_agents.identification.coefficients import (
+    choose_coefficients,
+    has_symmetric_mass,
+    manoeuvres_identifying,
+    plan_manoeuvres,
+)
+from train_RL_agents.identification.fit import DETERMINED, HORIZONS, UNCERTAIN, Estimate, Fit, Prediction, fit, predict
 from train_RL_agents.identification.log import BoatLog, read_log
-from train_RL_agents.identification.manoeuvres import manoeuvres_identifying, plan_manoeuvres
-from train_RL_agents.identification.prediction import HORIZONS, Prediction, predict
 from train_RL_agents.results.table import Column, Table
 
 HELD_OUT_SHARE = 0.25

@@ -8,8 +8,8 @@ import numpy as np
 from marinenav_env import read_vessel
 from tests.oracle import otter
 from tests.oracle.dynamics import VesselParams, control_step
+from train_RL_agents.identification.coefficients import plan_manoeuvres, timed_commands
 from train_RL_agents.identification.log import BoatLog
-from train_RL_agents.identification.manoeuvres import plan_manoeuvres, timed_commands
 
 HEADER = "time,left,right,x,y,yaw"
 

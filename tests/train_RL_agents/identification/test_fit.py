@@ -10,12 +10,11 @@ import pytest
 from marinenav_env import read_vessel
 from marinenav_env.vessels import read_vessel_file
 from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.identification.logs import Otter, sail, simple_rows, text_of, with_coefficients
+from tests.train_RL_agents.identification.logs import Otter, log_of, sail, simple_rows, text_of, with_coefficients
 from train_RL_agents.cli import main
 from train_RL_agents.identification.coefficients import choose_coefficients, coefficient_value
-from train_RL_agents.identification.fit import DETERMINED, PRESET_KEPT, fit
+from train_RL_agents.identification.fit import DETERMINED, PRESET_KEPT, fit, predict, prediction_windows
 from train_RL_agents.identification.log import read_log
-from train_RL_agents.identification.prediction import predict
 
 TRUTH = read_vessel("otter")
 
@@ -98,9 +97,8 @@ def test_a_constant_offset_of_the_yaw_is_estimated(tmp_path):
 def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys, monkeypatch):
     # Longer segments and predictions, and the world's five substeps, take a minute; the slow tests have them.
     monkeypatch.setattr("train_RL_agents.identification.fit.SEGMENT_SECONDS", (5.0,))
-    monkeypatch.setattr("train_RL_agents.identification.prediction.HORIZONS", (5.0, 20.0))
-    for module in ("fit", "prediction"):
-        monkeypatch.setattr(f"train_RL_agents.identification.{module}.num_substeps", lambda vessel: 2)
+    monkeypatch.setattr("train_RL_agents.identification.fit.HORIZONS", (5.0, 20.0))
+    monkeypatch.setattr("train_RL_agents.identification.fit.num_substeps", lambda vessel: 2)
     rows, _ = sail("otter", seconds=240.0, seed=3)
     rows[:, 1:3] /= np.where(rows[:, 1:3] < 0.0, -TRUTH.min_thrust, TRUTH.max_thrust)
     log, boat, page = (tmp_path / name for name in ("log.csv", "mine.json", "mine.html"))
@@ -170,3 +168,25 @@ def test_words_that_do_not_fit_are_refused(words, sentence, tmp_path, monkeypatc
 def test_a_boat_of_several_robots_is_refused():
     with pytest.raises(ValueError, match="identify fits one boat"):
         coefficient_value(replace(TRUTH, xU=(-1.0, -2.0)), "xU")
+
+
+# Parts of a log over which a boat's motion is predicted
+
+
+def windows(log):
+    return [tuple(window) for window in prediction_windows(log, 30.0, (5.0, 20.0)).tolist()]
+
+
+def test_predictions_end_where_the_commands_are_not_known():
+    whole = [(start, min(start + 20.0, 100.0)) for start in np.arange(30.0, 96.0, 5.0)]
+    assert windows(log_of(seconds=100.1)) == whole
+    # A prediction also starts 20 s after the actuators have settled, and not within the gap.
+    assert windows(log_of(lambda time: not 51.0 < time < 60.0, seconds=100.1)) == [
+        *((start, min(start + 20.0, 51.0)) for start in (30.0, 35.0, 40.0, 45.0)),
+        *((start, 100.0) for start in (85.0, 90.0, 95.0)),
+    ]
+
+
+def test_predictions_start_where_poses_are_known():
+    starts = [start for start, _ in windows(log_of(has_pose=lambda time: not 51.0 < time < 60.0, seconds=100.1))]
+    assert starts == [30.0, 35.0, 40.0, 45.0, 50.0, 55.0, 75.0, 80.0, 85.0, 90.0, 95.0]

@@ -17,10 +17,11 @@ from train_RL_agents.identification.fit import (
     PRESET_KEPT,
     Estimate,
     Fit,
+    HorizonError,
+    Prediction,
     autocorrelation,
 )
 from train_RL_agents.identification.log import BoatLog
-from train_RL_agents.identification.prediction import HorizonError, Prediction
 from train_RL_agents.identification.report import (
     Identification,
     check_predictions,
