@@ -146,14 +146,17 @@ def fit(
         best = problem.solve(shared, best.states_at(shared), free, _FINE_TOLERANCE)
         report(f"{len(kept)} coefficients keep the values of {vessel.name}")
     exact = problem.linearise(best.shared, best.states, damping=_EXACT)
-    widths = _half_widths(problem, exact, everything)
-    ends = _interval_ends(problem, best, widths)
-    verdicts = _verdicts(problem, best, ends, kept)
+    widths, ends, relative = _intervals(problem, exact, everything)
+    low, high = problem.bounds
+    is_at_bound = (np.minimum(best.shared - low, high - best.shared) < _NEAR_BOUND)[:count]
+    is_noise = autocorrelation(best.residuals.reshape(len(best.states), -1, 3)) <= MAX_AUTOCORRELATION
+    conditions = np.isin(everything, kept), is_at_bound, relative > _MAX_RELATIVE_WIDTH
+    verdicts = (PRESET_KEPT, AT_BOUND, JOINTLY_DETERMINED)
+    named = np.select(conditions, verdicts, DETERMINED if is_noise else UNCERTAIN).tolist()
+    numbers = np.column_stack((best.shared[:count], ends)) * np.array([[item.scale] for item in coefficients])
     estimates = tuple(
-        Estimate(
-            item, item.preset if verdict == PRESET_KEPT else float(share * item.scale), float(low), float(high), verdict
-        )
-        for item, share, (low, high), verdict in zip(coefficients, best.shared[:count], ends, verdicts, strict=True)
+        Estimate(item, item.preset if verdict == PRESET_KEPT else value, least, most, verdict)
+        for item, (value, least, most), verdict in zip(coefficients, numbers.tolist(), named, strict=True)
     )
     nuisance, width = (Nuisance(*array[count:].tolist()) for array in (best.shared, widths))
     return Fit(estimates, nuisance, width, (float(problem.noise[0]), float(problem.noise[2])), len(best.states))
@@ -168,11 +171,12 @@ def autocorrelation(errors: Array) -> float:
 # Intervals and verdicts -------------------------------------------------------------------------
 
 
-def _half_widths(problem: ShootingProblem, best: Linearised, free: Sequence[int]) -> Array:
-    """Return half of the widths [Q] of 95% intervals of the shared unknowns; 0 if not ``free``.
+def _intervals(problem: ShootingProblem, best: Linearised, free: Sequence[int]) -> tuple[Array, Array, Array]:
+    """Return half of the widths [Q] of 95% intervals, their clipped ends [K, 2], and their relative widths [K].
 
-    The variance is the larger of that by the noise alone and the sandwich estimate (White, Econometrica 48, 1980) with
-    segments as clusters, which covers errors of the model that differ between segments. Both include the prior.
+    They are of scaled unknowns; only coefficients that are ``free`` are unknown. The variance is the larger of that by
+    the noise alone and the sandwich estimate (White, Econometrica 48, 1980) with segments as clusters, which covers
+    errors of the model that differ between segments. Both include the prior.
     """
     unknown = np.array([*free, *range(len(problem.coefficients), len(best.shared))])
     matrix, gradient = best.information
@@ -183,18 +187,10 @@ def _half_widths(problem: ShootingProblem, best: Linearised, free: Sequence[int]
     variance = np.maximum(np.diag(inverse), np.diag(inverse @ (scatter + precision) @ inverse))
     widths = np.zeros(len(best.shared))
     widths[unknown] = student_t.ppf(0.975, max(count - 1, 1)) * np.sqrt(variance)
-    return widths
-
-
-def _interval_ends(problem: ShootingProblem, best: Linearised, widths: Array) -> Array:
-    """Return the clipped ends [K, 2] of the coefficients' intervals in their units; half ``widths`` [Q] are scaled."""
     ends = np.stack((best.shared - widths, best.shared + widths)).clip(*problem.bounds).T[: len(problem.coefficients)]
-    return np.asarray(ends * np.array([[item.scale] for item in problem.coefficients]))
-
-
-def _relative_width(item: Coefficient, low: float, high: float) -> float:
-    """Return the width of an interval divided by the size of the coefficient."""
-    return (high - low) / max(abs(0.5 * (low + high)), abs(item.preset), item.reference_size, 1e-12)
+    sizes = [(item.preset / item.scale, item.reference_size / item.scale, 1e-12) for item in problem.coefficients]
+    size = np.abs(np.column_stack((ends.mean(1), np.reshape(sizes, (-1, 3))))).max(1)
+    return widths, ends, np.ptp(ends, axis=1) / size
 
 
 def _choose_kept(problem: ShootingProblem, best: Linearised) -> list[int]:
@@ -206,24 +202,10 @@ def _choose_kept(problem: ShootingProblem, best: Linearised) -> list[int]:
     kept: list[int] = []
     while True:
         free = [number for number in range(len(problem.coefficients)) if number not in kept]
-        ends = _interval_ends(problem, best, _half_widths(problem, best, free))
-        widths = {number: _relative_width(problem.coefficients[number], *ends[number]) for number in free}
-        worst = max(free, key=lambda number: widths[number], default=None)
-        if worst is None or widths[worst] <= _MAX_RELATIVE_WIDTH:
+        *_, width = _intervals(problem, best, free)
+        if width.max(initial=0.0) <= _MAX_RELATIVE_WIDTH:
             return kept
-        kept.append(worst)
-
-
-def _verdicts(problem: ShootingProblem, best: Linearised, ends: Array, kept: Sequence[int]) -> list[str]:
-    """Return the verdicts [K] of the log on coefficients whose intervals have the ends [K, 2]."""
-    low, high = problem.bounds
-    is_kept = np.isin(np.arange(len(ends)), kept)
-    is_at_bound = (np.minimum(best.shared - low, high - best.shared) < _NEAR_BOUND)[: len(ends)]
-    widths = [_relative_width(item, *pair) for item, pair in zip(problem.coefficients, ends, strict=True)]
-    is_noise = autocorrelation(best.residuals.reshape(len(best.states), -1, 3)) <= MAX_AUTOCORRELATION
-    conditions = is_kept, is_at_bound, np.array(widths) > _MAX_RELATIVE_WIDTH
-    verdicts = PRESET_KEPT, AT_BOUND, JOINTLY_DETERMINED
-    return [str(name) for name in np.select(conditions, verdicts, DETERMINED if is_noise else UNCERTAIN)]
+        kept.append(int(width.argmax()))
 
 
 # Predictions -------------------------------------------------------------------------------------
