@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 15_376,
-    "train_RL_agents": 27_949,
+    "train_RL_agents": 27_785,
     "pages": 4_171,
     "tools": 1_556,
-    "tests": 41_414,
-    "docs (bytes)": 299_450,
+    "tests": 41_368,
+    "docs (bytes)": 299_462,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -164,14 +164,6 @@ UNPAIRED_FIGURES = ("curves", "levels", "iqm")
 """Names of the figures that do not require runs to have the same scenarios."""
 
 
-def _escape_dollars(rows: Rows) -> Rows:
-    """Return rows with escaped dollar signs, so that names are not drawn as formulas."""
-    return [
-        {key: value.replace("$", r"\$") if isinstance(value, str) else value for key, value in row.items()}
-        for row in rows
-    ]
-
-
 def write_figures(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
     """Write the tables that have rows, by name of the figure, as CSV and in all FILE_FORMATS; return the paths."""
     make_folder(out)
@@ -181,7 +173,7 @@ def write_figures(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
             continue
         files += [out / f"{name}.{kind}" for kind in ("csv", *FILE_FORMATS)]
         write_atomically(files[-len(FILE_FORMATS) - 1], Table.from_rows(rows).csv())
-        picture = FIGURES[name].draw(_escape_dollars(rows))
+        picture = FIGURES[name].draw(rows)
         for path in files[-len(FILE_FORMATS) :]:
             save_figure(picture, path, dpi=130)
     return files
