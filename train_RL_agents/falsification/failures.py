@@ -171,22 +171,11 @@ def run_search(
     )
 
 
-@dataclass(frozen=True)
-class Collisions:
-    """Encounters with a collision as episodes of a scenario file."""
-
-    episodes: list[Episode]
-    labels: list[str]
-
-    def __len__(self) -> int:
-        return len(self.episodes)
-
-    def rows(self, chosen: Sequence[int]) -> Collisions:
-        """Return the episodes at some indices, with their descriptions."""
-        return Collisions([self.episodes[row] for row in chosen], [self.labels[row] for row in chosen])
+Failures = list[tuple[Episode, str]]
+"""Encounters with a failure as episodes of a scenario file, with their descriptions."""
 
 
-def distinct_failures(results: Sequence[SearchResult], world: WorldConfig, seed: int) -> Collisions:
+def distinct_failures(results: Sequence[SearchResult], world: WorldConfig, seed: int) -> Failures:
     """Return the first encounter of every signature among the failures that searches found.
 
     Encounters in which vessels would touch each other at the start are left out.
@@ -204,35 +193,36 @@ def distinct_failures(results: Sequence[SearchResult], world: WorldConfig, seed:
         is_apart = ((torch.cdist(start, start) > apart) | ~pairs).all(-1).all(-1)
         converted = episodes_from_scenarios(batch.scenarios[is_apart], batch.world, seed)
         episodes |= dict(zip(batch.rows[is_apart].tolist(), converted, strict=True))
-    order = sorted(episodes)
-    return Collisions([episodes[row] for row in order], [labels[row] for row in order])
+    return [(episodes[row], labels[row]) for row in sorted(episodes)]
 
 
-def run_collisions(
-    evaluated: EvaluatedPolicy, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
+def run_failures(
+    evaluated: EvaluatedPolicy, failures: Failures, world: WorldConfig, seed: int, device: torch.device
 ) -> tuple[Tensor, Recording]:
     """Run episodes as ``evaluate --scenarios`` does, and return which of them collide, [N] bool, with the recording."""
-    chosen = ScenarioSet(SET_NAME, (), (Part(world, collisions.episodes),), seed)
+    episodes, labels = zip(*failures, strict=True)
+    chosen = ScenarioSet(SET_NAME, (), (Part(world, episodes),), seed)
     _, recording = run_set(evaluated, chosen, world, ActingOptions(), device, evaluated.label)
     assert recording is not None
-    return recording.collided[:, :, 0].any(0), replace(recording, groups=tuple(collisions.labels))
+    return recording.collided[:, :, 0].any(0), replace(recording, groups=labels)
 
 
 def select_reproducible(
-    evaluated: EvaluatedPolicy, collisions: Collisions, world: WorldConfig, seed: int, device: torch.device
-) -> tuple[Collisions, Recording | None]:
+    evaluated: EvaluatedPolicy, failures: Failures, world: WorldConfig, seed: int, device: torch.device
+) -> tuple[Failures, Recording | None]:
     """Return episodes for a scenario file that all fail at their places in it, and their recording (None if empty).
 
     The measurement noise of an episode depends on its place in the file. Episodes that do not fail at their places are
     left out, and the last ones take these places.
     """
-    order = torch.arange(len(collisions))
+    order = torch.arange(len(failures))
     while len(order):
-        failed, recording = run_collisions(evaluated, collisions.rows(order.tolist()), world, seed, device)
+        chosen = [failures[row] for row in order.tolist()]
+        failed, recording = run_failures(evaluated, chosen, world, seed, device)
         if failed.all():
-            return collisions.rows(order.tolist()), recording
+            return chosen, recording
         count = int(failed.sum())
         kept, place_of = order[:count].clone(), torch.arange(len(order))
         kept[~failed[:count]] = order[failed & (place_of >= count)]
         order = kept
-    return collisions.rows([]), None
+    return [], None

@@ -18,7 +18,7 @@ from train_RL_agents.falsification.encounters import SearchSpace
 from train_RL_agents.falsification.failures import (
     SearchResult,
     distinct_failures,
-    run_collisions,
+    run_failures,
     select_reproducible,
 )
 from train_RL_agents.figures.episode_view import view_episode
@@ -91,9 +91,9 @@ def write_files(
     written: dict[str, Any] = {"written": len(kept), "distinct": len(failures)}
     sentences = []
     if recording is not None:
-        again, _ = run_collisions(evaluated, kept, world, seed + OTHER_SEED_OFFSET, device)
+        again, _ = run_failures(evaluated, kept, world, seed + OTHER_SEED_OFFSET, device)
         written["fail_with_other_noise"] = float(again.double().mean())
-        write_atomically(folder / SCENARIO_FILE, scenario_text(kept.episodes))
+        write_atomically(folder / SCENARIO_FILE, scenario_text([episode for episode, _ in kept]))
         sentences.append(
             f"{folder / SCENARIO_FILE}: {len(kept):,} of {len(failures):,} distinct failures without contact at "
             f"the start; all fail with --seed {seed}, {written['fail_with_other_noise']:.2f} of them with other noise"
@@ -109,7 +109,7 @@ def write_files(
         "methods": {result.method: result.metrics() for result in results},
         "times_random": failure_ratio(results),
         "scenarios": written,
-        "encounters": kept.labels,
+        "encounters": [label for _, label in kept],
         "device": str(device),
         "world": to_dict(world),
         "versions": software_versions(),

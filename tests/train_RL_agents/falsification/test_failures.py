@@ -14,11 +14,10 @@ from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.evaluation.suites import passing_encounters as geometry
 from train_RL_agents.falsification.encounters import SearchSpace, concatenate_batches
 from train_RL_agents.falsification.failures import (
-    Collisions,
     SearchResult,
     distinct_failures,
-    run_collisions,
     run_encounters,
+    run_failures,
     run_search,
     select_reproducible,
 )
@@ -82,9 +81,10 @@ def test_a_blind_policy_fails_soon_and_its_failures_fail_again(tmp_path):
     assert 0 < len(found) == len(result.distinct)
     selected, recording = select_reproducible(STRAIGHT, found, WORLD, 5, CPU)
     assert len(selected) == len(recording.steps) > 0.8 * len(found)
-    write_scenarios(tmp_path / "failures.json", selected.episodes)
-    read = Collisions(read_scenarios(tmp_path / "failures.json", strict=True), selected.labels)
-    failed, _ = run_collisions(STRAIGHT, read, WORLD, 5, CPU)
+    episodes, labels = zip(*selected, strict=True)
+    write_scenarios(tmp_path / "failures.json", episodes)
+    read = [*zip(read_scenarios(tmp_path / "failures.json", strict=True), labels, strict=True)]
+    failed, _ = run_failures(STRAIGHT, read, WORLD, 5, CPU)
     assert failed.all()
 
 
@@ -96,8 +96,8 @@ def test_episodes_that_do_not_fail_leave_their_places(monkeypatch):
     found = distinct_failures([SearchResult("random", several, wrong, 0.0)], WORLD, 0)
     assert len(found) == 3
     selected, recording = select_reproducible(STRAIGHT, found, WORLD, 0, CPU)
-    assert [*sorted(selected.labels)] == ["head-on, keep, 2 vessels", "head-on, stop, 2 vessels"]
-    assert recording.groups == tuple(selected.labels)
-    harmless = found.rows([0])
-    none, recording = select_reproducible(STRAIGHT, harmless, WORLD, 0, CPU)
+    labels = [label for _, label in selected]
+    assert sorted(labels) == ["head-on, keep, 2 vessels", "head-on, stop, 2 vessels"]
+    assert recording.groups == tuple(labels)
+    none, recording = select_reproducible(STRAIGHT, found[:1], WORLD, 0, CPU)
     assert len(none) == 0 and recording is None
