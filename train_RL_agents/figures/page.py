@@ -35,23 +35,19 @@ def bundle_module(path: Path) -> str:
     a constant, ``export``; each such statement begins a line.
     """
     modules: dict[Path, str] = {}
-    _bundle_imports(path.resolve(), modules, ())
+    _bundle_imports(path.resolve(), modules, is_entry=True)
     *others, entry = modules.items()
     return "".join(f"const ${each.stem} = (() => {{\n{text}}})();\n" for each, text in others) + entry[1]
 
 
-def _bundle_imports(path: Path, modules: dict[Path, str], importing: tuple[Path, ...]) -> None:
+def _bundle_imports(path: Path, modules: dict[Path, str], is_entry: bool = False) -> None:
     """Add a module to those of a bundle, by path, after the modules that it imports."""
-    if path in importing:
-        raise ValueError(f"{path}: imports itself, by {' and '.join(each.name for each in importing)}")
     text = path.read_text(encoding="utf-8")
     for *_, name in _IMPORT.findall(text):
         imported = (path.parent / name).resolve()
         if imported not in modules:
-            _bundle_imports(imported, modules, (*importing, path))
+            _bundle_imports(imported, modules)
     text = _IMPORT.sub(lambda found: f"const {found[1] or found[2]} = ${Path(found[3]).stem};", text)
     names = [name for _, name in _EXPORT.findall(text)]
     text = _EXPORT.sub(r"\1 \2", text)
-    if unknown := re.search(r"^(import|export)\b.*", text, re.MULTILINE):
-        raise ValueError(f"{path}: {unknown[0]} is no form of import or export that pages use")
-    modules[path] = text + (f"return {{ {', '.join(names)} }};\n" if importing else "")
+    modules[path] = text + ("" if is_entry else f"return {{ {', '.join(names)} }};\n")

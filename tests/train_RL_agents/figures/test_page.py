@@ -32,18 +32,3 @@ def test_modules_come_after_those_that_they_import(tmp_path):
         "const $sums = (() => {\nconst { two } = $numbers;\nconst four = two() + two();\nreturn { four };\n})();\n"
         "const numbers = $numbers;\nconst sums = $sums;\nnumbers, sums;\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ('import * as other from "./other.js";\n', "imports itself, by entry.js and other.js"),
-        ('import other from "./other.js";\n', "is no form of import or export that pages use"),
-        ("export default 1;\n", "is no form of import or export that pages use"),
-    ],
-)
-def test_modules_that_cannot_be_bundled_are_refused(tmp_path, text, sentence):
-    (tmp_path / "other.js").write_text('import * as entry from "./entry.js";\n')
-    (tmp_path / "entry.js").write_text(text)
-    with pytest.raises(ValueError, match=sentence):
-        bundle_module(tmp_path / "entry.js")
