@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from train_RL_agents.commands.choosing import add_scenario_options, parse_html_p
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.comparing.tables import Evaluation
-    from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 
 ALL_SUITES = "all"
 _OUTPUT_OPTIONS = ("report", "json", "csv", "markdown", "record")
@@ -164,7 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             evaluations.append(evaluate_all(policies, given, device, progress))
     try:
-        _write_all(given, evaluations, policies)
+        _write_all(given, evaluations)
     finally:
         # Shown last, because a reader such as `head` may close the output; but also shown if a disk is full.
         show_all(evaluations)
@@ -193,9 +192,7 @@ def _progress_bars() -> Iterator[Callable[[str, int, int], None]]:
         yield show
 
 
-def _write_all(
-    given: dict[str, Any], evaluations: Sequence[Evaluation], policies: Mapping[str, EvaluatedPolicy]
-) -> None:
+def _write_all(given: dict[str, Any], evaluations: Sequence[Evaluation]) -> None:
     """Write evaluations to the files that the parsed options name."""
     from train_RL_agents.evaluation.comparing.figures import figures_text
     from train_RL_agents.evaluation.running.recording import save
@@ -205,7 +202,7 @@ def _write_all(
 
     (first, *others) = evaluations
     if "json" in given and others:
-        write_atomically(given["json"], figures_text(evaluations, policies))
+        write_atomically(given["json"], figures_text(evaluations))
     elif "json" in given:
         write_atomically(given["json"], json.dumps(first.content(), indent=2, allow_nan=False) + "\n")
     if "csv" in given:
@@ -214,6 +211,6 @@ def _write_all(
     if "markdown" in given:
         write_atomically(given["markdown"], "\n".join(each.markdown() for each in evaluations))
     if "report" in given:
-        write_atomically(given["report"], make_page(evaluations, policies))
+        write_atomically(given["report"], make_page(evaluations))
     if first.recording is not None:
         save(first.recording, given["record"])

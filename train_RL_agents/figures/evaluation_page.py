@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
@@ -18,11 +18,9 @@ from train_RL_agents.evaluation.comparing.tables import (
     worst_groups,
 )
 from train_RL_agents.evaluation.judging.failures import Failure
-from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.evaluation.suites.suites import SUITES
 from train_RL_agents.figures.page import assemble_page
 from train_RL_agents.results.table import Column, Table
-from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.provenance import software_versions
 
 FEWEST_EPISODES = 10
@@ -37,7 +35,7 @@ _WITH_INTERVALS = ("rules kept", "all kept", "avoided", "hours per broken duty")
 """Titles of columns of compliance and safety that a page shows with their intervals."""
 
 
-def make_page(evaluations: Sequence[Evaluation], policies: Mapping[str, EvaluatedPolicy]) -> str:
+def make_page(evaluations: Sequence[Evaluation]) -> str:
     """Return the report of evaluations, one for each suite, of the same policies and baselines as HTML."""
     results = evaluations[0].results
     fewest = min(row["episodes"] for each in evaluations for row in each.results[0].metrics.values())
@@ -47,7 +45,7 @@ def make_page(evaluations: Sequence[Evaluation], policies: Mapping[str, Evaluate
     acting = "".join(f", {name} {value}" for name, value in evaluations[0].acting.items())
     return assemble_page(
         "evaluation",
-        NAME=escape(", ".join(policies)),
+        NAME=escape(", ".join(result.name for result in results)),
         WHOM="".join(f"<p>{escape(result.policy_text() + acting)}</p>" for result in results),
         NOTE=f'<section class="card"><p><b>A quick look:</b> {note}</p></section>\n'
         if fewest < FEWEST_EPISODES
@@ -55,7 +53,7 @@ def make_page(evaluations: Sequence[Evaluation], policies: Mapping[str, Evaluate
         SUMMARY=summary_table(evaluations).html("All suites"),
         WORST=_worst_html(evaluations),
         SUITES="".join(map(_suite_html, evaluations)),
-        SOURCES=_sources_html(evaluations, policies),
+        SOURCES=_sources_html(evaluations),
     )
 
 
@@ -144,7 +142,7 @@ def _tracks_svg(tracks: Sequence[Tensor], label: str) -> str:
     )
 
 
-def _sources_html(evaluations: Sequence[Evaluation], policies: Mapping[str, EvaluatedPolicy]) -> str:
+def _sources_html(evaluations: Sequence[Evaluation]) -> str:
     """Return HTML tables of the scenarios (seeds, hashes), the policies and the program (versions)."""
     suites = [
         {
@@ -157,12 +155,12 @@ def _sources_html(evaluations: Sequence[Evaluation], policies: Mapping[str, Eval
     ]
     rows = [
         {
-            "policy": name,
-            "agent": evaluated.name,
-            "env-steps": "-" if evaluated.trained is None else f"{evaluated.trained.env_steps:,}",
-            "SHA-256 of the file": "-" if evaluated.trained is None else sha256_of(evaluated.trained.path),
+            "policy": result.name,
+            "agent": result.about["agent_type"],
+            "env-steps": "-" if result.about["env_steps"] is None else f"{result.about['env_steps']:,}",
+            "SHA-256 of the file": result.file_hash or "-",
         }
-        for name, evaluated in policies.items()
+        for result in evaluations[0].results
     ]
     versions = [{"name": name, "version": text} for name, text in software_versions().items()]
     tables = {"Scenarios": suites, "Policies": rows, "Program": versions}

@@ -13,7 +13,6 @@ from tests.train_RL_agents.figures.demo_pages import page_of
 from tests.train_RL_agents.figures.test_replay_page import views
 from tests.train_RL_agents.identification.test_report import identification
 from tests.train_RL_agents.suite_results import two_suites
-from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.experiments.report import write_report
 from train_RL_agents.figures import evaluation_page, replay_page
 from train_RL_agents.figures import identification as identified
@@ -42,7 +41,7 @@ def pages(tmp_path_factory):
         "replay": replay_page.make_page([views()]),
         "comparison": replay_page.make_page([views(), views()]),
         "demo": page_of("ac_iqn"),
-        "evaluation": evaluation_page.make_page(two_suites(), {"mine": EvaluatedPolicy("apf")}),
+        "evaluation": evaluation_page.make_page(two_suites()),
         "study": report.read_text(encoding="utf-8"),
         "identification": identified.make_page(identification("otter"), "otter"),
     }

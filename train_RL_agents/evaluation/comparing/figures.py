@@ -11,25 +11,16 @@ from typing import Any
 from marinenav_env.support.files import read_json
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.comparing.tables import Evaluation, Result
-from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.results.rows import OVERALL
-from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.provenance import git_revision, software_versions
 
 FORMAT_NAME = "marinenav figures"
 """Name of the file format, which files state."""
-_GROUP_METRICS = (
-    "all_kept",
-    "rules_kept",
-    "safety",
-    "broken_duties",
-    "avoided",
-    "unavoidable",
-)
+_GROUP_METRICS = ("all_kept", "rules_kept", "safety", "broken_duties", "avoided", "unavoidable")
 """Metrics of compliance or safety that every group has in a file; others are only of all groups together."""
 
 
-def figures_text(evaluations: Sequence[Evaluation], policies: Mapping[str, EvaluatedPolicy]) -> str:
+def figures_text(evaluations: Sequence[Evaluation]) -> str:
     """Return the text of a file with the figures of policies, one group in a line, from evaluations in suites."""
     commit, difference = git_revision()
     content = {
@@ -38,21 +29,16 @@ def figures_text(evaluations: Sequence[Evaluation], policies: Mapping[str, Evalu
         "program": software_versions() | {"revision": commit, "changed": bool(difference)},
         "acting": evaluations[0].acting,
         "policies": {
-            name: {
-                **_describe_policy(evaluated),
+            result.name: {
+                "agent": result.about["agent_type"],
+                "env_steps": result.about["env_steps"],
+                "sha256": result.file_hash,
                 "suites": {str(each.setting["suite"]): suite_figures(each, number) for each in evaluations},
             }
-            for number, (name, evaluated) in enumerate(policies.items())
+            for number, result in enumerate(evaluations[0].results)
         },
     }
     return one_line_per_group(content)
-
-
-def _describe_policy(evaluated: EvaluatedPolicy) -> dict[str, Any]:
-    """Return agent, env-steps of the training, and SHA-256 of the file of a policy; None where a baseline has none."""
-    trained = evaluated.trained
-    steps, file = (None, None) if trained is None else (trained.env_steps, sha256_of(trained.path))
-    return {"agent": evaluated.name, "env_steps": steps, "sha256": file}
 
 
 def suite_figures(evaluation: Evaluation, number: int) -> dict[str, Any]:

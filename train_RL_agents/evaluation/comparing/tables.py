@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from marinenav_env.rules.roles import ROLES
@@ -13,6 +14,7 @@ from train_RL_agents.evaluation.judging.verdicts import Comparison
 from train_RL_agents.evaluation.running.recording import Recording
 from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
 from train_RL_agents.results.table import UNLIMITED_WIDTH, Column, Table
+from train_RL_agents.utils.files import sha256_of
 
 METRIC_COLUMNS = (
     Column(
@@ -159,6 +161,11 @@ class Result:
 
     def _repr_html_(self) -> str:
         return _html([self], self.name)
+
+    @property
+    def file_hash(self) -> str | None:
+        """Return the SHA-256 of the policy's file; None for a baseline."""
+        return None if self.about["checkpoint"] is None else sha256_of(Path(self.about["checkpoint"]))
 
     @property
     def overall(self) -> dict[str, Any]:

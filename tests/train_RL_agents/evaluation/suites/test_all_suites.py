@@ -15,7 +15,6 @@ from train_RL_agents.evaluation.comparing import figures, scoring
 from train_RL_agents.evaluation.comparing.figures import figures_text, read_figures
 from train_RL_agents.evaluation.comparing.tables import summary_table, worst_groups
 from train_RL_agents.evaluation.judging.failures import EpisodeWatch
-from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED, FROZEN_SUITES, frozen_world
 
 
@@ -36,9 +35,9 @@ def test_the_groups_with_the_least_success_come_first():
 def test_a_file_has_counts_and_intervals_of_every_group(monkeypatch, tmp_path):
     monkeypatch.setattr(figures, "git_revision", lambda: ("0123abc", ""))
     path = tmp_path / "figures.json"
-    path.write_text(figures_text(two_suites(), {"mine": EvaluatedPolicy("apf")}))
+    path.write_text(figures_text(two_suites()))
     content = read_figures(path)["policies"]["mine"]
-    assert content["agent"] == "apf" and content["sha256"] is None
+    assert content["agent"] == "DQN" and content["sha256"] is None
     suite = content["suites"]["imazu"]
     assert suite["scenarios"] == "0123456789abcdef" * 2 and suite["astern"] == 0.75
     assert suite["situations_without_collision"] == [1, 2] and content["suites"]["currents"]["astern"] == 0.25
