@@ -136,10 +136,3 @@ class ExternalEvaluations(Evaluations[EpisodeTable]):
         if self._env is not None:
             self._env.close(raise_if_closed=False)
             self._env = None
-
-    def _restore(self, state: Any) -> EpisodeTable:
-        return dict(state)
-
-    def _is_valid(self, episodes: EpisodeTable) -> bool:
-        has_names = {"returns", "length"} <= episodes.keys() <= ARRAY_NAMES.keys()
-        return has_names and all(column.dtype == torch.float64 and column.ndim == 1 for column in episodes.values())

@@ -12,7 +12,6 @@ from marinenav_env import MarineNavEnv
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.scenarios.scenario_file import scenario_text
-from marinenav_env.support.validation import is_nonnegative_int, is_number
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.running.episodes import (
     MAX_COMPILED_BATCH,
@@ -76,22 +75,8 @@ class Evaluations(ABC, Generic[Results]):
         return {"rows": self.rows, "evaluations": self.episodes}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what ``state_dict`` returned; a ValueError says that it is invalid or of other episodes."""
-        rows, episodes = state["rows"], list(map(self._restore, state["evaluations"]))
-        is_valid = len(rows) == len(episodes) and all(is_nonnegative_int(row["env_steps"]) for row in rows)
-        is_valid &= all(value is None or is_number(value) for row in rows for value in row.values())
-        is_valid &= all(is_number(row.get("success_rate", 0.0)) for row in rows)
-        if not is_valid or not all(map(self._is_valid, episodes)):
-            raise ValueError("evaluations of another kind")
-        self.rows, self.episodes = rows, episodes
-
-    @abstractmethod
-    def _restore(self, state: Any) -> Results:
-        """Return the results of an evaluation in a checkpoint."""
-
-    @abstractmethod
-    def _is_valid(self, episodes: Results) -> bool:
-        """Return whether results are complete, and of the episodes of this run."""
+        """Restore what ``state_dict`` returned."""
+        self.rows, self.episodes = state["rows"], state["evaluations"]
 
 
 class WorldEvaluations(Evaluations[Episodes]):
@@ -143,9 +128,6 @@ class WorldEvaluations(Evaluations[Episodes]):
         """Return the rows and the episodes of all evaluations so far, for a checkpoint."""
         return {"rows": self.rows, "evaluations": [evaluation.state_dict() for evaluation in self.episodes]}
 
-    def _restore(self, state: Any) -> Episodes:
-        return Episodes.from_state_dict(state)
-
-    def _is_valid(self, episodes: Episodes) -> bool:
-        lengths = {len(tensor) for tensor in episodes.state_dict().values()}
-        return lengths == {len(self.scenarios)} and torch.equal(episodes.level, self.scenarios.level.cpu())
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what ``state_dict`` returned."""
+        super().load_state_dict(state | {"evaluations": list(map(Episodes.from_state_dict, state["evaluations"]))})

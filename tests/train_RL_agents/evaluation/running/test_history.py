@@ -167,25 +167,3 @@ def test_a_state_restores_the_record(history, tmp_path, agent):
     assert other.rows == history.rows
     for name, value in history.episodes[0].state_dict().items():
         assert torch.equal(other.episodes[0].state_dict()[name], value)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda state: state["rows"].append(state["rows"][0]),
-        lambda state: state["rows"][0].update(env_steps=-1),
-        lambda state: state["rows"][0].update(env_steps=1.5),
-        lambda state: state["rows"][0].update(success_rate=None),
-        lambda state: state["rows"][0].update(avg_return="high"),
-        lambda state: state["evaluations"][0].update(time=torch.zeros(4)),
-        lambda state: state["evaluations"][0].update(level=state["evaluations"][0]["level"] - 1),
-    ],
-)
-def test_a_damaged_state_is_refused_and_changes_nothing(history, tmp_path, agent, damage):
-    state = evaluated(history, agent)
-    state = {"rows": [dict(each) for each in state["rows"]], "evaluations": state["evaluations"]}
-    damage(state)
-    other = WorldEvaluations(Run(tmp_path), CPU)
-    with pytest.raises(ValueError, match=r"evaluations of another kind|time is 1-dim"):
-        other.load_state_dict(state)
-    assert not other.rows and not other.episodes
