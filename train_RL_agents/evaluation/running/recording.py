@@ -11,7 +11,7 @@ import io
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -25,7 +25,7 @@ from marinenav_env.physics.dynamics import thrust_rates_of_commands, thrust_rate
 from marinenav_env.physics.shores import ABSENT_SHORE
 from marinenav_env.state import Scenario, State
 from marinenav_env.support.files import parse_json
-from marinenav_env.support.validation import MAX_FLOAT, is_nonnegative_int, is_number, is_printable_text, require
+from marinenav_env.support.validation import MAX_FLOAT, NonNegativeInt, PositiveFloat, check_fields, require
 from train_RL_agents.evaluation.running.episode_constants import episode_constants, to_host
 from train_RL_agents.evaluation.running.episodes import run_episodes
 from train_RL_agents.evaluation.running.steps import Policy, StepCallback, Transition
@@ -184,7 +184,22 @@ def hiding_shores(recording: Recording) -> Tensor | None:
     return shores if shores is None or sees is None else torch.where(sees[:, None, None], ABSENT_SHORE, shores)
 
 
-_JSON_FIELDS = ("dt", "policy", "groups", "rules", "seed", "reward_scale")
+@dataclass(frozen=True)
+class _Header:
+    """Fields of Recording that are no tensors, as a file states them."""
+
+    dt: PositiveFloat
+    policy: str
+    groups: tuple[str, ...]
+    rules: dict[str, Any]
+    seed: NonNegativeInt | None
+    reward_scale: PositiveFloat | None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+_JSON_FIELDS = tuple(item.name for item in fields(_Header))
 _TENSORS: dict[str, tuple[type, list[str]]] = {
     name: (hint.__metadata__[0], hint.__metadata__[1].split(", "))
     for name, hint in get_type_hints(Recording, include_extras=True).items()
@@ -197,10 +212,6 @@ _VALUES_WITHOUT_BEHAVIOUR = {"behaviour": -1, "onset": 0.0}
 """Values of tensors for episodes without behaviours where other episodes of the same recording have some."""
 _PADDING = {"shores": ABSENT_SHORE}
 """Values that pad tensors to the largest size, where these are not 0."""
-_MIN_STEP_SECONDS = 1e-4
-"""Smallest length of a control step (s)."""
-_MAX_STEP_SECONDS = 1e3
-"""Largest length of a control step (s)."""
 
 
 class Recorder:
@@ -385,20 +396,11 @@ def load(path: str | Path) -> Recording:
         kind = header.get("format")
         require(kind == FORMAT_NAME, str(path), kind, f"a {FORMAT_NAME}")
         version = header["version"]
-        is_old = is_nonnegative_int(version) and version < FORMAT_VERSION
-        hint = "it is of an earlier version, record it again" if is_old else "update marinenav"
-        require(
-            is_nonnegative_int(version) and version == FORMAT_VERSION,
-            f"{path}: version",
-            version,
-            f"{FORMAT_VERSION}; {hint}",
-        )
+        allowed = f"{FORMAT_VERSION}; record it again, by the same version of marinenav"
+        require(version == FORMAT_VERSION, f"{path}: version", version, allowed)
         tensors: Any = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        # JSON has lists for pairs.
-        pairs = {key: tuple(value) for key, value in header["rules"].items() if isinstance(value, list)}
-        texts: Any = {name: header[name] for name in _JSON_FIELDS}
-        texts |= {"groups": tuple(header["groups"]), "rules": ColregsConfig(**(header["rules"] | pairs))}
-        recording = Recording(**tensors, **texts)
+        texts: Any = vars(_Header(**{name: header[name] for name in _JSON_FIELDS}))
+        recording = Recording(**tensors, **texts | {"rules": ColregsConfig(**texts["rules"])})
         mismatch = _describe_error(recording)
     except ConfigError as error:
         raise error if str(error).startswith(str(path)) else ConfigError(refusal) from error
@@ -410,7 +412,7 @@ def load(path: str | Path) -> Recording:
 
 
 def _describe_error(recording: Recording) -> str:
-    """Return a description of the first error in the tensors or texts of a recording; empty if there is none."""
+    """Return a description of the first error in the tensors of a recording; empty if there is none."""
     sizes: dict[str, int] = {}
     kinds = {bool: "b", int: "i", float: "f"}
     for name, (kind, dimensions) in _TENSORS.items():
@@ -428,15 +430,7 @@ def _describe_error(recording: Recording) -> str:
     longest = sizes["T"]
     if sizes["E"] < 1 or not ((recording.steps >= 1) & (recording.steps <= longest)).all():
         return "steps are out of range"
-    texts = [recording.policy, *recording.groups]
-    if len(recording.groups) != sizes["E"] or not all(map(is_printable_text, texts)):
-        return "policy or groups are out of shape"
-    if not is_number(recording.dt) or not _MIN_STEP_SECONDS <= recording.dt <= _MAX_STEP_SECONDS:
-        return "dt is out of range"
-    scale = 1.0 if recording.reward_scale is None else recording.reward_scale
-    if not is_number(scale) or not 0.0 < scale <= MAX_FLOAT:
-        return "reward_scale is out of range"
-    return "" if recording.seed is None or is_nonnegative_int(recording.seed) else "seed is no whole number"
+    return "" if len(recording.groups) == sizes["E"] else "groups are not those of the episodes"
 
 
 __all__ = ["Recorder", "Recording", "concatenate", "load", "record", "save"]

@@ -188,8 +188,7 @@ def test_round_trip(whole, tmp_path):
     same(load(tmp_path / "a.npz"), whole[1])
 
 
-@pytest.mark.parametrize("dt", [1e-4, 1e3])
-def test_the_shortest_recording_is_one_step_of_one_episode(tmp_path, dt):
+def test_the_shortest_recording_is_one_step_of_one_episode(tmp_path):
     recording = record(
         to_the_goal,
         EPISODES[4:5],
@@ -200,8 +199,8 @@ def test_the_shortest_recording_is_one_step_of_one_episode(tmp_path, dt):
         device=CPU,
     )[1]
     assert (recording.steps.tolist(), recording.seed) == ([1], 0)
-    save(replace(recording, dt=dt), tmp_path / "a.npz")
-    same(load(tmp_path / "a.npz"), replace(recording, dt=dt))
+    save(recording, tmp_path / "a.npz")
+    same(load(tmp_path / "a.npz"), recording)
 
 
 def test_a_recording_without_episodes_is_refused(whole, tmp_path):
@@ -251,16 +250,10 @@ def changed(path, **changes):
         {"unknown": np.zeros(3)},
         {"about": {"dt": -1.0}},
         {"about": {"dt": None}},
-        {"about": {"dt": 9e-5}},
-        {"about": {"dt": 1001.0}},
         {"about": {"groups": ["one"]}},
         {"about": {"groups": 7}},
         {"about": {"policy": 7}},
-        {"about": {"version": None}},
-        {"about": {"version": -1}},
-        {"about": {"version": 3}},
         {"about": {"seed": "zero"}},
-        {"about": {"reward_scale": -1.0}},
         {"about": {"reward_scale": 0.0}},
         *({"about": {"rules": rules}} for rules in (7, {"unknown": 1}, {"clearance": -1.0}, {"crossing_x": [1.0]})),
         {"goals": np.full((7, 3, 2), np.nan, np.float32)},
@@ -292,10 +285,9 @@ def test_other_files_are_refused(whole, tmp_path):
     np.savez(path, about=np.array(json.dumps({"format": "other"})))
     with pytest.raises(ConfigError, match="'other': must be a marinenav recording"):
         load(path)
-    for version, hint in ((5, "update marinenav"), (3, "it is of an earlier version, record it again")):
-        np.savez(path, about=np.array(json.dumps({"format": "marinenav recording", "version": version})))
-        with pytest.raises(ConfigError, match=f"must be 4; {hint}"):
-            load(path)
+    np.savez(path, about=np.array(json.dumps({"format": "marinenav recording", "version": 3})))
+    with pytest.raises(ConfigError, match="version=3: must be 4; record it again"):
+        load(path)
     save(whole[1], path)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ConfigError, match="not a recording"):
