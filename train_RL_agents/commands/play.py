@@ -116,8 +116,7 @@ def _check_outputs(options: dict[str, Any]) -> None:
     require_writable_outputs(*pages)
     if "html" in options:
         return
-    from train_RL_agents.figures.animation import require_ffmpeg
-    from train_RL_agents.figures.drawing import check_picture_format
+    from train_RL_agents.figures.drawing import check_picture_format, require_ffmpeg
 
     if "overview" in options:
         check_picture_format(options["overview"])
@@ -174,8 +173,7 @@ def _write_views(sides: list[list[EpisodeView]], options: dict[str, Any]) -> lis
 def _write_episode(view: EpisodeView, options: dict[str, Any]) -> list[Path]:
     """Write an animation, or the stills ``frames``, of one episode, and return the files."""
     from marinenav_env.support.validation import require
-    from train_RL_agents.figures.animation import write_animation
-    from train_RL_agents.figures.drawing import EpisodeScene
+    from train_RL_agents.figures.drawing import EpisodeScene, write_animation
     from train_RL_agents.utils.files import make_folder
 
     for frame in options.get("frames", ()):

@@ -1,4 +1,4 @@
-"""Matplotlib figures of recorded episodes: frames of animations and stills, and overviews of tracks."""
+"""Matplotlib figures of recorded episodes: animations as MP4, stills, and overviews of tracks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,8 +33,10 @@ from marinenav_env.pictures.drawing import (
     to_page,
 )
 from marinenav_env.support.extras import import_optional
-from marinenav_env.support.validation import require
+from marinenav_env.support.files import require_overwritable
+from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.figures.episode_view import NO_RULE, RULE_NAMES, EpisodeView, zone_in_world
+from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import write_atomically
 
 if TYPE_CHECKING:
@@ -273,3 +276,31 @@ def draw_whole_episode(axes: Axes, view: EpisodeView, limits: Limits) -> None:
             y, x = to_page(view.poses[last, vessel, :2])
             axes.plot(y, x, "X", color="white", markeredgecolor="black", markersize=8, zorder=8)
     axes.set_title(view.title, fontsize=10)
+
+
+def require_ffmpeg() -> None:
+    """Raise a ConfigError if ffmpeg, which writes videos, or a package is missing."""
+    import_optional("imageio", "plot")
+    try:
+        import_optional("imageio_ffmpeg", "plot").get_ffmpeg_version()
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(
+            "ffmpeg, which writes videos, was not found: install it, or the package imageio-ffmpeg for this platform"
+        ) from error
+
+
+def write_animation(scene: EpisodeScene, folder: Path, name: str, speed: float) -> list[Path]:
+    """Write an episode as MP4, shown ``speed`` times as fast as it was, and return a list with its path."""
+    imageio, ffmpeg = import_optional("imageio.v2", "plot"), import_optional("imageio_ffmpeg", "plot")
+    try:
+        with TemporaryDirectory(dir=folder) as temporary:
+            path = Path(temporary) / f"{name}.mp4"
+            with imageio.get_writer(path, format="FFMPEG", fps=speed / scene.view.dt) as video:
+                for frame in range(scene.view.frames):
+                    video.append_data(scene.image(frame))
+            # ffmpeg reports no error if it could not write the end.
+            ffmpeg.count_frames_and_secs(str(path))
+            require_overwritable(folder / path.name)
+            return [path.replace(folder / path.name)]
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(f"{folder / name}: cannot be written ({first_line(error)})") from error
