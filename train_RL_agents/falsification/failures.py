@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,13 +23,15 @@ from train_RL_agents.evaluation.running.recording import Recording, present_robo
 from train_RL_agents.evaluation.suites.encounter_suites import COURSES_BY_KIND
 from train_RL_agents.evaluation.suites.passing_encounters import Encounters, encounter_batches
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
-from train_RL_agents.falsification.encounters import (
+from train_RL_agents.falsification.searches import (
+    SEARCH_METHODS,
+    TARGETS,
     SearchSpace,
+    Trials,
     concatenate_batches,
     describe_encounters,
     signatures,
 )
-from train_RL_agents.falsification.searches import SEARCH_METHODS, TARGETS, Trials
 from train_RL_agents.results.statistics import Estimate, share_estimate
 
 POPULATION_SIZE = 200
@@ -107,7 +110,7 @@ class SearchResult:
 
     @property
     def distinct(self) -> Tensor:
-        """Return the ascending indices of the first failure of every signature (see encounters.signatures)."""
+        """Return the ascending indices of the first failure of every signature (see searches.signatures)."""
         (rows,) = self.trials.failed.nonzero(as_tuple=True)
         return rows[_first_of_each_group(signatures(self.encounters.rows(rows), self.trials.hit[rows]))]
 
@@ -134,11 +137,8 @@ class SearchResult:
 
 def _first_of_each_group(signature: Tensor) -> Tensor:
     """Return the index of the first row of each group of equal rows [P, N], ascending."""
-    if not len(signature):
-        return torch.zeros(0, dtype=torch.int64)
-    _, group = signature.unique(dim=0, return_inverse=True)
-    first = torch.full((int(group.max()) + 1,), len(group))
-    return first.scatter_reduce(0, group, torch.arange(len(group)), "amin").sort().values
+    _, first = np.unique(signature.numpy(), axis=0, return_index=True)
+    return torch.from_numpy(np.sort(first))
 
 
 def run_search(

@@ -4,7 +4,7 @@ import torch
 
 from marinenav_env.levels import DRAWN_BEHAVIOURS
 from train_RL_agents.evaluation.suites.passing_encounters import KIND_NAMES, NUM_PARAMETERS, Encounters
-from train_RL_agents.falsification.encounters import SearchSpace
+from train_RL_agents.falsification.searches import SearchSpace
 
 
 def drawn(episodes=400, **space):

@@ -8,11 +8,10 @@ import torch
 from marinenav_env import WorldConfig, read_scenarios
 from marinenav_env.config import ColregsConfig
 from marinenav_env.scenarios.scenario_file import write_scenarios
-from tests.train_RL_agents.falsification.test_encounters import encounter
+from tests.train_RL_agents.falsification.parameters import encounter
 from train_RL_agents.evaluation.judging import avoidance
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.evaluation.suites import passing_encounters as geometry
-from train_RL_agents.falsification.encounters import SearchSpace, concatenate_batches
 from train_RL_agents.falsification.failures import (
     SearchResult,
     distinct_failures,
@@ -21,7 +20,7 @@ from train_RL_agents.falsification.failures import (
     run_search,
     select_reproducible,
 )
-from train_RL_agents.falsification.searches import Trials
+from train_RL_agents.falsification.searches import SearchSpace, Trials, concatenate_batches
 
 CPU, STRAIGHT, WORLD = torch.device("cpu"), EvaluatedPolicy("straight"), WorldConfig(max_steps=120)
 MEETING, PASSING = ("head-on", "keep", 0.5, 0.5), ("crossing from port", "keep", 0.5, 0.95)

@@ -20,7 +20,7 @@ from train_RL_agents.evaluation.suites.passing_encounters import (
     PASSING_SIDE,
     encounter_batches,
 )
-from train_RL_agents.falsification.encounters import concatenate_batches
+from train_RL_agents.falsification.searches import concatenate_batches
 
 WORLD = WorldConfig()
 
