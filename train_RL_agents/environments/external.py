@@ -45,14 +45,10 @@ class ExternalEnvironment:
         """Return a new agent of the run, whose actions are discrete or continuous like those of the environment."""
         agent = make_agent(self.config, self.num_actions, device, self.spec)
         wanted = self._example.action_space.is_continuous
-        kinds = {True: "continuous", False: "discrete"}
-        has_setting = hasattr(agent.config, "actions")
-        key, value = ("agent.actions", agent.config.actions) if has_setting else ("agent_type", self.config.agent_type)
         fitting = [name for name, each in AGENTS.items() if getattr(each, "continuous", wanted) == wanted]
-        others = "gaussian or clipped_gaussian" if wanted else "categorical"
-        others = others if has_setting else f"one of {', '.join(fitting)}"
-        allowed = f"{others}: the actions of {self.config.env.name} are {kinds[wanted]}"
-        require(agent.continuous == wanted, key, value, allowed)
+        kind = "continuous" if wanted else "discrete"
+        allowed = f"one of {', '.join(fitting)}, with the {kind} actions of {self.config.env.name}"
+        require(agent.continuous == wanted, "agent_type", self.config.agent_type, allowed)
         return agent
 
     def make_envs(self, agent: Agent[Any], device: torch.device, seed: int, noise: RandomSource) -> GroupEnv:

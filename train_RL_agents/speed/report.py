@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import torch
 from rich.console import Console
 
-from marinenav_env.support.validation import PositiveFloat, PositiveInt, at_least, check_fields, require
+from marinenav_env.support.validation import PositiveFloat, PositiveInt, at_least, check_fields
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
@@ -68,9 +68,6 @@ class BenchmarkOptions:
 
     def __post_init__(self) -> None:
         check_fields(self, "bench")
-        has_replay = isinstance(self.config.trainer, OffPolicyConfig)
-        allowed = f"one that there is: {self.config.agent_type} learns on-policy, without replay"
-        require(has_replay or {*self.parts} != {"replay"}, "parts", self.parts, allowed)
 
     def runs(self) -> Iterator[tuple[str, dict[str, int]]]:
         """Yield each part with the settings of each of its sizes; ``replay`` only if there is one."""

@@ -50,7 +50,6 @@ def test_an_on_policy_agent_is_measured_but_for_replay(tmp_path, capsys):
     ("argv", "expected"),
     [
         (["--parts", "wings"], "argument --parts: invalid choice: 'wings'"),
-        (["--parts", "replay", "--agent", "PPO"], "parts=('replay',): must be one that there is: PPO learns on-policy"),
         (["--envs", "0"], "bench.envs=[0]: must be at least 1"),
         (["--seconds", "0"], "bench.seconds=0.0: must be above 0"),
         (["--json", "absent/bench.json"], "absent/bench.json: cannot be written"),

@@ -149,13 +149,9 @@ def test_the_actions_of_ppo_follow_the_environment(action, continuous):
 @pytest.mark.parametrize(
     ("agent", "words", "says"),
     [
-        (
-            "DQN",
-            ["env.options=action=bounded"],
-            "agent_type=.DQN.: must be one of AC-IQN, DDPG, SAC, PPO, A2C: ",
-        ),
-        ("AC-IQN", ["env.options=action=one_hot"], "are discrete"),
-        ("PPO", ["agent.actions=categorical"], "gaussian or clipped_gaussian"),
+        ("DQN", ["env.options=action=bounded"], "agent_type=.DQN.: must be one of AC-IQN, DDPG, SAC, PPO, A2C, "),
+        ("AC-IQN", ["env.options=action=one_hot"], "with the discrete actions of"),
+        ("PPO", ["agent.actions=categorical"], "PPO, A2C, with the continuous actions of"),
         ("DQN", ["world.max_steps=9"], "world"),
         ("DQN", ["training.reward.collision_penalty=-9"], "training"),
         ("DQN", ['training_schedule.levels=[{"num_robots": 2}]'], "training_schedule"),
