@@ -101,14 +101,11 @@ def test_files_of_stable_baselines3_are_read(tmp_path):
 
 
 def test_values_of_each_robot_become_those_of_the_episode(tmp_path):
-    path = make_folder(tmp_path / "a", rewards=np.arange(8.0).reshape(2, 2, 2))
-    np.testing.assert_allclose(learning_curve(read_runs([path]), "steps", "return").mean, [1.5, 5.5])
-
-
-def test_an_episode_succeeds_if_all_its_robots_do(tmp_path):
-    success = [[[1, 0], [1, 1]], [[0, 1], [0, 0]]]
-    np.savez(tmp_path / "evaluations.npz", timesteps=[1, 2], successes=success, times=np.full((2, 2, 2), 9.0))
+    success, rewards = [[[1, 0], [1, 1]], [[0, 1], [0, 0]]], np.arange(8.0).reshape(2, 2, 2)
+    arrays = {"successes": success, "times": np.full((2, 2, 2), 9.0), "rewards": rewards}
+    np.savez(tmp_path / "evaluations.npz", timesteps=[1, 2], **arrays)
     (run,) = read_runs([tmp_path])
+    np.testing.assert_allclose(learning_curve([run], "steps", "return").mean, [1.5, 5.5])
     assert run.episodes["success"].tolist() == [[0.0, 1.0], [0.0, 0.0]]
     assert np.isnan(run.episodes["time"]).tolist() == [[True, False], [True, True]]
     assert run.success_counts == {"overall": (0, 2)}

@@ -19,6 +19,8 @@ from train_RL_agents.sizing.profiles import (
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 GIB = 2**30
+A2C = from_dict({"agent_type": "A2C"}).trainer
+ROLLOUT = A2C.num_envs * A2C.rollout_steps
 
 
 @pytest.fixture
@@ -61,31 +63,21 @@ def test_a_step_is_learned_from_as_often_with_every_profile(profile):
 
 
 @pytest.mark.parametrize(
-    ("memory", "steps", "factor"),
-    [(4, 10**9, 1), (7.8, 10**9, 8), (15.6, 10**9, 16), (141, 10**9, 64), (80, 4_000_000, 2), (80, 1, 1)],
-)
-def test_auto_takes_what_the_gpu_holds_and_the_run_has_updates_for(gpu, memory, steps, factor):
+    ("agent", "memory", "steps", "factor"),
+    [
+        *(("AC-IQN", memory, 10**9, factor) for memory, factor in ((4, 1), (7.8, 8), (15.6, 16), (141, 64))),
+        *(("AC-IQN", 80, steps, factor) for steps, factor in ((4_000_000, 2), (1, 1))),
+        *(("A2C", memory, rollouts * ROLLOUT, factor)
+          for memory, rollouts, factor in ((8, 10**6, 8), (80, 10**6, 64), (80, 959, 2), (80, 960, 4), (80, 1, 1))),
+    ],
+)  # fmt: skip
+def test_auto_takes_what_the_gpu_holds_and_the_run_has_updates_for(gpu, agent, memory, steps, factor):
     gpu(memory)
-    trainer = apply_profile(from_dict({"total_timesteps": steps}), "auto", set(), GPU).trainer
-    assert {name: getattr(trainer, name) for name in trainer.coupled_sizes} == {
-        "num_envs": 256 * factor,
-        "batch_size": 512 * factor,
-        "train_freq": 128 * factor,
-    }
-    assert trainer.buffer_size >= 1_000_000
-
-
-@pytest.mark.parametrize(
-    ("memory", "rollouts", "factor"),
-    [(8, 10**6, 8), (80, 10**6, 64), (80, 959, 2), (80, 960, 4), (80, 1, 1)],
-)
-def test_auto_leaves_an_on_policy_run_enough_rollouts(gpu, memory, rollouts, factor):
-    gpu(memory)
-    default = from_dict({"agent_type": "A2C"}).trainer
-    steps = rollouts * default.num_envs * default.rollout_steps
-    config = from_dict({"agent_type": "A2C", "total_timesteps": steps})
+    config = from_dict({"agent_type": agent, "total_timesteps": steps})
     trainer = apply_profile(config, "auto", set(), GPU).trainer
-    assert trainer == replace(default, num_envs=factor * default.num_envs, batch_size=factor * default.batch_size)
+    for name in trainer.coupled_sizes:
+        assert getattr(trainer, name) == factor * getattr(config.trainer, name)
+    assert agent == "A2C" or trainer.buffer_size >= 1_000_000
 
 
 @pytest.mark.parametrize("agent", ["DQN", "PPO"])

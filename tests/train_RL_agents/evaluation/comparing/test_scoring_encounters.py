@@ -109,23 +109,16 @@ def test_situations_that_others_wrote_are_scored_by_group(monkeypatch):
 
 def test_situations_without_a_collision_are_counted():
     chosen = few_of("dnv", (0, 5, 20), 2)
-    rows = torch.zeros(6, dtype=torch.bool)
-    episodes = SimpleNamespace(collision=rows)
-    assert count_clear(chosen, episodes) == {"without_collision": 3, "all": 3}
-    rows[3] = True
-    assert count_clear(chosen, episodes) == {"without_collision": 2, "all": 3}
-    rows[2] = True
-    assert count_clear(chosen, episodes) == {"without_collision": 2, "all": 3}
-    rows[0] = True
-    assert count_clear(chosen, episodes) == {"without_collision": 1, "all": 3}
-    problems = make_scenario_set("imazu", WORLD, 2)
-    assert count_clear(problems, SimpleNamespace(collision=torch.zeros(44))) == {
-        "without_collision": 22,
-        "all": 22,
-    }
     drawn = some("encounters_own", 2, [0, 2])  # every one is a situation of its own
-    flags = torch.tensor([True, False, False, False])
-    assert count_clear(drawn, SimpleNamespace(collision=flags)) == {"without_collision": 3, "all": 4}
+    for some_set, collided, clear, total in (
+        (chosen, [0, 0, 0, 0, 0, 0], 3, 3),
+        (chosen, [0, 0, 1, 1, 0, 0], 2, 3),
+        (chosen, [1, 0, 1, 1, 0, 0], 1, 3),
+        (make_scenario_set("imazu", WORLD, 2), [0] * 44, 22, 22),
+        (drawn, [1, 0, 0, 0], 3, 4),
+    ):
+        episodes = SimpleNamespace(collision=torch.tensor(collided).bool())
+        assert count_clear(some_set, episodes) == {"without_collision": clear, "all": total}
 
 
 @pytest.mark.parametrize("name", ["straight", "apf"])

@@ -175,6 +175,10 @@ def test_a_part_takes_memory_by_its_episodes_vessels_and_obstacles(from_file, mo
     step = step_bytes(WORLD, 3, 4)
     assert bytes_of(monkeypatch, part, None) == 5 * step
     assert bytes_of(monkeypatch, part, "recorded") == 5 * (step + 6 * 3 * 300)
+    if from_file:  # all episodes take as much as the largest
+        fewer = draw_scenarios(WORLD, (Level(2, 0, 4, 20.0), Level(3, 0, 1, 20.0)), (1, 1), 0)
+        part = Part(WORLD, [episodes_from_scenarios(fewer[row : row + 1], WORLD, 0)[0] for row in (0, 1)])
+        assert bytes_of(monkeypatch, part, None) == 2 * step
 
 
 def test_episodes_without_names_of_groups_are_one_group():
@@ -184,15 +188,6 @@ def test_episodes_without_names_of_groups_are_one_group():
         chosen = ScenarioSet("one", names, (each,), 0)
         _, recording = run_set(STRAIGHT, chosen, WORLD, ActingOptions(), CPU, "straight")
         assert recording.groups == (expected, expected)
-
-
-def test_all_episodes_of_a_file_take_as_much_as_the_largest(monkeypatch):
-    many, few = (
-        episodes_from_scenarios(draw_scenarios(WORLD, (level,), (1,), 0), WORLD, 0)
-        for level in (Level(3, 0, 1, 20.0), Level(2, 0, 4, 20.0))
-    )
-    part = Part(WORLD, [*many, *few])
-    assert bytes_of(monkeypatch, part, None) == 2 * step_bytes(WORLD, 3, 4)
 
 
 @pytest.mark.heavy

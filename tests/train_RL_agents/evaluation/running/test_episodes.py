@@ -1,11 +1,9 @@
 """Evaluation against a slow computation, episode by episode and robot by robot."""
 
 import math
-import random
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from tensordict.nn import TensorDictModuleBase
@@ -126,16 +124,10 @@ def test_everything_happens(slow):
     """What the scenarios were made for, by the slow computation alone."""
     stopped, going_on = zip(*slow, strict=True)
     assert [each["collision"] is not None for each in stopped] == [False, True, True] + [False] * 4
-    assert stopped[0]["arrived"] == [True, True]
-    assert stopped[1]["arrived"] == [False, False, False]
-    assert going_on[1]["arrived"] == [False, False, True]
-    assert going_on[1]["steps"] > stopped[1]["steps"]
-    assert stopped[2]["arrived"] == [True, False, False]
-    assert going_on[2]["arrived"] == [True, False, True]
-    assert stopped[3]["arrived"] == [True, False]
-    assert stopped[3]["steps"] == WORLD.max_steps
-    assert stopped[5]["arrived"] == [False]
-    assert stopped[6]["arrived"] == [True, True]
+    arrived = ["".join(str(int(robot)) for robot in each["arrived"]) for each in stopped]
+    assert arrived == ["11", "000", "100", "10", "1", "0", "11"]
+    assert going_on[1]["arrived"] == [False, False, True] and going_on[2]["arrived"] == [True, False, True]
+    assert going_on[1]["steps"] > stopped[1]["steps"] and stopped[3]["steps"] == WORLD.max_steps
     assert stopped[6]["rules"]
 
 
@@ -414,23 +406,3 @@ def test_memory_is_estimated_by_pairs_and_candidates():
     each = 8 * world.scenario.draws
     assert drawing_bytes(world, levels, (4, 6)) == each * 10 * (16 + 2 * 9)
     assert drawing_bytes(world, levels[:1], (4,)) == each * 4 * (16 + 2 * 6)
-
-
-def test_global_random_numbers_are_neither_used_nor_moved(scenarios):
-    def run():
-        drawn = draw_scenarios(WORLD, (Level(3, 0, 0, 20.0),), (2,), seed=1)
-        got = run_episodes(shy, drawn, WorldConfig(max_steps=5), continuous=True, device=CPU)
-        return drawn.start, got.returns
-
-    results = []
-    for seed in (0, 1):
-        torch.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed)
-        before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-        results.append(run())
-        assert torch.equal(torch.get_rng_state(), before[0])
-        assert random.getstate() == before[1]
-        assert np.random.get_state()[1].tolist() == before[2]
-    assert torch.equal(results[0][0], results[1][0])
-    assert torch.equal(results[0][1], results[1][1])
