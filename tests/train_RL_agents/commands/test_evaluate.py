@@ -137,15 +137,6 @@ def test_an_interrupted_evaluation_says_so(capsys, monkeypatch, policy):
     assert capsys.readouterr().err == "marinenav: interrupted\n"
 
 
-# Several policies, suites and files
-
-
-def written(capsys, *argv):
-    """What an evaluation prints."""
-    assert main(["evaluate", "-D", "cpu", *map(str, argv)]) == 0
-    return capsys.readouterr().out
-
-
 @pytest.mark.parametrize("option", ["--json", "--csv", "--markdown", "--record"])
 def test_an_evaluation_does_not_write_over_what_it_reads(capsys, tmp_path, policy, option):
     copy, link = tmp_path / "policy.pt", tmp_path / "link.pt"

@@ -121,13 +121,8 @@ def test_levels_without_room_are_refused_before_there_is_a_folder(tmp_path, caps
     words = [f"save_dir={tmp_path}", "training_schedule.min_start_goal_dis=80,80,80,80,80,80"]
     said = refused(capsys, "train", *words)
     assert said.startswith("training_schedule: level.min_start_goal_dis=80.0: must be below 72")
-    schedule = (
-        "eval_schedule.num_robots=20",
-        "eval_schedule.num_cores=0",
-        "eval_schedule.num_obstacles=0",
-        "eval_schedule.min_start_goal_dis=40",
-        "eval_schedule.num_episodes=3",
-    )
+    level = {"num_robots": 20, "num_cores": 0, "num_obstacles": 0, "min_start_goal_dis": 40, "num_episodes": 3}
+    schedule = [f"eval_schedule.{name}={value}" for name, value in level.items()]
     said = refused(capsys, "train", f"save_dir={tmp_path}", *schedule)
     assert said.startswith("eval_schedule: level 1: num_robots=20: too many for the map")
     assert not list(tmp_path.iterdir())

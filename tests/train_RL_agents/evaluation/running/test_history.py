@@ -14,6 +14,7 @@ from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import replace_execution
 from train_RL_agents.evaluation.running.episodes import make_evaluation_env
 from train_RL_agents.evaluation.running.history import WorldEvaluations
+from train_RL_agents.results.rows import STORED_NAMES
 from train_RL_agents.run.checkpoint import load_policy
 
 CONFIG = from_dict(TINY | {"trainer": TINY["trainer"] | {"reward_scale": 0.5}})
@@ -115,15 +116,9 @@ def test_a_record_has_metrics_arrays_and_the_policy(history, run, agent):
     assert [each["env_steps"] for each in history.rows] == [80, 160] and history.rows[1] == row
     rows, arrays = run.all("write_evaluations")[1]
     assert rows is history.rows and arrays["timesteps"] == [80, 160]
-    for name, ours in (
-        ("successes", "success"),
-        ("rewards", "returns"),
-        ("times", "time"),
-        ("energies", "energy"),
-        ("collisions", "collision"),
-    ):
+    for ours in STORED_NAMES.keys() - {"grounding"}:
         expected = [getattr(each, ours).tolist() for each in history.episodes]
-        assert arrays[name].tolist() == expected, name
+        assert arrays[STORED_NAMES[ours]].tolist() == expected, ours
     scalars, at = run.all("log")[1]
     assert at == 160 and scalars["Result/1_success_rate"] == overall["success_rate"]
     assert scalars["eval/success_rate_level_2"] == levels["success_rate_level_2"]

@@ -27,10 +27,9 @@ GROUPS = [f"group {index}" for index in range(len(EPISODES))]
 OUTCOMES = ["success", "collision", "collision", "timeout", "success", "timeout", "success"]
 
 
-def recorded(episodes, policy=to_the_goal, groups=GROUPS):
-    return record(
-        policy, episodes, WORLD, name="to the goal", groups=groups[: len(episodes)], continuous=True, device=CPU
-    )
+def recorded(episodes, policy=to_the_goal, **world):
+    options = {"name": "to the goal", "groups": GROUPS[: len(episodes)], "continuous": True, "device": CPU}
+    return record(policy, episodes, replace(WORLD, **world), **options)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +54,7 @@ def test_recording_changes_no_metric(whole):
 def test_drawn_scenarios_have_the_map_of_the_world():
     world = replace(WORLD, max_steps=1, scenario=ScenarioConfig(width=70.0, height=60.0))
     drawn = draw_scenarios(world, (Level(2, 0, 0, 20.0),), (2,), 0)
-    recording = record(to_the_goal, drawn, world, name="x", groups=["all"] * 2, continuous=True, device=CPU)[1]
+    recording = recorded(drawn, max_steps=1, scenario=world.scenario)[1]
     assert recording.map_size.tolist() == [[70.0, 60.0]] * 2
 
 
@@ -63,7 +62,7 @@ def test_a_recording_says_how_vessels_are_steered(tmp_path):
     steered = ActuatorConfig(steering=("thrusters", "rudder"), angle_limit=0.5, position=(0.0, -2.0))
     world = replace(WORLD, max_steps=1, vessel=VesselConfig(max_thrust=700.0, actuators=steered))
     drawn = draw_scenarios(world, (Level(2, 0, 0, 20.0),), (1,), 0)
-    _, recording = record(to_the_goal, drawn, world, name="x", groups=["all"], continuous=True, device=CPU)
+    _, recording = recorded(drawn, max_steps=1, vessel=world.vessel)
     assert recording.steering[0].tolist() == [[700.0, 0.0, -2.5], [700.0, 0.5, -2.0]]
     save(recording, tmp_path / "file")
     same(load(tmp_path / "file"), recording)
@@ -149,9 +148,7 @@ def test_things(whole):
 def test_cores_are_those_of_the_scenarios():
     cores = [[40.0, 41.0, -3.0], [10.0, 45.0, 0.75]]
     episodes = [replace(EPISODES[4], cores=cores), replace(EPISODES[4], cores=cores[1:])]
-    recording = record(
-        to_the_goal, episodes, replace(WORLD, max_steps=1), name="x", groups=GROUPS[:2], continuous=True, device=CPU
-    )[1]
+    recording = recorded(episodes, max_steps=1)[1]
     assert recording.core_mask.tolist() == [[True, True], [True, False]]
     assert recording.core_circulation.tolist() == [[-3.0, 0.75], [0.75, 0.0]]
     assert recording.core_position[0].tolist() == [each[:2] for each in cores]
@@ -189,15 +186,7 @@ def test_round_trip(whole, tmp_path):
 
 
 def test_the_shortest_recording_is_one_step_of_one_episode(tmp_path):
-    recording = record(
-        to_the_goal,
-        EPISODES[4:5],
-        replace(WORLD, max_steps=1),
-        name="x",
-        groups=GROUPS[:1],
-        continuous=True,
-        device=CPU,
-    )[1]
+    recording = recorded(EPISODES[4:5], max_steps=1)[1]
     assert (recording.steps.tolist(), recording.seed) == ([1], 0)
     save(recording, tmp_path / "a.npz")
     same(load(tmp_path / "a.npz"), recording)
@@ -215,15 +204,7 @@ def test_a_recording_without_episodes_is_refused(whole, tmp_path):
 
 def test_a_recording_holds_the_rules_of_its_world(tmp_path):
     rules = ColregsConfig(crossing_x=(-5.0, 8.0), clearance=2.0)
-    recording = record(
-        to_the_goal,
-        EPISODES[:1],
-        replace(WORLD, colregs=rules, max_steps=2),
-        name="to the goal",
-        groups=GROUPS[:1],
-        continuous=True,
-        device=CPU,
-    )[1]
+    recording = recorded(EPISODES[:1], colregs=rules, max_steps=2)[1]
     assert recording.rules == rules
     save(concatenate([recording, recording]), tmp_path / "a.npz")
     assert load(str(tmp_path / "a.npz")).rules == rules
