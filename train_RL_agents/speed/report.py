@@ -18,7 +18,7 @@ from marinenav_env.support.validation import PositiveFloat, PositiveInt, at_leas
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.results.table import Column, Table, line_width
+from train_RL_agents.results.table import Column, Table
 from train_RL_agents.speed import PARTS
 from train_RL_agents.speed.parts import Row, measure_size
 from train_RL_agents.utils.device import resolve_device
@@ -125,17 +125,16 @@ def run_benchmark(options: BenchmarkOptions, out: Path | None = None) -> None:
             write()
     finally:
         if rows:
-            print(benchmark_text(rows), *([] if out is None else [out]), sep="\n", flush=True)
+            print_rates(rows)
+            print(out or "", flush=True)
 
 
-def benchmark_text(rows: Sequence[Row]) -> str:
-    """Return the table of a benchmark as text, and below it a line for each row with the shares of its phases."""
+def print_rates(rows: Sequence[Row]) -> None:
+    """Print the table of a benchmark, and below it a line for each row with the shares of its phases."""
     spans = [f"{_number_text(row['lowest'])} to {_number_text(row['highest'])}" for row in rows]
     shown = [{**row, "range": span} for row, span in zip(rows, spans, strict=True)]
     columns = [column for column in _COLUMNS if any(column.name in row for row in shown)]
-    lines, left_out = Table(columns, shown).lines(line_width())
-    lines = ["", *lines, *([f"no room for: {', '.join(left_out)}"] if left_out else [])]
+    Table(columns, shown).print("Rates, each the median of the runs")
     for row in rows:
-        shares = ", ".join(f"{name} {share:.1%}" for name, share in row["shares"].items() if share)
-        lines += [f"{row['part']}: {shares}"] if shares else []
-    return "\n".join(lines)
+        if shares := ", ".join(f"{name} {share:.1%}" for name, share in row["shares"].items() if share):
+            print(f"{row['part']}: {shares}")

@@ -7,7 +7,7 @@ import pytest
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.speed import report
-from train_RL_agents.speed.report import BenchmarkOptions, benchmark_text, run_benchmark
+from train_RL_agents.speed.report import BenchmarkOptions, print_rates, run_benchmark
 
 
 def row(**other):
@@ -15,9 +15,10 @@ def row(**other):
     return {"part": "loop", "unit": "env-steps/s", **numbers, "shares": {}} | other
 
 
-def test_one_table_has_rates_with_three_digits_and_shares_follow():
+def test_one_table_has_rates_with_three_digits_and_shares_follow(capsys):
     shares = {"collect": 0.5, "rest": 0.125}
-    text = benchmark_text([row(part="update", batch=512), row(environments=256, batch=512, shares=shares)])
+    print_rates([row(part="update", batch=512), row(environments=256, batch=512, shares=shares)])
+    text = capsys.readouterr().out.rstrip()
     for word in ("12,346", "98.8 to 20,000", "1.23", "4.6", "512", "loop: collect 50.0%"):
         assert word in text
     assert text.count("compile") == 1 and text.endswith("rest 12.5%")
