@@ -171,15 +171,15 @@ def group_masks(groups: Sequence[str]) -> dict[str, Tensor]:
 # Pairs on the same episodes ---------------------------------------------------------------------
 
 
-def paired_difference(first: Episodes, other: Episodes, level: int | None = None) -> dict[str, Any]:
-    """Return the difference of success rates, other less first, on the same episodes, and how often one won alone."""
-    rows = first._rows(level)
-    after, before = other.success[rows], first.success[rows]
-    gain = after.double() - before.double()
-    difference = ratio_estimate(gain.numpy(), torch.ones_like(gain).numpy()).entries("difference")
-    return difference | {"won": int((gain > 0.0).sum()), "lost": int((gain < 0.0).sum())}
-
-
 def paired_differences(first: Episodes, other: Episodes, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return what ``paired_difference`` returns, by name of the group and overall; overall alone without names."""
-    return {name: paired_difference(first, other, level) for name, level in first.levels(names).items()}
+    """Return the difference of success rates, other less first, on the same episodes, and how often one won alone.
+
+    They are by name of the group and overall; overall alone without names.
+    """
+    table = {}
+    for name, level in first.levels(names).items():
+        rows = first._rows(level)
+        gain = other.success[rows].double() - first.success[rows].double()
+        difference = ratio_estimate(gain.numpy(), torch.ones_like(gain).numpy()).entries("difference")
+        table[name] = difference | {"won": int((gain > 0.0).sum()), "lost": int((gain < 0.0).sum())}
+    return table

@@ -88,16 +88,13 @@ def ratio_estimate(values: Array, counts: Array) -> Estimate:
 
 
 def bootstrap(
-    value: Any,
-    sample: Callable[[np.random.Generator, int], Array],
-    draws: int = BOOTSTRAP_SAMPLES,
-    seed: int = 0,
+    value: Any, sample: Callable[[np.random.Generator, int], Array], draws: int = BOOTSTRAP_SAMPLES
 ) -> Estimate:
     """Estimate the 95% interval of a statistic, a number or [T], by percentiles of its resampled values.
 
     ``sample`` returns a number B of these, [B] or [B, T]; nan where a sample has no value.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     sizes = [min(_BLOCK_SIZE, draws - done) for done in range(0, draws, _BLOCK_SIZE)]
     samples = np.concatenate([sample(rng, size) for size in sizes])
     empty = np.isnan(samples).all(0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from train_RL_agents.results.rows import Episodes, paired_difference, paired_differences, stored_arrays
+from train_RL_agents.results.rows import Episodes, paired_differences, stored_arrays
 from train_RL_agents.results.statistics import poisson_interval
 
 
@@ -18,12 +18,16 @@ def episodes(success, level=None):
     return Episodes(level, flags, ~flags, ones, flags.float(), ones, ones, ones)
 
 
+def overall_difference(first, other):
+    return paired_differences(first, other, ())["overall"]
+
+
 def test_pairs_matter():
     """Of two policies with the same rates, the interval is narrow where they agree."""
     half = [True, False] * 20
-    same = paired_difference(episodes(half), episodes(half))
+    same = overall_difference(episodes(half), episodes(half))
     assert (same["difference"], same["difference_low"], same["difference_high"]) == (0.0, 0.0, 0.0)
-    opposite = paired_difference(episodes(half), episodes(half[1:] + half[:1]))
+    opposite = overall_difference(episodes(half), episodes(half[1:] + half[:1]))
     assert opposite["difference"] == 0.0
     assert opposite["difference_low"] < -0.2 < 0.2 < opposite["difference_high"]
     assert (opposite["won"], opposite["lost"]) == (20, 20)
@@ -34,7 +38,7 @@ def test_intervals_are_those_of_multinomial_samples():
     drawn = np.random.default_rng(0).multinomial(500, [0.24, 0.16, 0.6], 10_000).tolist()
     first = episodes([False] * 120 + [True] * 380)
     other = episodes([True] * 120 + [False] * 80 + [True] * 300)
-    found = paired_difference(first, other)
+    found = overall_difference(first, other)
     ends = np.quantile([(won - lost) / 500 for won, lost, _ in drawn], (0.025, 0.975))
     assert (found["difference_low"], found["difference_high"]) == pytest.approx(tuple(ends), abs=0.002)
     assert (found["won"], found["lost"], found["difference"]) == (120, 80, 0.08)

@@ -99,13 +99,6 @@ def test_every_value_has_its_own_interval_and_those_without_samples_none():
     np.testing.assert_array_equal(high, [39.0, np.nan, 10.0])
 
 
-def test_intervals_follow_from_the_seed():
-    def ends(seed):
-        return bootstrap(0.0, lambda rng, number: rng.random(number), 100, seed)
-
-    assert ends(0) == ends(0) != ends(1)
-
-
 # Several runs --------------------------------------------------------------------------------
 
 

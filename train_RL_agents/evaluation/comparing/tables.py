@@ -139,7 +139,7 @@ class Result:
     metrics: dict[str, dict[str, Any]]
     """Metrics by name of the group and overall; see Episodes.metrics."""
     differences: dict[str, dict[str, Any]] | None = None
-    """Differences of success rates from the first policy by group and overall, see rows.paired_difference; None for
+    """Differences of success rates from the first policy by group and overall, see rows.paired_differences; None for
     the first policy."""
     compliance: dict[str, dict[str, Any]] | None = None
     """Metrics of compliance with the rules of the sea, or of safety, by group and name (see compliance_columns); None
