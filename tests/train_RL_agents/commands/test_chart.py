@@ -33,18 +33,8 @@ def test_a_window_becomes_a_file_and_a_picture(tmp_path, capsys):
 
 def test_options_choose_the_window_and_what_is_land(tmp_path):
     out = str(tmp_path / "x.json")
-    options = [
-        "--at",
-        "25.7266,-80.2335",
-        "--size",
-        "120",
-        "--layers",
-        "lndare",
-        "--draught",
-        "1",
-        "--tolerance",
-        "0.5",
-    ]
+    options = ["--at", "25.7266,-80.2335", "--size", "120", "--layers", "lndare"]
+    options += ["--draught", "1", "--tolerance", "0.5"]
     assert main(["chart", MARINA, *options, "--out", out]) == 0
     chart = Chart.load(out)
     assert (chart.width, chart.height) == (120.0, 120.0)

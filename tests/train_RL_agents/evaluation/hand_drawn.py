@@ -44,5 +44,3 @@ def tracks(*vessels, rules=RULES, radius=RADIUS):
 
 NORTH = ((0.0, 0.0), 0.0, 2.0)
 FROM_STARBOARD = track((20.0, 20.0), -90.0, 2.0)
-FROM_AHEAD = ((40.0, 0.0), 180.0, 2.0)
-BACK = (18, (-30.0, 2.0))

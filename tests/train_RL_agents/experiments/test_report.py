@@ -81,6 +81,12 @@ def test_settings_that_agents_lack_are_not_varied():
     assert all("-" not in row.values() for row in rows.values())
 
 
+def groups_of(success):
+    """A run of each agent."""
+    contents = {name: {"success": each, "group": ["a"] * len(each)} for name, each in success.items()}
+    return {name: [run_from_evaluation(name, content)] for name, content in contents.items()}
+
+
 @pytest.mark.parametrize(
     ("success", "sentence"),
     [
@@ -90,20 +96,12 @@ def test_settings_that_agents_lack_are_not_varied():
     ],
 )
 def test_a_tie_has_no_best(success, sentence):
-    groups = {
-        name: [run_from_evaluation(name, {"success": each, "group": ["a"] * len(each)})]
-        for name, each in success.items()
-    }
-    assert verdict(groups)[0] == sentence
+    assert verdict(groups_of(success))[0] == sentence
 
 
 def test_the_best_is_named_with_what_it_is_better_than():
     success = {"A": [1] * 30 + [0] * 2, "B": [1] * 29 + [0] * 3, "C": [1] * 8 + [0] * 24}
-    groups = {
-        name: [run_from_evaluation(name, {"success": each, "group": ["a"] * len(each)})] * 2
-        for name, each in success.items()
-    }
-    sentence, table = verdict(groups)
+    sentence, table = verdict({name: 2 * runs for name, runs in groups_of(success).items()})
     assert sentence == ("A has the most success, 0.938. It is better than C. These runs do not tell it apart from B.")
     assert table.titles == ["agent", "success", "behind the best"]
     assert [row[:2] for row in table.cells] == [["A", "0.938"], ["B", "0.906"], ["C", "0.250"]]

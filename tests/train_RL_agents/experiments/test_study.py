@@ -44,10 +44,8 @@ def change(file, **values):
 
 def test_groups_are_agents_by_settings(file):
     study = read_study(file)
-    assert {name: config.trainer.gamma for name, config in study.groups.items()} == {
-        "tiny, usual": 0.99,
-        "tiny, short": 0.5,
-    }
+    gammas = {name: config.trainer.gamma for name, config in study.groups.items()}
+    assert gammas == {"tiny, usual": 0.99, "tiny, short": 0.5}
     assert {config.total_timesteps for config in study.groups.values()} == {80}
     assert (study.seeds, study.evaluated_policy) == ((0, 1), "latest")
     assert study.suites == (Suite("fresh", 1, 3),)

@@ -101,10 +101,7 @@ def test_random_numbers_of_a_policy_are_not_those_of_the_noise(monkeypatch):
     given, run = [], scoring.run_set
     monkeypatch.setattr(scoring, "run_set", lambda *args: given.append(args[3]) or run(*args))
     options = {"levels": [1], "episodes": 1, "seed": 3}
-    sampling, quantiles = (
-        EvaluatedPolicy.from_loaded(make_policy("PPO")),
-        EvaluatedPolicy.from_loaded(make_policy("IQN")),
-    )
+    sampling, quantiles = (EvaluatedPolicy.from_loaded(make_policy(name)) for name in ("PPO", "IQN"))
     found = evaluate_built_in({"a": sampling}, options | {"stochastic": True}, CPU)
     evaluate_built_in({"b": quantiles}, options | {"risk": 0.5}, CPU)
     assert given == [ActingOptions(stochastic=True, seed=4), ActingOptions(risk=0.5, seed=4)]

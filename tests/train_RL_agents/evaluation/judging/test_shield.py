@@ -11,7 +11,7 @@ from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig
 from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.stepping.actions import commands_of_discrete_actions
-from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, VESSEL, random_scenes
+from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, random_scenes
 from tests.train_RL_agents.evaluation.judging.test_policies import CPU
 from train_RL_agents.boat.shield import BoatShield
 from train_RL_agents.environments.scoring import evaluate_all
@@ -52,22 +52,6 @@ def step_of(seed=1):
 
 def acting(action):
     return lambda step: step.set(ACTION_KEY, action)
-
-
-@pytest.mark.heavy
-def test_it_equals_the_shield_on_board():
-    step, command = step_of()
-    count = StepShare()
-    found = Shield(acting(command), EXACT, DRAWN, True, count)(step).get(ACTION_KEY)
-    board, replaced = BoatShield(VESSEL, SECONDS), 0
-    entries = [step[GROUP, "observation", name].numpy() for name in ("self_state", "objects_state", "objects_mask")]
-    for e in range(ENVS):
-        for r in range(2):
-            rates, is_other = board(1000.0 * command[e, r].numpy(), *(entry[e, r][None] for entry in entries))
-            np.testing.assert_allclose(1000.0 * found[e, r].numpy(), rates, rtol=0.0, atol=1e-9)
-            replaced += is_other
-    assert found[:, 2].equal(command[:, 2])
-    assert count.value == replaced / (2 * ENVS) and 0 < replaced < 2 * ENVS
 
 
 def test_it_computes_the_same_without_host_reads(monkeypatch):
@@ -175,6 +159,7 @@ def test_episodes_with_a_world_of_their_own_stay_in_the_batch(monkeypatch):
 
 
 UNEVEN_CASES = [
+    (True, VesselConfig()),
     (True, VesselConfig(actuators=UNEVEN.actuators)),
     (False, UNEVEN),
     # Discrete actions may be faster than the rate of a continuous action of 1.
@@ -182,24 +167,26 @@ UNEVEN_CASES = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("continuous", "vessel"), UNEVEN_CASES)
-def test_sides_that_differ_equal_those_on_board(continuous, vessel):
+def test_it_equals_the_shield_on_board(continuous, vessel):
     step, command = step_of()
     pairs = np.array([[a, b] for a in vessel.left_thrust_change for b in vessel.right_thrust_change])
     index = torch.arange(ENVS * ROBOTS).view(ENVS, ROBOTS) % len(pairs)
     world = replace(EXACT, vessel=vessel)
-    part, action = part_of(world), command if continuous else index
-    found = Shield(acting(action), world, part, continuous, StepShare())(step).get(ACTION_KEY)
+    part, action, count = part_of(world), command if continuous else index, StepShare()
+    found = Shield(acting(action), world, part, continuous, count)(step).get(ACTION_KEY)
     board, replaced = BoatShield.from_contract(asdict(vessel), LIMITS, SECONDS, None if continuous else pairs), 0
     entries = [step[GROUP, "observation", name].numpy() for name in ("self_state", "objects_state", "objects_mask")]
-    for e in range(ENVS // 2):
+    for e in range(ENVS):
         for r in range(2):
             rates = 1000.0 * command[e, r].numpy() if continuous else pairs[index[e, r]]
             rates, is_other = board(rates, *(entry[e, r][None] for entry in entries))
             new = 1000.0 * found[e, r].numpy() if continuous else pairs[found[e, r]]
             np.testing.assert_allclose(new, rates, rtol=0.0, atol=1e-9)
             replaced += is_other
-    assert 0 < replaced < ENVS
+    assert found[:, 2].equal(action[:, 2])
+    assert count.value == replaced / (2 * ENVS) and 0 < replaced < 2 * ENVS
 
 
 @pytest.mark.heavy

@@ -52,7 +52,7 @@ def test_table_by_level():
     first = {"episodes": 3, "success_rate": close(2 / 3), "collision_rate": close(1 / 3), "timeout_rate": 0.0}
     assert table["level 1"] | first == table["level 1"]
     # No episode is successful.
-    third = {"timeout_rate": 1.0, "robot_success_rate": 0.8, "avg_return": 1.0, "avg_time": None, "avg_energy": None}
+    third = {"timeout_rate": 1.0, "avg_return": 1.0, "avg_time": None, "avg_energy": None}
     assert table["level 3"] | third == table["level 3"] and table["overall"]["episodes"] == 4
 
 

@@ -86,9 +86,8 @@ def test_frozen_suites_are_run_with_their_seed(monkeypatch, tmp_path, capsys):
     for policy in content["policies"].values():
         assert policy["suites"].keys() == few.keys()
         assert {suite["seed"] for suite in policy["suites"].values()} == {FROZEN_SEED}
-    collisions, episodes, *_ = content["policies"]["straight"]["suites"]["imazu_ntnu_own"]["groups"]["overall"][
-        "collision"
-    ]
+    groups = content["policies"]["straight"]["suites"]["imazu_ntnu_own"]["groups"]
+    collisions, episodes, *_ = groups["overall"]["collision"]
     assert 11 < collisions <= episodes == 22
     assert (tmp_path / "a.html").read_text().count("<figure>") > 6
     assert (tmp_path / "a.csv").read_text().startswith("suite,group,policy,")

@@ -13,6 +13,7 @@ from train_RL_agents.evaluation.suites.encounter_suites import (
     SLOW_SPEED_SHARE,
     VESSEL_SPEED,
 )
+from train_RL_agents.evaluation.suites.misbehaving_suite import misbehaving_scenarios
 from train_RL_agents.evaluation.suites.passing_encounters import (
     INITIAL_DISTANCES,
     MAX_APPROACH_TIME,
@@ -52,16 +53,22 @@ def test_vessels_pass_at_the_distance_and_on_the_course_of_their_parameters():
     assert seen == len(encounters.num_others)
 
 
-def test_encounters_of_boats_are_those_of_published_vessels_to_scale():
-    encounters, boat = drawn(), scaled_world("otter")
+@pytest.mark.parametrize(
+    "make",
+    [lambda world: encounter_batches(drawn(), world), lambda world: misbehaving_scenarios(world, 14, 0)[1]],
+    ids=["passing", "misbehaving"],
+)
+def test_encounters_of_boats_are_those_of_published_vessels_to_scale(make):
+    boat = scaled_world("otter")
     length, pace = boat.scenario.scale, boat.scenario.speed_scale
-    for usual, placed in zip(encounter_batches(encounters, WORLD), encounter_batches(encounters, boat), strict=True):
+    for usual, placed in zip(make(WORLD), make(boat), strict=True):
         published, scaled = usual.scenarios, placed.scenarios
         assert placed.world.scenario.width == pytest.approx(length * usual.world.scenario.width)
         torch.testing.assert_close(scaled.start, length * published.start)
         torch.testing.assert_close(scaled.goal, length * published.goal)
         torch.testing.assert_close(scaled.velocity, pace * published.velocity)
-        torch.testing.assert_close(scaled.onset, length / pace * published.onset)
+        if published.onset is not None:
+            torch.testing.assert_close(scaled.onset, length / pace * published.onset)
 
 
 def test_the_own_vessel_is_slow_only_where_it_is_overtaken():
