@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 15_376,
+    "marinenav_env": 15_377,
     "train_RL_agents": 27_702,
     "pages": 4_171,
     "tools": 1_556,

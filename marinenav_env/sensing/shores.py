@@ -8,7 +8,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.physics.shores import SHORE_SLOTS, Segments
-from marinenav_env.runtime.layout import env_first, env_last
+from marinenav_env.runtime.layout import env_first, env_last, stack_last
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.state import Sensor, State
 from marinenav_env.vessels import observation_scale
@@ -46,8 +46,9 @@ def observe_shores(state: State, sensor: Sensor, near: Segments) -> dict[str, Te
     columns = []
     for x, y in (begin, end, (nearest_x, nearest_y)):
         columns += [cos * x + sin * y, cos * y - sin * x]
-    rows = torch.stack([*columns, square.sqrt()])
-    return {SHORE: env_first(torch.where(present, rows, 0.0)), SHORE_MASK: env_first(present)}
+    # Each column by itself, so that compiled code computes and stores all of them in one pass.
+    rows = [torch.where(present, column, 0.0) for column in (*columns, square.sqrt())]
+    return {SHORE: stack_last(rows), SHORE_MASK: env_first(present)}
 
 
 def _cut(shore: Segments, reach: Tensor) -> tuple[tuple[Tensor, Tensor], ...]:
