@@ -231,6 +231,8 @@ class SensorConfig:
     duties: bool = False
     """True if robots observe their encounters with the objects in their slots, the entry ``duties`` (see
     sensing.duties)."""
+    objects_id: bool = False
+    """True if robots observe the numbers of the objects in their slots, the entry ``objects_id``."""
     entries: tuple[str, ...] = ()
     """Sensors of further observation entries, each as package.module:Class (see sensing.entries)."""
 

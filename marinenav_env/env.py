@@ -55,7 +55,7 @@ class MarineNavEnv(EnvBase):
         robots/observation/self_state     [E, R, 7]     see state.Observation
         robots/observation/objects_state  [E, R, K, 5]
         robots/observation/objects_mask   [E, R, K]     bool
-        robots/observation/duties         [E, R, K, 12] only with ``sensor.duties``
+        robots/observation/duties         [E, R, K, 12] and objects_id [E, R, K], only with these settings of ``sensor``
         robots/observation/shore          [E, R, 8, 7]  and shore_mask [E, R, 8], only with shores
         robots/observation/NAME           [E, R, ...]   other entries, see ``entries``
         robots/observation                [E, R, D]     all entries as one vector, if ``flat``

@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 15_377,
-    "train_RL_agents": 27_702,
-    "pages": 4_171,
+    "marinenav_env": 15_409,
+    "train_RL_agents": 28_039,
+    "pages": 4_172,
     "tools": 1_556,
-    "tests": 41_109,
-    "docs (bytes)": 299_462,
+    "tests": 41_413,
+    "docs (bytes)": 300_001,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -25,7 +25,7 @@ from train_RL_agents.evaluation.comparing.tables import Evaluation, Result
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy, find_evaluated
 from train_RL_agents.experiments.run import run_to_the_end
 from train_RL_agents.experiments.seeds import new_runs, resumed_runs
-from train_RL_agents.networks.memory import MEMORY, NEXT_MEMORY
+from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.table import Table
 from train_RL_agents.run.checkpoint import (
@@ -158,7 +158,7 @@ class Policy:
             outputs = agent.outputs(inputs, level)
             action = agent.select(outputs)
         if agent.memory_size:
-            self._memories[batch] = outputs[NEXT_MEMORY]
+            self._memories[batch] = agent.remember(inputs, outputs)
         return action.reshape((*batch, *action.shape[1:])).cpu().numpy()
 
     def evaluate(self, device: str = "cpu", **options: Unpack[EvaluationOptions]) -> Result:

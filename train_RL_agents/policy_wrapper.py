@@ -105,13 +105,16 @@ class PolicyWrapper(TensorDictModuleBase):
             agent_noise, added = self.draw_noise(active.shape) if noise is None else noise
             action, extras = self._explore(observation, agent_noise)
             action = self._perturb(action, *added)
+            remembered = extras
         elif self.agent.memory_size:
-            outputs = self.agent.outputs(observation)
-            action, extras = self.agent.select(outputs), {NEXT_MEMORY: outputs[NEXT_MEMORY]}
+            remembered = self.agent.outputs(observation, tensordict.get(RISK_KEY, None))
+            action, extras = self.agent.select(remembered), {}
         else:
             action, extras = self.agent.act(observation, tensordict.get(RISK_KEY, None)), {}
         if self.agent.memory_size:
-            extras |= {MEMORY: extras.pop(NEXT_MEMORY) * active[..., None], RECALLED: observation[MEMORY]}
+            after = self.agent.remember(observation, remembered)
+            extras.pop(NEXT_MEMORY, None)
+            extras |= {MEMORY: after * active[..., None], RECALLED: observation[MEMORY]}
             if not torch.compiler.is_compiling():
                 self.memory = extras[MEMORY]
         for name, extra in extras.items():

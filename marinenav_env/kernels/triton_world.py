@@ -69,8 +69,8 @@ _EpisodeStarts = _named("_EpisodeStarts", ("following", "latest", "pool", "rows"
 """Tensors and sizes for the start of new episodes, see triton_kernel._start_episodes."""
 _PUBLISHED = (
     "World unless it is the published world in float32 on a GPU, with one kind of vessel and sensor, without weather, "
-    "shores, scripted vessels, actuators, hull terms, duties, penalties by role, episode statistics, own rewards and "
-    "sensors"
+    "shores, scripted vessels, actuators, hull terms, duties, numbers of objects, penalties by role, episode "
+    "statistics, own rewards and sensors"
 )
 
 
@@ -84,7 +84,7 @@ class TritonWorld(World):
     def __init__(self, config: WorldConfig, quantiles: Tensor, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, quantiles, *args, **kwargs)
         runs = quantiles.dtype == torch.float32 and (quantiles.is_cuda or triton.knobs.runtime.interpret)
-        entries = self.sensors or config.sensor.duties
+        entries = self.sensors or config.sensor.duties or config.sensor.objects_id
         others = entries or self.custom_reward or role_term_names(config) or self.statistics
         _require_published(runs and not others and len(quantiles) == 1)
         self._zones = _zones(config.colregs)

@@ -34,7 +34,7 @@ _AFTER_TRACK = 1e7
 # Settings of a world that episodes in files do not have; of the reward settings, they have only WEIGHTS.
 _SCAN_FIELDS = ("scan_beams", "scan_angle", "scan_range", "scan_std")
 _WATERS_FIELDS = ("sees_through_land", "shore_segments", "shore_margin", "waypoint_radius")
-_OTHER_FIELDS = ("name", "actuators", "duties", "entries", "scale", "speed_scale")
+_OTHER_FIELDS = ("name", "actuators", "duties", "objects_id", "entries", "scale", "speed_scale")
 _FIELDS_NOT_IN_FILES = {*_SCAN_FIELDS, *_WATERS_FIELDS, *_OTHER_FIELDS}
 
 

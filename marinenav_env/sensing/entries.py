@@ -15,9 +15,9 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.state import Parameters, Scenario, State
 
-EntryKind = Literal["vector", "objects", "mask", "scan"]
-"""Kind of an entry: vector (numbers of a robot), objects (one row per object), mask (which rows hold an object) or
-scan (numbers in the order of their directions)."""
+EntryKind = Literal["vector", "objects", "mask", "scan", "identity"]
+"""Kind of an entry: vector (numbers of a robot), objects (one row per object), mask (which rows hold an object), scan
+(numbers in the order of their directions) or identity (numbers by which objects in rows are known, no features)."""
 ENTRY_KINDS: tuple[str, ...] = get_args(EntryKind)
 """All kinds of entries, see EntryKind."""
 DEFAULT_LIMIT = 1e4
@@ -41,7 +41,12 @@ class Entry:
     limits: tuple[tuple[float, float], ...] = ((-DEFAULT_LIMIT, DEFAULT_LIMIT),)
     """Smallest and largest value: one pair for all, or one for each index of the last dimension."""
     mask: str = ""
-    """Name of the entry of kind mask that says which rows hold an object; only for kind objects."""
+    """Name of the entry of kind mask that says which rows hold an object; only for kinds objects and identity."""
+
+    @property
+    def has_features(self) -> bool:
+        """Return whether networks encode the entry by itself."""
+        return self.kind not in ("mask", "identity")
 
     def dtype(self, floating: torch.dtype) -> torch.dtype:
         """Return the dtype of the entry in a world that computes with a floating-point dtype."""

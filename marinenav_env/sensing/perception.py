@@ -14,13 +14,15 @@ from marinenav_env.physics.routes import next_waypoint
 from marinenav_env.runtime.layout import env_first, env_last, stack_last
 from marinenav_env.runtime.philox import RandomSource, normal, uniform
 from marinenav_env.sensing.duties import duties_entry
-from marinenav_env.sensing.entries import Entry
+from marinenav_env.sensing.entries import DEFAULT_LIMIT, Entry
 from marinenav_env.sensing.shores import shore_entries
 from marinenav_env.state import ActuatorParameters, Observation, Scenario, Sensor, State, Vessel
 from marinenav_env.vessels import observation_scale
 
 MAX_POSITION, MAX_SPEED, MAX_YAW_RATE = 1e4, 1e2, 1e2
 """Bounds of observed positions (m), speeds (m/s) and yaw rates (rad/s), for Entry.limits; no vessel reaches them."""
+OBJECTS_ID = "objects_id"
+"""Name of the entry with the numbers of the objects in the slots."""
 _MAX_RANKED_OBJECTS = 64
 """Largest number of objects that are ranked by pairwise comparison; more are sorted."""
 
@@ -28,7 +30,8 @@ _MAX_RANKED_OBJECTS = 64
 def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
     """Return the descriptions of self_state, objects_state and objects_mask, which ``observe`` measures, and of others.
 
-    Those are duties, with ``sensor.duties``, and shore with its mask, with ``scenario.shore_segments``.
+    Those are duties, with ``sensor.duties``, objects_id, with ``sensor.objects_id``, and shore with its mask, with
+    ``scenario.shore_segments``.
     The scales are those of the default vessel times the ratios of vessels.observation_scale.
     """
     vessel, slots = config.vessel, config.sensor.slots
@@ -56,8 +59,22 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
         ),
         Entry("objects_mask", "mask", (slots,), "the slot holds an object", (), ((0, 1),)),
         *((duties_entry(config),) if config.sensor.duties else ()),
+        *((_id_entry(slots),) if config.sensor.objects_id else ()),
         *shore_entries(config),
     )
+
+
+def _id_entry(slots: int) -> Entry:
+    """Return the description of the entry objects_id."""
+    meaning = "number of the object in each slot, the same for as long as there is the object; 0 without one"
+    return Entry(OBJECTS_ID, "identity", (slots,), meaning, (), ((0, DEFAULT_LIMIT),), "objects_mask")
+
+
+def object_numbers(state: State, scenario: Scenario) -> Tensor:
+    """Return the numbers [M, R, E] of the objects that robots can detect, from 1: all robots, then all obstacles."""
+    robots, obstacles = state.active.shape[1], scenario.obstacle_mask.shape[1]
+    number = torch.arange(1, 1 + robots + obstacles, dtype=state.pose.dtype, device=state.pose.device)
+    return number[:, None, None].expand(-1, robots, len(state.active))
 
 
 def with_thrust_limits(

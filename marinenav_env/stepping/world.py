@@ -34,7 +34,7 @@ from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_
 from marinenav_env.sensing.duties import DUTIES, DutyScales, duty_columns
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.observation import describe_entries, make_entry_sensors
-from marinenav_env.sensing.perception import PerceptionNoise, draw_perception_noise, observe
+from marinenav_env.sensing.perception import OBJECTS_ID, PerceptionNoise, draw_perception_noise, object_numbers, observe
 from marinenav_env.sensing.shores import observe_shores
 from marinenav_env.state import Observation, Outcome, Parameters, ResetState, Scenario, State, Vessel, WorldState
 from marinenav_env.stepping.actions import check_shape_and_dtype
@@ -401,9 +401,11 @@ class World:
         if parameters.weather is not None and noise.missed is not None:
             missed = noise.missed < parameters.weather.missed[:, None, None]
         hides = not self.config.sensor.sees_through_land
-        columns: tuple[Tensor, ...] = ()
+        columns: dict[str, tuple[Tensor, ...]] = {}
         if self.config.sensor.duties:
-            columns = duty_columns(state, scenario, self.config, self._duty_scales)
+            columns[DUTIES] = duty_columns(state, scenario, self.config, self._duty_scales)
+        if self.config.sensor.objects_id:
+            columns[OBJECTS_ID] = (object_numbers(state, scenario),)
         seen = observe(
             state,
             scenario,
@@ -413,12 +415,18 @@ class World:
             noise.perception,
             self.config.sensor.slots,
             missed,
-            columns,
+            [column for group in columns.values() for column in group],
             _hidden_objects(state, scenario, near) if near is not None and hides else None,
         )
         further: dict[str, Tensor] = {}
         if columns:
-            seen.objects_state, further[DUTIES] = seen.objects_state.tensor_split((-len(columns),), -1)
+            widths = [len(group) for group in columns.values()]
+            seen.objects_state, *rows = seen.objects_state.split(
+                (seen.objects_state.shape[-1] - sum(widths), *widths), -1
+            )
+            further = dict(zip(columns, rows, strict=True))
+        if OBJECTS_ID in further:
+            further[OBJECTS_ID] = further[OBJECTS_ID].squeeze(-1)
         entries = {name: seen.get(name) for name in Observation.__annotations__} | further
         if near is not None:
             entries |= observe_shores(state, parameters.sensor, near)

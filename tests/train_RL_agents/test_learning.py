@@ -112,24 +112,58 @@ RECALLING = {
 }
 
 
-def returned(folder, tells, memory):
+OFF_POLICY = {
+    "agent_type": "DQN",
+    "total_timesteps": 12_288,
+    "eval_freq": 12_288,
+    "log_freq": 12_288,
+    "execution": {"device": "cpu", "threads": 1, "compile": False},
+    "agent": {"hidden_sizes": [32], "self_width": 16},
+    "trainer": {
+        "num_envs": 32,
+        "batch_size": 128,
+        "buffer_size": 4096,
+        "learning_starts": 1024,
+        "train_freq": 16,
+        "learning_rate": 3e-3,
+        "tau": 0.05,
+        "target_update_interval": 0,
+        "ema_decay": 0.9,
+        "reward_scale": 1.0,
+    },
+}
+
+
+def returned(folder, tells, memory, settings=RECALLING):
     """The mean return of 200 episodes after training; 0 if nothing was learned, at most 1."""
     plugins.allow(RECALL)
     env = {"name": RECALL, "options": [f"tells={tells}"], "eval_episodes": 200}
-    agent = RECALLING["agent"] | {"memory": memory}
-    config = from_dict(RECALLING | {"env": env, "agent": agent})
+    agent = settings["agent"] | {"memory": memory}
+    config = from_dict(settings | {"env": env, "agent": agent})
     trainer = TorchRLTrainer(RunFolder.create(config, 0, [], folder), quiet=True)
     trainer.train()
     return trainer.history.rows[-1]["avg_return"]
 
 
-def test_what_was_told_in_the_first_step_is_remembered(tmp_path):
-    assert returned(tmp_path, "first", {"kind": "gru", "size": 16}) > 0.9
+@pytest.mark.parametrize(
+    ("settings", "memory"),
+    [(RECALLING, {"kind": "gru", "size": 16}), (RECALLING, {"kind": "frames"}), (OFF_POLICY, {"kind": "frames"})],
+    ids=["PPO gru", "PPO frames", "DQN frames"],
+)
+def test_what_was_told_in_the_first_step_is_remembered(settings, memory, tmp_path):
+    assert returned(tmp_path, "first", memory, settings) > 0.9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("tells", "memory"), [("first", {"kind": "none"}), ("last", {"kind": "gru", "size": 16})], ids=["none", "last"]
+    ("tells", "memory", "settings"),
+    [
+        ("first", {"kind": "none"}, RECALLING),
+        ("last", {"kind": "gru", "size": 16}, RECALLING),
+        ("last", {"kind": "frames"}, RECALLING),
+        ("last", {"kind": "frames", "number": 8}, OFF_POLICY),
+    ],
+    ids=["none", "last gru", "last frames", "last frames of DQN"],
 )
-def test_nothing_is_known_without_memory_or_from_the_last_episode(tmp_path, tells, memory):
-    assert abs(returned(tmp_path, tells, memory)) < 0.3
+def test_nothing_is_known_without_memory_or_from_the_last_episode(tmp_path, tells, memory, settings):
+    assert abs(returned(tmp_path, tells, memory, settings)) < 0.3

@@ -39,6 +39,7 @@ KINDS = [
     ("agent_type=DQN", "trainer.n_steps=1", *SOFT),
     ("agent_type=DQN", "trainer.n_steps=3", *HARD),
     ("agent_type=Rainbow", "trainer.prioritized=true"),
+    ("agent_type=IQN", "trainer.n_steps=3", "agent.memory.kind=frames", "agent.memory.number=3", *SOFT),
     *(
         (f"agent_type={name}", "trainer.n_steps=3", *SOFT)
         for name, agent in AGENTS.items()
@@ -56,6 +57,7 @@ ROLLOUT_KINDS = [
     ),
     ("agent_type=PPO", "agent.actions=gaussian", "agent.target_kl=0.01"),
     ("agent_type=PPO", "agent.memory.kind=gru", "agent.memory.size=8"),
+    ("agent_type=PPO", "agent.memory.kind=frames"),
 ]
 ALIKE = (*KINDS[1:3], *(words for words in KINDS[5:] if words[0] != "agent_type=SAC"), ROLLOUT_KINDS[0])
 """Runs that are resumed as others here are, whose tests are slow."""

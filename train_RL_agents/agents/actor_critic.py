@@ -6,14 +6,13 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from marinenav_env.support.validation import require
 from train_RL_agents.agents.actor_critic_network import ActorCriticNetwork
 from train_RL_agents.agents.agent_configs import ActorCriticConfig
 from train_RL_agents.agents.base import Agent
 from train_RL_agents.agents.batches import RolloutBatch
 from train_RL_agents.networks.actors import normal_log_density, squash_log_derivative
 from train_RL_agents.networks.layers import squash
-from train_RL_agents.networks.memory import MEMORY, NEXT_MEMORY, STARTS
+from train_RL_agents.networks.memory import NEXT_MEMORY
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation
 
 ConfigType = TypeVar("ConfigType", bound=ActorCriticConfig)
@@ -42,10 +41,6 @@ class ActorCriticAgent(Agent[ConfigType]):
         else:
             self.output_meanings = {"logits": "log probability of each action, but for a constant"}  # type: ignore[misc]
             self.selection_rule = "the index of the highest logit"  # type: ignore[misc]
-        if self.memory_size:
-            taken = {MEMORY, STARTS} & {*self.spec.entries}
-            require(not taken, "agent.memory.kind", "gru", f"none, since {', '.join(taken)} is an entry observed")
-            self.output_meanings[NEXT_MEMORY] = "the input memory of the next step"
 
     @property
     def samples_are_joint(self) -> bool:
@@ -54,25 +49,21 @@ class ActorCriticAgent(Agent[ConfigType]):
 
     @property
     def memory_size(self) -> int:
-        """Return the number of units of the gated recurrent unit; 0 without memory."""
-        return self.config.memory.size if self.config.memory.kind == "gru" else 0
+        """Return the number of units of the gated recurrent unit, or that of Agent; 0 without memory."""
+        return self.config.memory.size if self.is_recurrent else super().memory_size
 
-    def extra_inputs(self, observation: Observation) -> dict[str, Tensor]:
-        """Return the memory [B, H] after a first step with observations [B], if there is one."""
-        if not self.memory_size:
-            return {}
-        ones = self.spec.batch_ones(observation)
-        return {MEMORY: self.outputs(observation, memory=ones.new_zeros(*ones.shape, self.memory_size))[NEXT_MEMORY]}
+    @property
+    def is_recurrent(self) -> bool:
+        """Return whether gradients go back over windows of steps, through the memory."""
+        return self.config.memory.kind == "gru"
 
-    def outputs(
-        self, observation: Observation, risk: Tensor | None = None, memory: Tensor | None = None
-    ) -> dict[str, Tensor]:
+    def outputs(self, observation: Observation, risk: Tensor | None = None) -> dict[str, Tensor]:
         """Return the logits [B, A], or the mean and log standard deviation [B, D]; risk does not apply.
 
-        A memory [B, H] is an argument or in the observation, and that after the observation is an output.
+        The state [B, H] of a gated recurrent unit after the observation is an output, too.
         """
         network: Any = self.networks["policy"]
-        outputs, memory = network.policy(observation if memory is None else {**observation, MEMORY: memory})
+        outputs, memory = network.policy(observation)
         kept = {} if memory is None else {NEXT_MEMORY: memory}
         if not self.continuous:
             return {"logits": outputs, **kept}

@@ -1,9 +1,9 @@
 """Settings of the agents, and what a configuration needs to know of them; torch is not imported."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from marinenav_env.support.validation import (
     Fraction,
@@ -13,7 +13,6 @@ from marinenav_env.support.validation import (
     above,
     at_least,
     at_most,
-    check_fields,
     require,
 )
 from train_RL_agents.networks.encoder_config import EncoderConfig, LayerWidth, LayerWidths
@@ -22,6 +21,14 @@ from train_RL_agents.networks.encoder_config import EncoderConfig, LayerWidth, L
 @dataclass(frozen=True)
 class AgentConfig(EncoderConfig):
     """Base class of the settings of agents, which are those of its encoders and those that a subclass adds."""
+
+    recurrent: ClassVar[bool] = False
+    """True for agents that may have a recurrent memory."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        is_valid = self.recurrent or self.memory.kind != "gru"
+        require(is_valid, "agent.memory.kind", self.memory.kind, "none or frames; gru is for PPO and A2C")
 
 
 @dataclass(frozen=True)
@@ -168,33 +175,10 @@ class RainbowConfig(AgentConfig):
 
 
 @dataclass(frozen=True)
-class MemoryConfig:
-    """Settings of the memory of a policy."""
-
-    kind: Literal["none", "gru"] = "none"
-    """What a policy remembers of earlier steps of an episode: nothing, or the state of a gated recurrent unit."""
-    size: LayerWidth = 64
-    """Units of the gated recurrent unit."""
-    window: Annotated[int, at_least(1), at_most(64)] = 8
-    """Largest number of steps that gradients go back; a rollout is divided into equal windows, each from the memory
-    that the policy had. Longer ones take longer to compile."""
-
-    def __post_init__(self) -> None:
-        check_fields(self, "agent.memory")
-        for name in ("size", "window"):
-            value = getattr(self, name)
-            has_effect = self.kind == "gru" or value == getattr(type(self), name)
-            require(has_effect, f"agent.memory.{name}", value, "left out without agent.memory.kind=gru")
-
-    def window_of(self, steps: int) -> int:
-        """Return the length of the windows of a rollout of so many steps: its largest divisor up to ``window``."""
-        return max(length for length in range(1, self.window + 1) if steps % length == 0)
-
-
-@dataclass(frozen=True)
 class ActorCriticConfig(AgentConfig):
     """Settings of agents with a stochastic policy and a value function (PPO, A2C)."""
 
+    recurrent = True
     encoder: Literal["concat", "max", "attention"] = "max"
     """Pooling of the encoded objects: concatenation slot by slot, maximum, or attention; the latter two take any number
     of objects in any order."""
@@ -209,8 +193,6 @@ class ActorCriticConfig(AgentConfig):
     to [-1, 1]; "auto" is gaussian in an environment with continuous actions, else categorical."""
     log_std: Annotated[float, at_least(-10.0), at_most(2.0)] = -0.5
     """Initial log standard deviation of normal actions."""
-    memory: MemoryConfig = field(default_factory=MemoryConfig)
-    """Memory of the policy and of the value function."""
     critic: Literal["own", "fleet"] = "own"
     """Input of the value function: a robot's own observation, or those of all active robots of its environment."""
     normalize_observations: bool = False

@@ -13,9 +13,12 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
+from marinenav_env.support.validation import require
 from train_RL_agents.agents.agent_configs import AgentConfig
 from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.networks.encoders import add_geometry, is_scale_buffer
+from train_RL_agents.networks.frames import make_frames
+from train_RL_agents.networks.memory import MEMORY, NEXT_MEMORY, STARTS
 from train_RL_agents.networks.observation import DEFAULT_SPEC, Observation, ObservationSpec
 
 ConfigType = TypeVar("ConfigType", bound=AgentConfig)
@@ -52,9 +55,17 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         super().__init__()
         self.config, self.num_actions = config, num_actions
         self.spec = spec or DEFAULT_SPEC
+        self.frames = make_frames(config, self.spec)
+        taken = {MEMORY, STARTS} & {*self.spec.entries} if config.memory.kind != "none" else ()
+        require(not taken, "agent.memory.kind", config.memory.kind, f"none, since {', '.join(taken)} is observed")
         self.networks = nn.ModuleDict()
         self.targets = nn.ModuleDict()
         self.build()
+        if self.memory_size:
+            self.output_meanings = {  # type: ignore[misc]
+                **self.output_meanings,
+                NEXT_MEMORY: "the input memory of the next step",
+            }
 
     def build(self) -> None:
         """Create ``networks`` and ``targets`` for ``config`` and ``spec``; by default, create none."""
@@ -113,8 +124,12 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
     @property
     def memory_size(self) -> int:
-        """Return the number H of units of the memory that ``outputs`` and ``explore`` carry; 0 without any."""
-        return 0
+        """Return the number H of numbers of the memory of a robot, an entry of observations; 0 without any."""
+        return 0 if self.frames is None else self.frames.size
+
+    def remember(self, observation: Observation, results: dict[str, Tensor]) -> Tensor:
+        """Return the memory [B, H] after observations [B], for what ``outputs`` or ``explore`` returned for them."""
+        return results[NEXT_MEMORY] if self.frames is None else self.frames.push(observation)
 
     @property
     def acts_at_random(self) -> bool:
@@ -134,8 +149,10 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
         """Return the losses of a batch, each with a gradient for what it trains only, together for every parameter."""
 
     def share_geometry(self, batch: Batch) -> Batch:
-        """Return a batch whose observations have what all networks compute from them alike (``add_geometry``)."""
+        """Return a batch whose observations have what all networks compute from them alike: frames, and geometry."""
         observations = batch.observation, batch.next_observation
+        if self.frames is not None:
+            observations = self.frames.stack(batch.observation), self.frames.stack(batch.next_observation)
         before, after = (add_geometry(self.config, self.spec, observation) for observation in observations)
         return batch._replace(observation=before, next_observation=after)
 

@@ -16,7 +16,9 @@ the memory [B, H] after them if the inputs have the memory before."""
 ACTION_OUTPUT = "selected_action"
 """Name of the ONNX output with the action."""
 MEMORY, NEXT_MEMORY = "memory", "next_memory"
-"""Names of the input with the memory of a recurrent policy, and of the output with that after a step."""
+"""Names of the input with the memory of a policy, and of the output with that after a step."""
+OBJECTS_ID = "objects_id"
+"""Name of the input with the numbers of the objects, from 1."""
 
 
 def load_outputs(file: Path, *names: str) -> Callable[[dict[str, Array]], dict[str, NDArray[Any]]]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from .checks import BoatError, checked_setting, common_number, is_finite_number, require
 from .encounters import DutyRules, Encounters
-from .network import MEMORY, Array, Network, load_network, reproduces
+from .network import MEMORY, OBJECTS_ID, Array, Network, load_network, reproduces
 from .shield import OBSERVED_ENTRIES, BoatShield
 
 THRUSTERS = "thrusters"
@@ -68,7 +68,7 @@ class Tracks:
     objects: Array
     """Objects [N, 5]: position east, north (m), velocity over ground east, north (m/s), radius (m); may be lists."""
     ids: Array | None = None
-    """Numbers of the tracks [N], which a policy that observes duties needs; an object keeps its number."""
+    """Numbers of the tracks [N], which objects keep; a policy that observes duties or remembers frames needs them."""
     headings: Array | None = None
     """Headings [N], anticlockwise from east (rad), for duties; None: the courses over ground."""
 
@@ -131,7 +131,7 @@ class Pilot:
         require(is_version, "the contract is of another version, export the policy again")
         self._network, self.settings = network, settings or Settings()
         inputs = {description["name"]: description for description in contract["inputs"]}
-        supported = {"self_state", "objects_state", "objects_mask", DUTIES, "taus", MEMORY}
+        supported = {"self_state", "objects_state", "objects_mask", DUTIES, OBJECTS_ID, "taus", MEMORY}
         unknown = ", ".join(set(inputs) - supported)
         require(not unknown, f"the policy needs inputs that a boat does not have here: {unknown}")
         self._input_names = list(inputs)
@@ -144,6 +144,7 @@ class Pilot:
             self._encounters = Encounters.none(
                 DutyRules.from_contract(inputs[DUTIES], self._sensor_range, self.control_step)
             )
+        self._observes_ids, self._numbers = OBJECTS_ID in inputs, dict[int, float]()
         self._blank = np.zeros(inputs[MEMORY]["shape"]) if MEMORY in inputs else None
         self._memory, self._acted_at = np.zeros(0), -math.inf
         self._shield = self._make_shield(contract) if self.settings.shield else None
@@ -332,7 +333,7 @@ class Pilot:
             require(age <= settings.max_age, f"{name}: {age:.2f} s old, more than {settings.max_age:g} s")
             sentence = f"{name}: {-age:.2f} s ahead of the clock, more than {settings.max_ahead:g} s"
             require(age >= -settings.max_ahead, sentence)
-        if self._encounters is not None:
+        if self._encounters is not None or self._observes_ids:
             _check_numbers(tracks, len(rows))
         vessel = Odometry(*map(float, astuple(vessel)))
         return vessel, replace(tracks, stamp=float(tracks.stamp), objects=rows), (float(target[0]), float(target[1]))
@@ -394,6 +395,10 @@ class Pilot:
         }
         if encounters is not None:
             found[DUTIES] = self._in_slots(encounters.rows(_own_motion(odometry), _track_ids(tracks)[first]))[None]
+        if self._observes_ids:
+            # Numbers of trackers, such as an MMSI, may be too large for a network in single precision.
+            known, ids = self._numbers, _track_ids(tracks)[first].tolist()
+            found[OBJECTS_ID] = self._in_slots(np.array([known.setdefault(n, 1.0 + len(known)) for n in ids]))[None]
         return found
 
     def _nearest_objects(self, rows: Array) -> Array:
@@ -463,7 +468,7 @@ def _check_numbers(tracks: Tracks, count: int) -> None:
     """Raise a BoatError unless each of so many tracks has a number, and a heading if there are any."""
     ids = _track_ids(tracks)
     is_valid = tracks.ids is not None and len(ids) == count and (count == 0 or np.issubdtype(ids.dtype, np.integer))
-    require(is_valid, "the policy observes duties, but not every track has a number (ids)")
+    require(is_valid, "the policy follows objects, but not every track has a number (ids)")
     headings = np.asarray([] if tracks.headings is None else tracks.headings, float)
     require(tracks.headings is None or headings.shape == (count,), "not every track has a heading")
     _check_limits("headings of tracks", [headings], [MAX_DISTANCE])

@@ -11,7 +11,7 @@ from pathlib import Path
 from train_RL_agents.commands.choosing import parse_html_path, require_policies
 
 THREADS = 1
-SUPPORTED_ENTRIES = {"self_state", "objects_state", "objects_mask", "duties", "shore", "shore_mask"}
+SUPPORTED_ENTRIES = {"self_state", "objects_state", "objects_mask", "objects_id", "duties", "shore", "shore_mask"}
 """Entries of the observation that the simulation in the page provides for a policy."""
 
 

@@ -200,6 +200,10 @@ class TrainConfig(Generic[AgentConfigType]):
             object.__setattr__(self, "trainer", kind(**agent.trainer_defaults))
         check_fields(self)
         require(len(set(self.seed)) == len(self.seed) > 0, "seed", self.seed, "one or more different numbers")
+        remembers_frames = self.agent.memory.kind == "frames"
+        if remembers_frames and self.env.is_built_in and not self.world.sensor.objects_id:
+            sensor = replace(self.world.sensor, objects_id=True)  # by which frames follow objects
+            object.__setattr__(self, "world", replace(self.world, sensor=sensor))
         loggers = (*LOGGER_NAMES, *plugins.registered_names(plugins.LOGGERS))
         is_valid = all(":" in name or name in loggers for name in self.loggers)
         names = f"{', '.join(loggers)}, or package.module:Class"
@@ -220,6 +224,9 @@ class TrainConfig(Generic[AgentConfigType]):
             require(is_valid, "on_divergence", self.on_divergence, "stop with save_replay=false")
             is_valid = agent.uses_priorities or not self.trainer.prioritized
             require(is_valid, "trainer.prioritized", True, f"false for {self.agent_type}")
+            storage = self.trainer.replay_storage
+            is_valid = storage == "device" or not remembers_frames
+            require(is_valid, "trainer.replay_storage", storage, "device with agent.memory.kind=frames")
             self.trainer.check_sizes(self.training_schedule.max_robots if self.env.is_built_in else 1)
 
     @property

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from marinenav_env import WorldConfig
 from marinenav_env.sensing.duties import DUTIES, DUTY_COLUMNS, DutyScales
+from marinenav_env.sensing.perception import OBJECTS_ID
 from train_RL_agents.agents import Agent
 from train_RL_agents.boat.network import ACTION_OUTPUT
 from train_RL_agents.boat.runtime import CONTRACT_VERSION
@@ -107,7 +108,8 @@ def _make_examples(network: DeployedAgent) -> dict[str, Any]:
 
 def _make_sequence(network: DeployedAgent) -> dict[str, Any]:
     """Return an episode of SEQUENCE_STEPS random observations, with the action and the memory after each."""
-    inputs = {name: value.round(decimals=4) for name, value in network.observations(SEQUENCE_STEPS, 1).items()}
+    drawn = zip(network.input_names, network.inputs(SEQUENCE_STEPS, 1), strict=True)
+    inputs = {name: value.round(decimals=4) for name, value in drawn if name != MEMORY}
     memory, actions, memories = torch.zeros(1, network.agent.memory_size, dtype=torch.float64), [], []
     for step in range(SEQUENCE_STEPS):
         given = [value[step : step + 1] for value in inputs.values()]
@@ -136,6 +138,7 @@ def _describe_inputs(network: DeployedAgent, world: WorldConfig | None) -> list[
             "objects_state": {"columns": OBJECT_COLUMNS, "rows": order, "seen": to_dict(world.sensor)},
             "objects_mask": {"meaning": "1 for an object, 0 for none"},
             DUTIES: _describe_duties(world),
+            OBJECTS_ID: {"meaning": "a whole number from 1 for each object, the same while it is known; 0 for none"},
         }
     inputs: list[dict[str, Any]] = [
         {"name": name, "shape": [1, *entry.shape], **details.get(name, {"meaning": entry.meaning})}
@@ -150,11 +153,10 @@ def _describe_inputs(network: DeployedAgent, world: WorldConfig | None) -> list[
     if world is not None:
         fractions["risk_distance"] = {"value": agent.spec.scales.risk_distance, "unit": "m"}
     for name, extra in agent.extra_inputs(observation).items():
-        if name == MEMORY:
-            inputs.append({"name": name, "shape": [1, *extra.shape[1:]], "meaning": _MEMORY_RULE["rule"]})
-            continue
         description = {"name": name, "shape": [1, *extra.shape[1:]], "usual": extra[0].tolist()}
         inputs.append(description | (fractions if agent.supports_risk else {}))
+    if agent.memory_size:
+        inputs.append({"name": MEMORY, "shape": [1, agent.memory_size], "meaning": _MEMORY_RULE["rule"]})
     return inputs
 
 

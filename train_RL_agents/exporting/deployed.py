@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from train_RL_agents.agents import Agent
 from train_RL_agents.boat.network import ACTION_OUTPUT
+from train_RL_agents.networks.memory import MEMORY, NEXT_MEMORY
 from train_RL_agents.networks.observation import Observation
 
 Tensors = tuple[Tensor, ...]
@@ -34,18 +35,21 @@ class DeployedAgent(nn.Module):
         self.entries = agent.spec.exclude(agent.config.excluded).entries
         first = {name: value.to(dtype) for name, value in self.observations(1).items()}
         self.extra_names = list(self.agent.extra_inputs(first))
+        """Names of the inputs beside the entries of the observation and the memory."""
 
     @property
     def input_names(self) -> list[str]:
-        """Return the names of the inputs in their order: entries of the observation, then such as ``taus``."""
-        return [*self.entries, *self.extra_names]
+        """Return the names of the inputs in their order: entries of the observation, then ``taus`` and the memory."""
+        return [*self.entries, *self.extra_names, *([MEMORY] if self.agent.memory_size else [])]
 
     def forward(self, *inputs: Tensor) -> Tensor | Tensors:
         """Return the outputs [B, ...] as a tuple, or the only one, for inputs [B, ...] in the order of input_names."""
         named = dict(zip(self.input_names, inputs, strict=True))
         extras = {name: named.pop(name) for name in self.extra_names}
-        outputs = tuple(self.agent.outputs(named, **extras).values())
-        return outputs if len(outputs) > 1 else outputs[0]
+        outputs = self.agent.outputs(named, **extras)
+        if self.agent.memory_size:
+            outputs[NEXT_MEMORY] = self.agent.remember(named, outputs)
+        return tuple(outputs.values()) if len(outputs) > 1 else next(iter(outputs.values()))
 
     def outputs(self, *inputs: Tensor) -> Tensors:
         """Return the outputs for the inputs as a tuple, even if there is only one."""
@@ -69,6 +73,8 @@ class DeployedAgent(nn.Module):
             shape = (count, *entry.shape)
             if entry.kind == "mask":
                 observation[name] = (torch.rand(shape, **options) < 0.6).double()
+            elif entry.kind == "identity":
+                observation[name] = torch.rand(shape, **options).argsort(-1) + 1.0
             else:
                 scale = torch.tensor(entry.scale or (1.0,), dtype=torch.float64)
                 drawn = torch.randn(shape, **options) * scale
@@ -78,13 +84,18 @@ class DeployedAgent(nn.Module):
         for name, entry in self.entries.items():
             if entry.kind == "objects":
                 observation[name][..., -1].abs_()  # the radius
-                if entry.mask:
-                    observation[name] *= observation[entry.mask][..., None]
+            if entry.mask:
+                present = observation[entry.mask]
+                observation[name] *= present if entry.kind == "identity" else present[..., None]
         for entry_values in observation.values():
             entry_values[0] = 0.0
         return observation
 
     def inputs(self, count: int, seed: int = 0) -> tuple[Tensor, ...]:
-        """Return random inputs [count, ...] in the order of input_names; see observations."""
+        """Return random inputs [count, ...] in the order of input_names; the memory is that after a first step."""
         drawn = {name: value.to(self.dtype) for name, value in self.observations(count, seed).items()}
-        return (*drawn.values(), *self.agent.extra_inputs(drawn).values())
+        values = (*drawn.values(), *self.agent.extra_inputs(drawn).values())
+        if not self.agent.memory_size:
+            return values
+        first = {**drawn, MEMORY: torch.zeros(count, self.agent.memory_size, dtype=self.dtype)}
+        return (*values, self.agent.remember(first, self.agent.outputs(first)))

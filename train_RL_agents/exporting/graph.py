@@ -39,7 +39,7 @@ def _action_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
     """Return ``action`` for inputs by name: an observation and optionally ``risk``; ``scores`` and memory if any."""
     risk = inputs.pop("risk", None)
     outputs = agent.outputs(inputs, risk)
-    scores, kept = agent.scores(outputs), {NEXT_MEMORY: outputs[NEXT_MEMORY]} if agent.memory_size else {}
+    scores, kept = agent.scores(outputs), {NEXT_MEMORY: agent.remember(inputs, outputs)} if agent.memory_size else {}
     return {"action": agent.select(outputs)} | ({} if scores is None else {"scores": scores}) | kept
 
 
@@ -64,9 +64,10 @@ def policy_graphs(agent: Agent[Any]) -> dict[str, Any]:
     exact = copy.deepcopy(agent).cpu().double().eval().requires_grad_(False)
     exact.targets = nn.ModuleDict()
     weights: dict[str, Tensor] = {}
-    observation = DeployedAgent(agent).observations(1)
-    if agent.memory_size:
-        observation |= exact.extra_inputs(observation)
+    deployed = DeployedAgent(agent)
+    observation = dict(zip(deployed.input_names, deployed.inputs(1), strict=True))
+    for name in deployed.extra_names:
+        del observation[name]
     action = exact.act(observation)
     graphs = {"act": _trace_graph(exact, _action_outputs, observation, weights)}
     if exact.supports_risk:

@@ -1,7 +1,7 @@
 """TorchScript files for C++ path planners; only this module uses TorchScript, which PyTorch has deprecated.
 
-A planner calls ``forward`` with a tuple (self_state, objects_state, objects_mask); agents with quantile fractions take
-these as a second argument.
+A planner calls ``forward`` with a tuple (self_state, objects_state, objects_mask); agents with quantile fractions or
+a memory take these as further arguments.
 """
 
 import io
@@ -23,9 +23,14 @@ class _PlannerNetwork(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, observation: Tensors, taus: Tensor | None = None) -> Tensor | Tensors:
-        """Return the outputs [B, ...] for a tuple of the entries of an observation, as a tuple if there are several."""
-        more = () if taus is None else (taus,)
+    def forward(
+        self, observation: Tensors, further: Tensor | None = None, last: Tensor | None = None
+    ) -> Tensor | Tensors:
+        """Return the outputs [B, ...] for a tuple of the entries of an observation, as a tuple if there are several.
+
+        Further inputs are quantile fractions and the memory, of agents that have them.
+        """
+        more = [value for value in (further, last) if value is not None]
         outputs: Tensor | Tensors = self.network(*observation, *more)
         return outputs
 

@@ -3,20 +3,22 @@
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from marinenav_env import GROUP
-from train_RL_agents.agents import Agent
+from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.learner import UpdateResult
 from train_RL_agents.memory.column_layout import PackedTransitions
+from train_RL_agents.memory.frames import PLACES, FrameStore, with_places
 from train_RL_agents.memory.host import make_replay
 from train_RL_agents.memory.replay import replay_bytes, tree_bytes
 from train_RL_agents.memory.transitions import MultiStep, NStepWindows, example_transition, to_batch
+from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 
@@ -31,8 +33,12 @@ class OffPolicy(Algorithm):
         self.settings = settings = config.trainer
         tau = settings.tau if settings.target_update_interval == 0 else 0.0
         super().__init__(context, tau)
-        self.example_transition = example_transition(context.example)
         shape, rates = context.example.get((GROUP, "mask")).shape, (settings.gamma, settings.reward_scale)
+        self.frames: FrameStore | None = None
+        """Observations that transitions refer to, if the agent remembers frames."""
+        if context.agent.frames is not None:
+            self.frames = FrameStore(context.agent.frames, shape, settings.buffer_size, settings.n_steps, device)
+        self.example_transition = _example_row(context.agent, context.example)
         self.multi_step = MultiStep(self.example_transition, shape, settings.n_steps, *rates)
         self.replay = make_replay(self.example_transition, settings, context.generators["replay"], device)
         # On a CPU the loop is not compiled, because compiled code transposes more slowly than torch itself.
@@ -55,7 +61,7 @@ class OffPolicy(Algorithm):
         """Return an estimate of the memory of replay, of unfinished n-step transitions and of batches."""
         settings = config.trainer
         assert isinstance(settings, OffPolicyConfig)
-        row = example_transition(step)
+        row = _example_row(agent, step)
         rows, priorities = replay_bytes(row, settings.buffer_size, settings.prioritized)
         closing = settings.num_envs * settings.steps_per_batch * settings.n_steps
         robots = step.get((GROUP, "mask")).shape[-1]
@@ -64,18 +70,28 @@ class OffPolicy(Algorithm):
             MemoryPlanEntry("replay", rows + priorities, on_host, True),
             MemoryPlanEntry("open windows", 2 * closing * robots * tree_bytes(row), False, False),
         ]
+        stored, observed = rows, example_transition(step)
+        if agent.frames is not None:
+            shape = settings.num_envs, robots
+            frames = FrameStore(agent.frames, shape, settings.buffer_size, settings.n_steps, torch.device("meta"))
+            items.append(MemoryPlanEntry("frames", frames.nbytes, False, True))
+            stored += frames.nbytes
         if config.save_replay:
-            items.append(MemoryPlanEntry("copy of replay while saving", rows, True, True))
+            items.append(MemoryPlanEntry("copy of replay while saving", stored, True, True))
 
         def loss(count: int) -> None:
-            batch = to_batch(row.expand(count).clone())
+            batch = to_batch(observed.expand(count).clone())
+            if agent.frames is not None:
+                blank = torch.zeros(count, agent.frames.size)
+                for observation in (batch.observation, batch.next_observation):
+                    observation[MEMORY] = blank
             losses = agent.loss(batch, agent.loss_noise(count, torch.Generator()))
             if config.imitation_learning:
                 errors = imitation_errors(agent, batch.observation, batch.action)
                 losses["loss_imitation"] = batch.mean(errors)
 
         # Sampled transitions exist twice: as stored in replay and as the losses need them.
-        return MemoryEstimate(items, loss, extra_bytes_per_sample=2 * tree_bytes(row))
+        return MemoryEstimate(items, loss, extra_bytes_per_sample=2 * tree_bytes(observed))
 
     def add_steps(self, steps: TensorDictBase) -> None:
         """Build multi-step transitions from steps [E, T] and insert them into replay."""
@@ -89,6 +105,8 @@ class OffPolicy(Algorithm):
     ) -> tuple[NStepWindows | None, PackedTransitions | None]:
         """Build multi-step transitions; insert them into a replay on the device, or else return them."""
         self.add_to_statistics(steps)
+        if self.frames is not None:
+            steps = self.frames.refer(steps)
         windows, rows = self.multi_step.advance(windows, steps)
         if not self.replay.inserts_on_device:
             return windows, rows
@@ -112,9 +130,17 @@ class OffPolicy(Algorithm):
     def _learn(self) -> UpdateResult:
         """Sample a batch, learn from it and set its priorities, in operations that a CUDA graph can capture."""
         drawn = self.replay.sample()
-        scalars, priority = self.learner.learn(to_batch(drawn))
+        scalars, priority = self.learner.learn(self._to_batch(drawn))
         self.replay.update_priority(drawn, priority)
         return scalars, None
+
+    def _to_batch(self, drawn: TensorDictBase) -> Batch:
+        """Return transitions drawn from replay as a batch, with the frames that they refer to."""
+        batch = to_batch(drawn)
+        if self.frames is None:
+            return batch
+        before, after = (self.frames.observation(each[PLACES]) for each in (batch.observation, batch.next_observation))
+        return batch._replace(observation=before, next_observation=after)
 
     def _update(self) -> None:
         """Make one update from a sampled batch, and add its losses to the meter."""
@@ -125,7 +151,7 @@ class OffPolicy(Algorithm):
         with self._clock.phase("sample"):
             drawn = self.replay.sample()
         with self._clock.phase("update"):
-            scalars, priority = self.learner.update(to_batch(drawn))
+            scalars, priority = self.learner.update(self._to_batch(drawn))
             self.meter.add(scalars)
         self.replay.update_priority(drawn, priority)
 
@@ -148,6 +174,8 @@ class OffPolicy(Algorithm):
     def drop_unfinished_returns(self) -> None:
         """Drop the unfinished n-step transitions; see Algorithm."""
         self._store.state = self.multi_step.closed_windows()
+        if self.frames is not None:
+            self.frames.forget()
         self._store.reset()  # steps from workers have additional keys
 
     def device_scalars(self) -> dict[str, Tensor]:
@@ -156,15 +184,31 @@ class OffPolicy(Algorithm):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state with ``n_step`` (unfinished transitions) and ``replay``, None without ``save_replay``."""
-        return super().state_dict() | {
-            "n_step": self.multi_step.state_dict(self._store.state),
-            "replay": self.replay.state_dict() if self._config.save_replay else None,
-        }
+        frames = {} if self.frames is None else {"frames": self.frames.state_dict()}
+        return (
+            super().state_dict()
+            | frames
+            | {
+                "n_step": self.multi_step.state_dict(self._store.state),
+                "replay": self.replay.state_dict() if self._config.save_replay else None,
+            }
+        )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the result of ``state_dict``, which must include replay."""
         super().load_state_dict(state)
         self.replay.load_state_dict(state["replay"])
+        if self.frames is not None:
+            self.frames.load_state_dict(state["frames"])
         self._store.state = self.multi_step.windows_from_state(state["n_step"])
         self._store.reset()
         self._last_env_steps = int(state["env_steps"])
+
+
+def _example_row(agent: Agent[Any], step: TensorDictBase) -> TensorDict:
+    """Return the transition of the first robot in a step [E], as it is stored in replay."""
+    if agent.frames is not None:
+        mask = step.get((GROUP, "mask"))
+        places = torch.zeros(*mask.shape, agent.config.memory.number, dtype=torch.int64, device=mask.device)
+        step = with_places(step, places, places)
+    return example_transition(step)

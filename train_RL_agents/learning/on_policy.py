@@ -58,11 +58,11 @@ class OnPolicy(Algorithm):
         held = 4 * settings.num_envs * settings.vector_steps * tree_bytes(step)
 
         # Samples of a recurrent agent are windows of steps.
-        steps = (agent.config.memory.window_of(settings.vector_steps),) if agent.memory_size else ()
+        steps = (agent.config.memory.window_of(settings.vector_steps),) if agent.is_recurrent else ()
 
         def loss(count: int) -> None:
             entries = {**observation, ACTIVE_KEY: active}
-            if agent.memory_size:
+            if agent.is_recurrent:
                 entries = {name: entry[:, None] for name, entry in entries.items()}
                 entries[STARTS] = torch.zeros_like(entries[ACTIVE_KEY])
             observations = {
@@ -94,7 +94,7 @@ class OnPolicy(Algorithm):
     def _samples(self, tensor: Tensor) -> Tensor:
         """Return an entry [E, T, R, ...] of a rollout as samples [B], [B, R], [B, W] or [B, W, R], in new memory."""
         joint = self.agent.samples_are_joint
-        if self.agent.memory_size:
+        if self.agent.is_recurrent:
             windows = tensor.unflatten(1, (-1, self._window)).flatten(0, 1)
             return windows.contiguous() if joint else windows.transpose(1, 2).flatten(0, 1)
         return tensor.flatten(0, 1 if joint else 2)
@@ -163,7 +163,9 @@ class OnPolicy(Algorithm):
             advantage = normalize(advantage, weight)
         observation = {name: flat(tensor) for name, tensor in group.get("observation").items()}
         if self.agent.memory_size:
-            observation[MEMORY] = flat(group.get(RECALLED))[:, 0]
+            observation[MEMORY] = flat(group.get(RECALLED))
+        if self.agent.is_recurrent:
+            observation[MEMORY] = observation[MEMORY][:, 0]
             observation[STARTS] = flat(steps.get(STARTS).expand(active.shape))
             observation[ACTIVE_KEY] = flat(active)
         return RolloutBatch(

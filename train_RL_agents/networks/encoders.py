@@ -29,6 +29,7 @@ from train_RL_agents.networks.features import (
     limit_goal_distance,
     num_features,
 )
+from train_RL_agents.networks.frames import PAST, make_frames
 from train_RL_agents.networks.layers import make_hidden_layer, rectified_maximum
 from train_RL_agents.networks.normalization import RunningNorm
 from train_RL_agents.networks.observation import Observation, ObservationSpec
@@ -37,6 +38,8 @@ OBJECTS_STATE = "objects_state"
 """Name of the entry of the observation with the states of the objects that a vessel detects."""
 ENCOUNTER_GEOMETRY = "encounter_geometry"
 """Name of the result of ``encounter_geometry`` in an observation that several networks encode."""
+_OBJECT_ENTRIES = (DUTIES, PAST + OBJECTS_STATE, PAST + DUTIES)
+"""Names of entries with further columns of the objects in their slots."""
 _SCALE_BUFFERS = ("self_scale", "object_scale")
 """Names of the buffers of an ObservationNetwork with the factors that observations are multiplied by."""
 
@@ -219,9 +222,10 @@ class ObservationNetwork(nn.Module):
     def __init__(self, config: EncoderConfig, spec: ObservationSpec, normalize: bool = False) -> None:
         super().__init__()
         for name in config.excluded:
-            optional = [key for key, entry in spec.entries.items() if key != SELF_STATE and entry.kind != "mask"]
+            optional = [key for key, entry in spec.entries.items() if key != SELF_STATE and entry.has_features]
             require(name in optional, "agent.excluded", name, f"one of {', '.join(optional)}")
-        entries = spec.exclude(config.excluded).entries
+        self.frames = make_frames(config, spec)
+        entries = (spec if self.frames is None else self.frames.spec).exclude(config.excluded).entries
         self_features, object_features = num_features(config.features)
         self.geometric, self._radius, self._scales = config.features == "geometric", spec.radius, spec.scales
         self._goal_reach = config.goal_reach
@@ -234,13 +238,13 @@ class ObservationNetwork(nn.Module):
         custom = {encoder.split("=", 1)[0] for encoder in config.entry_encoders}
         self._objects = {SELF_STATE, OBJECTS_STATE} <= entries.keys() and OBJECTS_STATE not in custom
         self._mask = entries[OBJECTS_STATE].mask if self._objects else ""
-        # The duties of an object are encoded together with its state.
-        joins = DUTIES in entries and DUTIES not in custom and entries[DUTIES].mask == self._mask
-        self._duties = self._objects and joins
+        # What else is known of an object, such as duties, is encoded together with its state.
+        joined = {*_OBJECT_ENTRIES} - custom if self._objects else set[str]()
+        self._joined = [name for name in entries if name in joined and entries[name].mask == self._mask]
         if self._objects:
-            width = object_features + (entries[DUTIES].shape[-1] if self._duties else 0)
+            width = object_features + sum(entries[name].shape[-1] for name in self._joined)
             self.object_encoder = nn.Sequential(nn.Linear(width, config.object_width), nn.ReLU())
-        self._register_scales(config, spec)
+        self._register_scales(config, entries)
         self.object_join: ObjectAttention | ObjectMaximum | None = None
         if self._objects and config.encoder != "concat":
             join = POOLING_CLASSES[config.encoder]
@@ -254,7 +258,7 @@ class ObservationNetwork(nn.Module):
         self._add_encoders(config, entries, normalize and not is_vessel)
         self._hidden: list[str] = []
 
-    def _register_scales(self, config: EncoderConfig, spec: ObservationSpec) -> None:
+    def _register_scales(self, config: EncoderConfig, entries: dict[str, Entry]) -> None:
         """Register the factors that raw observations are multiplied by; ones if observations are not scaled."""
         self.self_scale: Tensor
         self.object_scale: Tensor
@@ -263,9 +267,15 @@ class ObservationNetwork(nn.Module):
             ("self_scale", SELF_STATE, NUM_SELF_FEATURES),
             ("object_scale", OBJECTS_STATE, NUM_OBJECT_FEATURES),
         ):
-            if entry in spec.entries:
-                scale = torch.tensor(spec.entries[entry].scale) if scaled else torch.ones(width)
+            if entry in entries:
+                scale = torch.tensor(entries[entry].scale) if scaled else torch.ones(width)
                 self.register_buffer(name, 1.0 / scale)
+        if self._joined:
+            scales = [entries[name].scale if scaled else () for name in self._joined]
+            widths = [entries[name].shape[-1] for name in self._joined]
+            rows = [torch.tensor(scale or (1.0,)).expand(width) for scale, width in zip(scales, widths, strict=True)]
+            self.joined_scale: Tensor
+            self.register_buffer("joined_scale", 1.0 / torch.cat(rows), persistent=False)
 
     def _add_encoders(self, config: EncoderConfig, entries: dict[str, Entry], normalize: bool) -> None:
         """Add the encoders of entries other than own state and objects; ``normalize`` applies to vectors."""
@@ -275,9 +285,9 @@ class ObservationNetwork(nn.Module):
         others = {
             name: entry
             for name, entry in entries.items()
-            if entry.kind != "mask"
+            if entry.has_features
             and (name in custom or SELF_STATE not in entries or name not in (SELF_STATE, OBJECTS_STATE))
-            and not (name == DUTIES and self._duties)
+            and name not in self._joined
         }
         # Created only if there are such entries, so that weights of networks without them keep their names.
         self.encoders = nn.ModuleDict() if others else None
@@ -307,6 +317,8 @@ class ObservationNetwork(nn.Module):
 
     def encode(self, observation: Observation) -> Tensor:
         """Return the features [B, encoded] of observations [B]."""
+        if self.frames is not None:
+            observation = self.frames.stack(observation)
         parts = []
         if self.self_encoder is not None:
             self_features = self._self_features(observation)
@@ -336,6 +348,8 @@ class ObservationNetwork(nn.Module):
 
     def update_statistics(self, observation: Observation, active: Tensor) -> None:
         """Add observations [B] of robots in the mask ``active`` [B] to the running statistics, if there are any."""
+        if self.frames is not None:
+            observation = self.frames.stack(observation)
         if self.own_norm is not None:
             self.own_norm.update(self._self_features(observation), active)
         if self.object_norm is not None:
@@ -351,8 +365,9 @@ class ObservationNetwork(nn.Module):
             return []
         objects, mask = self._object_features(observation), observation[self._mask]
         objects = objects if self.object_norm is None else self.object_norm(objects)
-        if self._duties:
-            objects = torch.cat((objects, observation[DUTIES]), -1)
+        if self._joined:
+            joined = torch.cat([observation[name] for name in self._joined], -1)
+            objects = torch.cat((objects, joined * self.joined_scale), -1)
         objects = self.object_encoder(objects) * mask[..., None]
         if self.object_join is None:
             return [objects.flatten(-2)]

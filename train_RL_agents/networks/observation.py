@@ -71,15 +71,16 @@ class ObservationSpec:
         return GeometryScales(*own.scale[1:3]) if own else GeometryScales()  # the scales of the goal's y and of u
 
     def exclude(self, excluded: tuple[str, ...]) -> "ObservationSpec":
-        """Return the specification without the named entries and the masks that belong to them."""
+        """Return the specification without the named entries, and the masks and identities that belong to them."""
         kept = {name: entry for name, entry in self.entries.items() if name not in excluded}
-        masks = {self.entries[name].mask for name in excluded if name in self.entries}
-        masks -= {entry.mask for entry in kept.values()}
-        return replace(self, entries={name: entry for name, entry in kept.items() if name not in masks})
+        masks = {self.entries[name].mask for name in excluded if name in self.entries} - {""}
+        masks -= {entry.mask for entry in kept.values() if entry.has_features}
+        kept = {name: entry for name, entry in kept.items() if name not in masks and entry.mask not in masks}
+        return replace(self, entries=kept)
 
     def batch_ones(self, observation: Observation) -> Tensor:
         """Return a tensor of ones [B] with the batch shape, dtype and device of observations [B]."""
-        name, entry = next((name, entry) for name, entry in self.entries.items() if entry.kind != "mask")
+        name, entry = next((name, entry) for name, entry in self.entries.items() if entry.has_features)
         return torch.ones_like(observation[name].flatten(-len(entry.shape))[..., 0])
 
 

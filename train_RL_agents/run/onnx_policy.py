@@ -21,7 +21,7 @@ from train_RL_agents.boat.network import ACTION_OUTPUT, load_outputs
 from train_RL_agents.boat.runtime import CONTRACT_FILE, CONTRACT_VERSION
 from train_RL_agents.config.building import count_actions, make_agent
 from train_RL_agents.config.reading import restore_config
-from train_RL_agents.networks.memory import MEMORY
+from train_RL_agents.networks.memory import MEMORY, NEXT_MEMORY
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.errors import first_line
@@ -54,11 +54,14 @@ class OnnxAgent(nn.Module):
         inputs = {name: observation[name].cpu().double().flatten(0, len(batch) - 1) for name in entries}
         if self.memory_size:
             inputs[MEMORY] = observation[MEMORY].cpu().double().flatten(0, len(batch) - 1)
-        else:
-            inputs |= self.template.extra_inputs(inputs)
+        inputs |= self.template.extra_inputs(inputs)
         outputs = self._network({name: value.numpy() for name, value in inputs.items()})
         tensors = {name: torch.from_numpy(output) for name, output in outputs.items()}
         return {name: output.unflatten(0, batch).to(given.device) for name, output in tensors.items()}
+
+    def remember(self, observation: Observation, results: dict[str, Tensor]) -> Tensor:
+        """Return the memory [..., H] among all outputs of the file."""
+        return results[NEXT_MEMORY].float()
 
     def scores(self, outputs: dict[str, Tensor]) -> Tensor | None:
         """Return the scores [..., A] of which the highest is selected; None for continuous actions."""

@@ -13,6 +13,7 @@ from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.sensing import perception
 from marinenav_env.stepping.world import initial_state
 from marinenav_env.vessels import read_vessel, scale_of_vessel
+from tests.marinenav_env.env_helpers import make
 from tests.marinenav_env.helpers import (
     CPU,
     QUIET,
@@ -158,6 +159,27 @@ def test_scales_of_entries_follow_from_length_speed_and_thrust_of_the_boat():
     # What has no name keeps the published world, whatever its numbers are.
     nameless = WorldConfig(vessel=VesselConfig(length=9.0, max_thrust=0.0, xU=-120.0))
     assert perception.perception_entries(nameless)[0].scale == perception.perception_entries(WorldConfig())[0].scale
+
+
+def test_numbers_say_which_objects_are_in_the_slots():
+    sensor = replace(QUIET, objects_id=True)
+    env = make("mixture", config=WorldConfig(sensor=sensor), seed=2)
+    step, seen = env.reset(), 0
+    for _ in range(20):
+        step = env.step(step.set(("robots", "action"), torch.ones(*env.state.active.shape, 2)))["next"]
+        observation, state = step["robots", "observation"], env.state
+        places = torch.cat((state.pose[..., :2], env.scenario.obstacle_position), 1)
+        present = torch.cat((state.active, env.scenario.obstacle_mask), 1)
+        for e, r, slot in observation["objects_mask"].nonzero().tolist():
+            number = int(observation["objects_id"][e, r, slot]) - 1
+            north, east = (places[e, number] - state.pose[e, r, :2]).tolist()
+            heading, (x, y) = state.pose[e, r, 2], observation["objects_state"][e, r, slot, :2].tolist()
+            there = math.cos(heading) * x - math.sin(heading) * y, math.sin(heading) * x + math.cos(heading) * y
+            assert there == pytest.approx((north, east), abs=1e-4)
+            seen += number >= state.active.shape[1]
+        assert not observation["objects_id"][~observation["objects_mask"]].any()
+        assert present.any() and env.entries["objects_id"].kind == "identity"
+    assert seen > 20
 
 
 def test_entries_describe_what_is_observed():

@@ -31,6 +31,7 @@ STYLES = {
     "max": {"agent.encoder": "max"},
     "attention": {"agent.encoder": "attention"},
     "scan": WIDER,
+    "frames": WIDER | {"agent.memory.kind": "frames", "agent.memory.number": 3},
     "without objects": WIDER | {"agent.excluded": ["objects_state"]},
 }
 ON_POLICY_STYLES = STYLES | {
@@ -114,7 +115,8 @@ def test_onnx_computes_as_the_agent(name, dtype, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "style", [each if each == "memory" else pytest.param(each, marks=pytest.mark.slow) for each in ON_POLICY_STYLES]
+    "style",
+    [each if each in ("memory", "frames") else pytest.param(each, marks=pytest.mark.slow) for each in ON_POLICY_STYLES],
 )
 def test_onnx_of_every_encoder(style, tmp_path):
     require_onnx()

@@ -16,6 +16,7 @@ from tests.marinenav_env.helpers import recordings
 from train_RL_agents.evaluation.judging.policies import returns_scale
 from train_RL_agents.exporting.graph import policy_graphs
 from train_RL_agents.figures.demo import make_page
+from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.run.checkpoint import load_policy
 
 PRETRAINED = Path(__file__).parents[3] / "pretrained"
@@ -58,7 +59,9 @@ def agree(check, agent, observed):
     """Assert that actions, scores and returns are Python's, as configured and at risk levels."""
     exact = copy.deepcopy(agent).cpu().double().eval()
     if agent.memory_size:
-        observed = observed | exact.extra_inputs(observed)
+        blank = torch.zeros(len(observed["self_state"]), agent.memory_size, dtype=torch.float64)
+        first = {**observed, MEMORY: blank}
+        observed = {**observed, MEMORY: exact.remember(first, exact.outputs(first)).flip(0)}  # of other observations
     count, seen = len(observed["self_state"]), in_javascript(observed)
     levels = torch.rand(count, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     policy = policy_graphs(agent)
@@ -67,6 +70,7 @@ def agree(check, agent, observed):
             outputs = exact.outputs(observed, risk)
             action, scores = exact.select(outputs), exact.scores(outputs)
             quantiles = exact.return_quantiles(observed, action)
+            memory = exact.remember(observed, outputs) if agent.memory_size else None
         found = check(
             "acted",
             {
@@ -78,7 +82,7 @@ def agree(check, agent, observed):
         )
         expected = action.double().reshape(count, -1)
         assert close([each["action"] for each in found], expected) <= TOLERANCE
-        for name, numbers in (("scores", scores), ("quantiles", quantiles), ("memory", outputs.get("next_memory"))):
+        for name, numbers in (("scores", scores), ("quantiles", quantiles), ("memory", memory)):
             if numbers is None:
                 assert all(each.get(name) is None for each in found)
             else:

@@ -45,6 +45,7 @@ VARIANTS = {
         {},
         {"embedding": "published", "layer_norm": False, "refine": False},
         {"features": "raw", "critics": 1, "risk": "neutral"},
+        {"memory": {"kind": "frames"}},
     ),
     "IQN": (
         {"embedding": "published", "dueling": False},
@@ -52,7 +53,11 @@ VARIANTS = {
         {"risk": "neutral", "acting_quantiles": 7},
     ),
     "DDPG": ({}, {"critic": "scalar", "dropped": 0}, {"action_input": "published"}),
-    "DQN": ({"encoder": "attention"}, {"features": "scaled", "dueling": False, "critics": 1}),
+    "DQN": (
+        {"encoder": "attention"},
+        {"memory": {"kind": "frames", "number": 3}},
+        {"features": "scaled", "dueling": False, "critics": 1},
+    ),
     "SAC": ({}, {"hidden_sizes": (33, 17, 6)}),
     "Rainbow": ({}, {"atoms": 11, "excluded": ("objects_state",)}),
     "PPO": (

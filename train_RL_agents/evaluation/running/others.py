@@ -20,7 +20,7 @@ MASK_KEY = (GROUP, "mask")
 """Key of the mask of the robots that act, [E, R] bool."""
 MEMORIES = (MEMORY, "memory_of_others")
 """Names in the group of the memories of recurrent policies: that of the evaluated one, and that of ``with_others``."""
-OBJECT_ENTRIES = ("objects_state", "objects_mask", "duties")
+OBJECT_ENTRIES = ("objects_state", "objects_mask", "duties", "objects_id")
 """Entries of the observation with a row for each object slot."""
 
 

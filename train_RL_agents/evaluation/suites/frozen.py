@@ -55,7 +55,7 @@ FROZEN_SUITES: dict[str, FrozenSuite] = {
     "imazu_own": FrozenSuite(20, "f696bb4fef4500db8560b4012ee4cda0"),
 }
 """Frozen suites in the order of reports: first external situations and misbehaving vessels."""
-OWN_ENTRIES = ("max_objects", "scan_beams", "scan_angle", "duties", "entries")
+OWN_ENTRIES = ("max_objects", "scan_beams", "scan_angle", "duties", "objects_id", "entries")
 """Settings of the sensor that say what a policy observes, which its own world has."""
 _UNHASHED_PARAMETERS = {*COMMAND_FIELDS, "max_objects", "table_row"}
 """Names of parameters that hashes leave out, because policies may choose them or they follow from others."""

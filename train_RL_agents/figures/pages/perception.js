@@ -68,7 +68,7 @@ export function observe(i, vessels, known, sensor, slots, noise, draws, land = [
   const vessel = vessels[i], found = [];
   const observation = {
     self_state: new Float64Array(7), objects_state: new Float64Array(5 * slots),
-    objects_mask: new Float64Array(slots), seen: [],
+    objects_mask: new Float64Array(slots), objects_id: new Float64Array(slots), seen: [],
   };
   if (!vessel.present) return observation;
   known.forEach((object, number) => {
@@ -86,6 +86,7 @@ export function observe(i, vessels, known, sensor, slots, noise, draws, land = [
     observation.objects_state.set(each, 5 * slot);
     observation.objects_mask[slot] = 1;
     observation.seen.push(number);
+    observation.objects_id[slot] = number + 1;
   });
   return observation;
 }

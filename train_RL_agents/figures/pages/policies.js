@@ -51,7 +51,7 @@ function unpack({ entries, data }) {
 }
 
 // Makes a policy of what Python wrote (train_RL_agents/exporting/graph.py). An observation is
-// { self_state, objects_state, objects_mask, duties }, flat; risk is the share of the worst outcomes to
+// { self_state, objects_state, objects_mask, objects_id, duties }, flat; risk is the share of the worst outcomes to
 // act on, or null for what is configured. A recurrent policy takes its memory, too: that of its last
 // decision, or none at the start.
 export function load(packed) {

@@ -1,0 +1,114 @@
+"""The ring of observations against lists: transitions have the frames that their robots saw, whatever came between."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from marinenav_env.sensing.entries import Entry
+from train_RL_agents.memory.frames import PLACES, FrameStore
+from train_RL_agents.memory.replay import Replay
+from train_RL_agents.memory.transitions import MultiStep, example_transition
+from train_RL_agents.networks.encoder_config import EncoderConfig, MemoryConfig
+from train_RL_agents.networks.frames import FrameStack
+from train_RL_agents.networks.memory import MEMORY
+from train_RL_agents.networks.observation import ObservationSpec
+
+SHAPE, NUMBER, CAPACITY = (3, 2), 3, 20
+STACK = FrameStack(
+    EncoderConfig(memory=MemoryConfig("frames", NUMBER)), ObservationSpec({"cue": Entry("cue", "vector", (1,))})
+)
+
+
+class Robots:
+    """Robots that see every number once, with what each saw in its episode."""
+
+    def __init__(self):
+        self.random = torch.Generator().manual_seed(0)
+        self.count = 0
+        self.now, self.active = self.look(), torch.ones(SHAPE, dtype=torch.bool)
+        self.seen = {}  # of each number, those before it in its episode, the latest first
+
+    def look(self):
+        numbers = torch.arange(1, 7, dtype=torch.float32).view(*SHAPE, 1) + self.count
+        self.count += 6
+        return numbers
+
+    def chance(self, share):
+        return torch.rand(SHAPE, generator=self.random) < share
+
+    def step(self):
+        """One step [E, 1]; robots end, rest until their environment's episode is over, and begin again."""
+        after, active = self.look(), self.active
+        done = self.chance(0.1) | ~active
+        over = done.all(1, keepdim=True) | (torch.rand(SHAPE[0], 1, generator=self.random) < 0.05)
+        flags = (done | over)[..., None]
+        for now, then, robot in zip(self.now.flatten(), after.flatten(), active.flatten(), strict=True):
+            if robot:
+                earlier = self.seen.setdefault(float(now), [])
+                self.seen[float(then)] = [float(now), *earlier]
+        group = {"observation": {"cue": self.now}, "mask": active, "action": torch.zeros(*SHAPE, dtype=torch.int64)}
+        following = {
+            "observation": {"cue": after},
+            "done": flags,
+            "terminated": flags,
+            "reward": torch.zeros(*SHAPE, 1),
+        }
+        group, following = (TensorDict(each, SHAPE) for each in (group, following))
+        step = TensorDict({"robots": group, "next": {"robots": following}}, SHAPE[:1])
+        self.now = torch.where(over[..., None], self.look(), after)
+        self.active = torch.where(over, True, ~flags[..., 0])
+        return step.unsqueeze(1)
+
+
+def frames_of(seen, number):
+    """The last k of what a robot saw up to a number, with zeros before its episode."""
+    return [number, *seen[number], *[0.0] * NUMBER][:NUMBER]
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_transitions_refer_to_what_their_robots_saw(n_steps):
+    robots, store = Robots(), FrameStore(STACK, SHAPE, CAPACITY, n_steps, torch.device("cpu"))
+    first = store.refer(robots.step())
+    multi_step = MultiStep(example_transition(first[:, 0]), SHAPE, n_steps, 0.9, 1.0)
+    generator = torch.Generator().manual_seed(0)
+    replay = Replay(example_transition(first[:, 0]), CAPACITY, 64, generator)
+    windows, rows = multi_step.advance(multi_step.closed_windows(), first)
+    replay.insert(rows)
+    past = 0
+    for _ in range(300):
+        windows, rows = multi_step.advance(windows, store.refer(robots.step()))
+        replay.insert(rows)
+        drawn = replay.transitions_at(torch.arange(int(replay.num_stored)))
+        for key in ("observation", "next_observation"):
+            found = store.observation(drawn.get((key, PLACES)))
+            memory = found[MEMORY].unflatten(-1, (NUMBER - 1, STACK.width))
+            got = torch.cat((found["cue"], memory[..., 0]), -1).tolist()
+            assert got == [frames_of(robots.seen, number) for number, *_ in got]
+            assert memory[..., 1].tolist() == [[float(each > 0.0) for each in row[1:]] for row in got]
+            past += sum(row[2] > 0.0 for row in got)
+    assert past > 1000 and robots.count > 4 * store.capacity
+
+
+def test_a_saved_store_goes_on_as_the_first():
+    robots, store, again = Robots(), *(FrameStore(STACK, SHAPE, CAPACITY, 1, torch.device("cpu")) for _ in range(2))
+    for _ in range(5):
+        store.refer(robots.step())
+    state = store.state_dict()
+    assert len(state["rows"]) == int(state["count"]) < store.capacity
+    again.load_state_dict(state)
+    for _ in range(100):
+        step = robots.step()
+        first, second = store.refer(step), again.refer(step)
+        for key in (("robots", "observation", PLACES), ("next", "robots", "observation", PLACES)):
+            torch.testing.assert_close(first.get(key), second.get(key))
+    with pytest.raises(RuntimeError, match="rows is"):
+        again.load_state_dict({**state, "rows": state["rows"][:1]})
+
+
+def test_other_environments_begin_new_episodes():
+    robots, store = Robots(), FrameStore(STACK, SHAPE, CAPACITY, 1, torch.device("cpu"))
+    store.refer(robots.step())
+    store.forget()
+    places = store.refer(robots.step()).get(("robots", "observation", PLACES))
+    memory = store.observation(places.flatten(0, 2))[MEMORY]
+    assert not memory.any()
