@@ -89,7 +89,10 @@ class RunFolder:
     def create(
         cls, config: TrainConfig[Any], seed: int, argv: Sequence[str] = (), parent: Path | None = None
     ) -> RunFolder:
-        """Make the folder of a new run."""
+        """Make the folder of a new run, which may go on from another working directory."""
+        schedule = config.training_schedule
+        if schedule.scenarios:
+            schedule = replace(schedule, scenarios=str(Path(schedule.scenarios).absolute()))
         if config.load_model:
             load_policy(config.load_model)  # checked once here, before the process of every seed would refuse it
         teacher = b""
@@ -100,7 +103,7 @@ class RunFolder:
         parent = parent or cls.make_parent(config)
         path = parent / f"seed_{seed}"
         require(not path.exists(), "run folder", str(path), "new; use --resume to go on with it")
-        run = cls(path, replace(config, seed=(seed,)), seed)
+        run = cls(path, replace(config, seed=(seed,), training_schedule=schedule), seed)
         _make_folder(run.checkpoints)
         if teacher:
             run._write(TEACHER_FILE, teacher)

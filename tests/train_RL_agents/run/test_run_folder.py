@@ -66,6 +66,12 @@ def test_the_configuration_is_read_back(tmp_path, agent):
     assert strict(run.path / "trial_config.json") == to_dict(run.config)
 
 
+def test_a_run_finds_its_scenarios_from_everywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = new_run(tmp_path / "runs", "training_schedule.scenarios=waters/mine.json")
+    assert RunFolder.open(run.path).config.training_schedule.scenarios == str(tmp_path / "waters" / "mine.json")
+
+
 def test_an_existing_folder_is_refused(tmp_path):
     run = new_run(tmp_path)
     before = files(tmp_path)
