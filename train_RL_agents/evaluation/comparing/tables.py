@@ -16,61 +16,37 @@ from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
 from train_RL_agents.results.table import UNLIMITED_WIDTH, Column, Table
 from train_RL_agents.utils.files import sha256_of
 
-METRIC_COLUMNS = (
-    Column(
-        "success_rate",
-        "success",
-        ".3f",
-        ("success_low", "success_high"),
-        meaning="episodes in which every robot arrives, with the 95% Wilson interval; "
-        "an episode stops at its first collision",
-    ),
-    Column("collision_rate", "collision", ".3f", meaning="episodes with a collision"),
-    Column("grounding_rate", "grounding", ".3f", meaning="episodes in which a vessel runs aground"),
-    Column(
-        "timeout_rate",
-        "time-out",
-        ".3f",
-        meaning="episodes without a collision in which some robot did not arrive in time",
-    ),
-    Column(
-        "robot_success_rate",
-        "robot success",
-        ".3f",
-        meaning="robots that arrive when episodes continue after a collision",
-    ),
-    Column("avg_time", "travel time", ".1f", meaning="of a robot (s), mean over successful episodes"),
-    Column("avg_energy", "energy", ".0f", meaning="thrust spent per robot (N s), mean over successful episodes"),
-    Column("avg_return", "return", ".2f", meaning="sum of 0.99^t reward per robot, mean over all episodes"),
-    Column(
-        "hours_per_collision",
-        "hours per collision",
-        ".2f",
-        ("hours_per_collision_low", "hours_per_collision_high"),
-        meaning="hours of the vessels without a behaviour, per collision, with the exact 95% Poisson interval; without "
-        "a collision its lower end",
-    ),
-    Column(
-        "hours_per_grounding",
-        "hours per grounding",
-        ".2f",
-        ("hours_per_grounding_low", "hours_per_grounding_high"),
-        meaning="vessel-hours per grounding, with the exact 95% Poisson interval; without one its lower end",
-    ),
+_METRICS = {
+    "success_rate": ("success", ".3f", "episodes in which every robot arrives, with the 95% Wilson interval; "
+                     "an episode stops at its first collision"),
+    "collision_rate": ("collision", ".3f", "episodes with a collision"),
+    "grounding_rate": ("grounding", ".3f", "episodes in which a vessel runs aground"),
+    "timeout_rate": ("time-out", ".3f", "episodes without a collision in which some robot did not arrive in time"),
+    "robot_success_rate": ("robot success", ".3f", "robots that arrive when episodes continue after a collision"),
+    "avg_time": ("travel time", ".1f", "of a robot (s), mean over successful episodes"),
+    "avg_energy": ("energy", ".0f", "thrust spent per robot (N s), mean over successful episodes"),
+    "avg_return": ("return", ".2f", "sum of 0.99^t reward per robot, mean over all episodes"),
+    "hours_per_collision": ("hours per collision", ".2f", "hours of the vessels without a behaviour, per collision, "
+                            "with the exact 95% Poisson interval; without a collision its lower end"),
+    "hours_per_grounding": ("hours per grounding", ".2f", "vessel-hours per grounding, with the exact 95% Poisson "
+                            "interval; without one its lower end"),
+}  # fmt: skip
+_EXTERNAL_METRICS = {
+    "success_rate": _METRICS["success_rate"],
+    "avg_return": ("return", ".2f", "sum of the rewards of an episode, mean of the agents, with the 95% interval of "
+                   "the mean"),
+    "avg_length": ("length", ".1f", "steps of an episode, mean"),
+}  # fmt: skip
+METRIC_COLUMNS, EXTERNAL_METRIC_COLUMNS = (
+    tuple(
+        Column(name, title, form, (f"{stem}_low", f"{stem}_high"), meaning=meaning)
+        for name, (title, form, meaning) in metrics.items()
+        for stem in [{"success_rate": "success", "avg_return": "return"}.get(name, name)]
+    )
+    for metrics in (_METRICS, _EXTERNAL_METRICS)
 )
-"""Columns of the metrics in the built-in environment; those of groundings only in waters with shores."""
-EXTERNAL_METRIC_COLUMNS = (
-    METRIC_COLUMNS[0],
-    Column(
-        "avg_return",
-        "return",
-        ".2f",
-        ("return_low", "return_high"),
-        meaning="sum of the rewards of an episode, mean of the agents, with the 95% interval of the mean",
-    ),
-    Column("avg_length", "length", ".1f", meaning="steps of an episode, mean"),
-)
-"""Columns of the metrics in external environments; success only where the environment reports it."""
+"""Columns of the metrics in the built-in environment, where those of groundings are only in waters with shores, and in
+external ones, where success is only where the environment reports it."""
 
 
 def metric_columns(results: Sequence[Result]) -> tuple[Column, ...]:
