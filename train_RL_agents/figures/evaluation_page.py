@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from train_RL_agents.evaluation.comparing.tables import (
     METRIC_COLUMNS,
@@ -19,7 +18,7 @@ from train_RL_agents.evaluation.comparing.tables import (
 )
 from train_RL_agents.evaluation.judging.failures import Failure
 from train_RL_agents.evaluation.suites.suites import SUITES
-from train_RL_agents.figures.page import assemble_page
+from train_RL_agents.figures.page import Track, assemble_page, tracks_svg
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.provenance import software_versions
 
@@ -116,30 +115,13 @@ def _failure_html(policy: str, failure: Failure) -> str:
     """Return the picture of a failed episode with its caption, which begins with the policy if one is given."""
     end = "collision" if failure.has_collision else "time-out"
     label = f"{policy}{': ' * bool(policy)}{failure.group}, episode {failure.number}: {end}"
-    return f"<figure>{_tracks_svg(failure.tracks, label)}<figcaption>{escape(label)}</figcaption></figure>"
-
-
-def _tracks_svg(tracks: Sequence[Tensor], label: str) -> str:
-    """Return an SVG of the tracks [T, 2] of each vessel, north up; ``label`` describes the picture."""
-    points = [track[:, [1, 0]] * torch.tensor([1.0, -1.0]) for track in tracks]
-    every = torch.cat(points)
-    low, high = every.amin(0), every.amax(0)
-    middle, side = (low + high) / 2, 1.12 * max(float((high - low).max()), 1.0)
-    parts = []
-    for number, path in enumerate(points):
-        places = (100.0 * ((path - middle) / side + 0.5)).tolist()
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        (x, y), dots = places[0], places[_DOT_INTERVAL::_DOT_INTERVAL]
-        parts.append(
-            f'<g class="{"other" if number else "own"}"><polyline points="{line}"/>'
-            f'<rect x="{x - 2:.1f}" y="{y - 2:.1f}" width="4" height="4"/>'
-            + "".join(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="1.7"/>' for a, b in dots)
-            + "</g>"
-        )
-    return (
-        f'<svg class="tracks hit" viewBox="0 0 100 100" role="img" aria-label="{escape(label)}">'
-        f"{''.join(reversed(parts))}</svg>"
-    )
+    lines = [track.numpy() for track in failure.tracks]
+    tracks = [
+        Track("other" if number else "own", line, line[:1], line[_DOT_INTERVAL::_DOT_INTERVAL])
+        for number, line in enumerate(lines)
+    ]
+    picture = tracks_svg(tracks[::-1], np.concatenate(lines), label)
+    return f"<figure>{picture}<figcaption>{escape(label)}</figcaption></figure>"
 
 
 def _sources_html(evaluations: Sequence[Evaluation]) -> str:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from html import escape
 
 import numpy as np
-from numpy.typing import NDArray
 
-from train_RL_agents.figures.page import assemble_page
+from train_RL_agents.figures.page import Track, assemble_page, tracks_svg
 from train_RL_agents.identification.fit import DETERMINED
 from train_RL_agents.identification.report import (
     Identification,
@@ -21,7 +20,6 @@ from train_RL_agents.identification.report import (
 from train_RL_agents.identification.simulation import TIME_STEP
 from train_RL_agents.results.table import Table
 
-Array = NDArray[np.float64]
 _MAX_PICTURES = 8
 """Largest number of predictions that are drawn, each in a picture."""
 _MARK_INTERVAL = 10.0
@@ -83,31 +81,12 @@ def _track_figures(result: Identification) -> Iterator[str]:
         length = min(log.duration - start, (prediction.poses.shape[1] - 1) * TIME_STEP)
         rows = slice(0, round(length / TIME_STEP) + 1)
         is_shown = (log.time >= start) & (log.time <= start + length) & np.isfinite(log.pose[:, 0])
-        lines = before.poses[number, rows, :2], prediction.poses[number, rows, :2]
+        preset, boat = (each.poses[number, rows, :2] for each in (before, prediction))
+        measured, marks = log.pose[is_shown, :2], boat[:: round(_MARK_INTERVAL / TIME_STEP)]
+        none = preset[:0]
+        tracks = [Track("other", preset[::10], none, none), Track("own", boat[::10], marks, none)]
+        tracks.append(Track("", none, none, measured))
         caption = f"from {start:.0f} s, for {length:.0f} s"
-        yield f"<figure>{_track_svg(lines, log.pose[is_shown, :2], caption)}<figcaption>{caption}</figcaption></figure>"
-
-
-def _track_svg(lines: tuple[Array, Array], measured: Array, label: str) -> str:
-    """Return an SVG of the tracks (x, y in m) of the preset and of the boat, and of measured positions, north up."""
-    points = [line[:, ::-1] * (1.0, -1.0) for line in (*lines, measured)]
-    # The track of the preset may leave the picture, which is fitted to the other two.
-    seen = np.concatenate(points[1:])
-    middle, side = (seen.min(0) + seen.max(0)) / 2, max(float(np.ptp(seen, 0).max()), 1.0) * 1.25
-    preset, boat, dots = (100.0 * ((path - middle) / side + 0.5) for path in points)
-    marks = boat[:: round(_MARK_INTERVAL / TIME_STEP)]
-    return (
-        f'<svg class="tracks" viewBox="0 0 100 100" role="img" aria-label="Track {escape(label)}">'
-        f'<g class="other"><polyline fill="none" points="{_svg_points(preset)}"/></g>'
-        f'<g class="own"><polyline fill="none" points="{_svg_points(boat)}"/>'
-        + "".join(f'<rect x="{x - 1.5:.1f}" y="{y - 1.5:.1f}" width="3" height="3"/>' for x, y in marks)
-        + "</g><g>"
-        + "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="0.7"/>' for x, y in dots)
-        + "</g></svg>"
-    )
-
-
-def _svg_points(path: Array) -> str:
-    """Return the points of a path as text for SVG, a second apart, clipped to the surroundings of the picture."""
-    path = path[:: round(1.0 / TIME_STEP)].clip(-200.0, 300.0)
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in path)
+        # The track of the preset may leave the picture.
+        picture = tracks_svg(tracks, np.concatenate((boat, measured)), f"Track {caption}")
+        yield f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"

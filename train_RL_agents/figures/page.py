@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 PAGES = Path(__file__).with_name("pages")
 _IMPORT = re.compile(r'^import (?:\* as (\w+)|(\{[^}]*\})) from "(\S+)";$', re.MULTILINE)
@@ -51,3 +56,27 @@ def _bundle_imports(path: Path, modules: dict[Path, str], is_entry: bool = False
     names = [name for _, name in _EXPORT.findall(text)]
     text = _EXPORT.sub(r"\1 \2", text)
     modules[path] = text + ("" if is_entry else f"return {{ {', '.join(names)} }};\n")
+
+
+class Track(NamedTuple):
+    """Track in a picture; points [N, 2] are x to the north and y to the east (m)."""
+
+    kind: str
+    """``own`` for a thick line, ``other`` for a thin one, with larger dots; empty for small dots alone."""
+    line: NDArray[Any]
+    squares: NDArray[Any]
+    dots: NDArray[Any]
+
+
+def tracks_svg(tracks: Sequence[Track], fitted: NDArray[Any], label: str) -> str:
+    """Return an SVG of tracks, north up, whose size fits points [N, 2] (m); ``label`` describes it."""
+    middle, side = (fitted.min(0) + fitted.max(0)) / 2, 1.2 * max(float(np.ptp(fitted, 0).max()), 1.0)
+    parts = []
+    for kind, *columns in tracks:
+        east_south = (100.0 * ((points - middle)[:, ::-1] * (1.0, -1.0) / side + 0.5) for points in columns)
+        line, squares, dots = (points.clip(-200.0, 300.0).tolist() for points in east_south)
+        parts += [f'<g class="{kind}"><polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in line)}"/>']
+        parts += [f'<rect x="{x - 1.5:.1f}" y="{y - 1.5:.1f}" width="3" height="3"/>' for x, y in squares]
+        parts += [*(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="0.8"/>' for x, y in dots), "</g>"]
+    view = f'viewBox="0 0 100 100" role="img" aria-label="{escape(label)}"'
+    return f'<svg class="tracks" {view}>{"".join(parts)}</svg>'
