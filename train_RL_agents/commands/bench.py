@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from train_RL_agents.commands.train import stated_settings
 from train_RL_agents.speed import PARTS
 
 TAKES_OVERRIDES = True
@@ -13,7 +14,6 @@ OWN_THREADS = True
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _BENCHMARK_OPTIONS = ("parts", "envs", "batch", "seconds", "repeats")
 """Options of the command that are also fields of BenchmarkOptions."""
-_SETTING_KEYS = {"agent": "agent_type", "device": "execution.device", "threads": "execution.threads"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,9 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def settings(arguments: argparse.Namespace) -> tuple[Path | None, list[str]]:
     """Return the configuration file and the settings that replace its own."""
-    given = vars(arguments)
-    overrides = [f"{key}={given[name]}" for name, key in _SETTING_KEYS.items() if name in given]
-    return given.get("config"), [*overrides, *arguments.overrides]
+    return vars(arguments).get("config"), stated_settings(vars(arguments))
 
 
 def run(arguments: argparse.Namespace) -> int:

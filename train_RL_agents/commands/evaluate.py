@@ -53,7 +53,7 @@ def _add_acting_options(parser: argparse.ArgumentParser) -> None:
     acting.add_argument(
         "--risk",
         metavar="X",
-        type=_parse_risk,
+        type=lambda text: text if text == "adaptive" else float(text),
         help="share of the worst outcomes to "
         "act on, for agents that know return distributions; adaptive: clip(distance of the closest "
         "object / 2 boat lengths, 0, 1); by default the policy's own agent.risk",
@@ -97,16 +97,6 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
         help="judge the same tracks by these profiles, too (default, tum, hagen2023, moos), and say where they part",
     )
     add("--record", metavar="OUT", type=Path, help="write all that happens there (.npz); for one policy")
-
-
-def _parse_risk(text: str) -> float | str:
-    """Convert a command-line argument to a risk level: ``adaptive``, or a number above 0 and at most 1."""
-    if text == "adaptive":
-        return text
-    with contextlib.suppress(ValueError):
-        if 0.0 < float(text) <= 1.0:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"must be adaptive, or above 0 and at most 1, not {text}")
 
 
 def check(arguments: argparse.Namespace) -> None:

@@ -123,13 +123,13 @@ def check(arguments: argparse.Namespace) -> None:
 def settings(arguments: argparse.Namespace) -> tuple[Path | None, list[str]] | None:
     """Return the configuration file of a new run and the settings that replace its own; None when runs are resumed."""
     options = vars(arguments)
-    return None if "resume" in options else (options.get("config"), _overrides(options))
+    return None if "resume" in options else (options.get("config"), stated_settings(options))
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav train``, and return its exit status."""
     options = vars(arguments)
-    overrides = _overrides(options)
+    overrides = stated_settings(options)
     if "help" in options:
         return _print_help(arguments, overrides)
     from marinenav_env.support import plugins
@@ -175,7 +175,7 @@ def _train_here(runs: Sequence[Run]) -> int:
     return 0
 
 
-def _overrides(options: dict[str, Any]) -> list[str]:
+def stated_settings(options: dict[str, Any]) -> list[str]:
     """Return the settings that options and words of the command line set, as ``key=value`` arguments."""
     quick = _QUICK_SETTINGS if "quick" in options else ()
     values = {key: options[option] for option, key in _SETTING_KEYS.items() if option in options}
