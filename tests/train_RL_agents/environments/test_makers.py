@@ -10,7 +10,7 @@ from marinenav_env import GROUP, ConfigError
 from marinenav_env.support import plugins
 from tests.train_RL_agents.other_envs import Chase
 from train_RL_agents.config.environment import EnvConfig
-from train_RL_agents.environments.makers import find_factory, make_env, read_options
+from train_RL_agents.environments.makers import make_env, read_options
 
 CPU = torch.device("cpu")
 HERE = "tests.train_RL_agents.other_envs"
@@ -117,11 +117,6 @@ def test_an_environment_that_training_does_not_support_is_closed(settings, monke
     with pytest.raises(ConfigError, match=r"fleet\.action"):
         base_of(f"{HERE}:Chase", **settings)
     assert len(closed) == 1
-
-
-def test_no_file_makes_the_program_import_a_module():
-    with pytest.raises(ConfigError, match="does not load from files"):
-        find_factory("antigravity:fly")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from train_RL_agents.identification.log import read_log
 
 OTTER = read_vessel("otter")
 TIME, LEFT, RIGHT, X, Y, YAW = range(6)
+SIDES = slice(LEFT, X)
 
 
 def read(folder, text, frame="ned", vessel=OTTER):
@@ -137,11 +138,10 @@ ROWS = {
     "milliseconds": (changed(TIME, lambda t: 1e3 * t), "must be at most 7200 s: is it in seconds?"),
     "time starts again": (changed(TIME, lambda t: t % 40.0), "not later than before in 200 of 400 rows"),
     "times missing": (put(slice(0, 100), TIME, np.nan), "time: missing or not later than before in 100 of 400 rows"),
-    "constant commands": (put(slice(None), slice(1, 3), 40.0), "must be commands that change"),
+    "constant commands": (put(slice(None), SIDES, 40.0), "must be commands that change"),
     "commands missing": (put(slice(0, 300), LEFT, np.nan), "left: missing in 300 of 400 rows"),
     "too much thrust": (changed(LEFT, lambda v: 10 * v), "the limits of otter"),
-    "shares as newtons": (lambda rows: changed(LEFT, lambda v: v / 100)(changed(RIGHT, lambda v: v / 100)(rows)),
-                          "name columns of shares left_command and right_command"),
+    "shares as newtons": (changed(SIDES, lambda v: v / 100), "name columns of shares left_command and right_command"),
     "x stuck": (put(slice(None), X, 3.0), "x: 3 in every row; must be measured: a sensor may be stuck"),
     "yaw stuck": (put(slice(None), YAW, 1.5), "yaw: 1.5 in every row"),
     "no yaw": (put(slice(None), YAW, np.nan), "x, y, yaw: together in 0% of the rows"),
@@ -152,10 +152,9 @@ ROWS = {
     "x and y exchanged": (swapped(X, Y), "are x and y exchanged"),
     "sides exchanged": (swapped(LEFT, RIGHT), "are the sides exchanged"),
     "enu": (lambda rows: changed(YAW, lambda v: math.pi / 2 - v)(swapped(X, Y)(rows)), "--frame enu"),
-    "millimeters": (lambda rows: changed(X, lambda v: 1e3 * v)(changed(Y, lambda v: 1e3 * v)(rows)), "in meters"),
+    "millimeters": (changed(slice(X, YAW), lambda v: 1e3 * v), "in meters"),
     "a teleport": (put(slice(200, None), X, 900.0), "must be without jumps: cut the log there"),
-    "kilonewtons": (lambda rows: changed(LEFT, lambda v: v / 1e3)(changed(RIGHT, lambda v: v / 1e3)(rows)),
-                    "must be in newtons"),
+    "kilonewtons": (changed(SIDES, lambda v: v / 1e3), "must be in newtons"),
     "commands a while later": (lambda rows: np.column_stack((rows[:, 0], np.roll(rows[:, 1:3], 70, 0), rows[:, 3:])),
                                "against the thrusts"),
     "leaping positions": (changed(X, lambda v: v + 1e8 * (np.arange(len(v)) % 2)), "is it in meters and seconds?"),
@@ -174,29 +173,15 @@ def test_absurd_logs_are_refused_in_one_sentence(name, tmp_path):
 
 FERRY = read_vessel("milliampere")
 STEERED = "time,thrust,angle,x,y,yaw"
+SHARES = "time,thrust_command,angle_command,x,y,yaw"
 STEERED_ROWS = {
-    "angle in degrees": (STEERED, lambda rows: changed(RIGHT, lambda v: v - 40.0)(rows), "from -1.0472 to 1.0472 rad"),
-    "thrusts as shares": (
-        STEERED,
-        lambda rows: changed(LEFT, lambda v: v / 100)(changed(RIGHT, lambda v: v / 100)(rows)),
-        "name columns of shares thrust_command and angle_command",
-    ),
-    "thrusts of two": (
-        HEADER,
-        lambda rows: rows,
-        "lacks the columns thrust and angle, or",
-    ),
-    "shares in degrees": (
-        "time,thrust_command,angle_command,x,y,yaw",
-        changed(LEFT, lambda v: v / 100),
-        "angle_command: 20 to 80; must be from -1 to 1",
-    ),
-    "too much": (
-        STEERED,
-        lambda rows: changed(LEFT, lambda v: 50 * v)(changed(RIGHT, lambda v: v / 100)(rows)),
-        "the limits of milliampere",
-    ),
-}
+    "angle in degrees": (STEERED, changed(RIGHT, lambda v: v - 40.0), "from -1.0472 to 1.0472 rad"),
+    "thrusts as shares": (STEERED, changed(SIDES, lambda v: v / 100),
+                          "name columns of shares thrust_command and angle_command"),
+    "thrusts of two": (HEADER, lambda rows: rows, "lacks the columns thrust and angle, or"),
+    "shares in degrees": (SHARES, changed(LEFT, lambda v: v / 100), "angle_command: 20 to 80; must be from -1 to 1"),
+    "too much": (STEERED, changed(SIDES, lambda v: v * (50.0, 0.01)), "the limits of milliampere"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STEERED_ROWS)

@@ -38,6 +38,8 @@ def test_policies_are_compared_to_the_first_on_the_same_scenarios():
     assert compared["columns"] == meanings | {DIFFERENCE_COLUMN.title: DIFFERENCE_COLUMN.meaning}
     assert [each["name"] for each in compared["policies"]] == ["straight", "apf"]
     assert (written["setting"]["episodes"], written["setting"]["suite"]) == (1, None)
+    assert (alone.setting["agent_type"], alone.setting["checkpoint"]) == ("straight", None)
+    assert alone.setting.keys() - both.setting.keys() == {"agent_type", "checkpoint", "env_steps"}
 
 
 def test_a_recording_is_kept_where_it_was_asked_for():
@@ -52,15 +54,6 @@ def short(monkeypatch):
     """Episodes of two seconds."""
     world = WorldConfig(max_steps=4)
     monkeypatch.setattr(scoring, "default_schedule_and_world", lambda found: (EvalSchedule(), world))
-
-
-@pytest.mark.usefixtures("short")
-def test_the_setting_describes_a_policy_that_is_alone():
-    given = {"levels": [1], "episodes": 1, "seed": 3}
-    alone = evaluate_built_in({"a": STRAIGHT}, given, CPU).setting
-    both = evaluate_built_in({"a": STRAIGHT, "b": STRAIGHT}, given, CPU).setting
-    assert (alone["agent_type"], alone["checkpoint"]) == ("straight", None)
-    assert alone.keys() - both.keys() == {"agent_type", "checkpoint", "env_steps"}
 
 
 @pytest.mark.parametrize(

@@ -56,13 +56,6 @@ def test_table_by_level():
     assert table["level 3"] | third == table["level 3"] and table["overall"]["episodes"] == 4
 
 
-def test_episodes_round_trip():
-    state = made_up().state_dict()
-    again = Episodes.from_state_dict(state)
-    assert again.table()["level 1"] == made_up().table()["level 1"]
-    assert all(torch.equal(value, state[name]) for name, value in again.state_dict().items())
-
-
 @pytest.mark.parametrize(
     "damage",
     [

@@ -155,21 +155,15 @@ def test_cores_are_those_of_the_scenarios():
     assert recording.core_radius.tolist() == [[0.5, 0.5]] * 2
 
 
-def test_quantiles_of_a_policy_that_knows_them():
-    def knowing(step):
-        quantiles = torch.arange(3.0).expand(*step[GROUP, "mask"].shape, 3)
-        return to_the_goal(step).set(QUANTILES_KEY, quantiles)
-
-    recording = recorded(EPISODES[:1], knowing)[1]
-    assert recording.quantiles.shape == (*recording.reward.shape, 3)
-    assert recording.quantiles[0, 0, 0].tolist() == [0.0, 1.0, 2.0]
-
-
-def test_scores_are_of_the_pairs_of_thrust_changes(tmp_path):
+def test_quantiles_and_scores_of_the_pairs_of_thrust_changes(tmp_path):
     def scoring(step):
-        return to_the_goal(step).set(SCORES_KEY, torch.ones(*step[GROUP, "mask"].shape, 25))
+        shape = step[GROUP, "mask"].shape
+        acted = to_the_goal(step).set(QUANTILES_KEY, torch.arange(3.0).expand(*shape, 3))
+        return acted.set(SCORES_KEY, torch.ones(*shape, 25))
 
     recording = replace(recorded(EPISODES[:2], scoring)[1], reward_scale=0.1)
+    assert recording.quantiles.shape == (*recording.reward.shape, 3)
+    assert recording.quantiles[0, 0, 0].tolist() == [0.0, 1.0, 2.0]
     assert recording.scores.shape == (*recording.reward.shape, 25)
     assert torch.equal(recording.scores.any(-1), recording.active[:-1])
     assert recording.commands.shape == (2, 25, 2)

@@ -50,12 +50,6 @@ def test_long_has_the_published_levels_in_batches_of_their_own(monkeypatch):
     assert [part.seed for part in again.parts] == [part.seed for part in chosen.parts]
 
 
-def test_without_a_seed_one_of_31_bits_is_drawn(monkeypatch):
-    monkeypatch.setattr("secrets.randbelow", lambda limit: limit - 1)
-    assert make_scenario_set("fresh", WORLD, 1).seed == 2**31 - 1
-    assert make_scenario_set("rules", WORLD, 1).seed == 0
-
-
 def test_who_overtakes_has_the_strongest_thrusters_there_are():
     strong = replace(WORLD, vessel=replace(WORLD.vessel, max_thrust=(900.0, 1100.0)))
     parts = make_scenario_set("rules", strong, 1).parts
