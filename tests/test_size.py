@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 15_409,
-    "train_RL_agents": 27_996,
+    "train_RL_agents": 27_985,
     "pages": 4_172,
     "tools": 1_556,
     "tests": 41_373,
