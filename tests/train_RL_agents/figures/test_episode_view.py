@@ -35,24 +35,17 @@ def test_view_is_the_recording_cut_to_what_was_there(number):
         assert np.array_equal(getattr(view, name), expected)
     # While the episode goes on, those are active that the recording calls so.
     assert np.array_equal(view.active[:-1], recording.active[:steps, row, there].numpy())
-    assert view.title == (f"episode {number} (group {number}), seed 0, {recording.outcomes[row]}")
-    reach = recording.goal_distance[row, there].numpy()
-    arrived = np.hypot(*(view.goals - view.poses[-1, :, :2]).T) <= reach
-    assert np.array_equal(view.arrived[-1], arrived & ~view.collided[-1])
-    assert view.distance[0] == pytest.approx(np.hypot(*(view.goals - view.poses[0, :, :2]).T))
-
-
-@pytest.mark.parametrize("number", (1, 2, 8))
-def test_rules_are_those_that_the_world_asked_for(number):
-    recording, row = small_recording(), number - 1
-    view = view_episode(recording, number)
-    steps, there = int(recording.steps[row]), recording.robot_mask[row]
     # What the world said after a step holds in the frame that the next one begins with.
     told = recording.active[1:steps, row, there].numpy()
     said = recording.colregs[: steps - 1, row, there].numpy()
     assert np.array_equal((view.rule[1:-1] != NO_RULE)[told], said[told])
     turn = recording.phi[: steps - 1, row, there].numpy()
     assert view.turn[1:-1][told] == pytest.approx(turn[told], abs=1e-5)
+    assert view.title == (f"episode {number} (group {number}), seed 0, {recording.outcomes[row]}")
+    reach = recording.goal_distance[row, there].numpy()
+    arrived = np.hypot(*(view.goals - view.poses[-1, :, :2]).T) <= reach
+    assert np.array_equal(view.arrived[-1], arrived & ~view.collided[-1])
+    assert view.distance[0] == pytest.approx(np.hypot(*(view.goals - view.poses[0, :, :2]).T))
 
 
 def test_encounters_are_those_that_the_judge_finds():

@@ -253,10 +253,15 @@ class Knowing:
         return None
 
 
-def test_every_pair_of_commands_has_the_mean_of_its_return_quantiles():
-    loaded = replace(untrained("DDPG", "trainer.reward_scale=0.5"), agent=Knowing())
+def estimated(agent):
+    """The estimates of an agent, beside its actions."""
+    loaded = replace(untrained("DDPG", "trainer.reward_scale=0.5"), agent=agent)
     step = of_robots(observation=TensorDict({}, [1, 3]), action=torch.full((1, 3, 2), 0.25))
-    acted = with_estimates(lambda step: step, loaded, WORLD)(step)
+    return with_estimates(lambda step: step, loaded, WORLD)(step)
+
+
+def test_every_pair_of_commands_has_the_mean_of_its_return_quantiles():
+    acted = estimated(Knowing())
     assert acted.get(QUANTILES_KEY).tolist() == [[[-0.5, 3.5]] * 3]
     # Pair 7 is a change of -500 and -1,000 N/s, in units of 1,000 N/s.
     assert acted.get(SCORES_KEY).shape == (1, 3, 25)
@@ -276,9 +281,7 @@ class Divided(Knowing):
 
 
 def test_scores_that_critics_differ_on_are_doubtful():
-    loaded = replace(untrained("DDPG", "trainer.reward_scale=0.5"), agent=Divided())
-    step = of_robots(observation=TensorDict({}, [1, 3]), action=torch.full((1, 3, 2), 0.25))
-    acted = with_estimates(lambda step: step, loaded, WORLD)(step)
+    acted = estimated(Divided())
     pairs = commands_of_discrete_actions(WORLD.vessel)
     assert acted.get(DOUBTFUL_KEY).tolist() == [[(pairs[:, 1] == -1.0).tolist()] * 3]
     assert acted.get(SCORES_KEY)[..., 7].tolist() == [[(-1.5 + 1.0 + 4.0) / 0.5] * 3]
