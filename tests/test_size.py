@@ -14,7 +14,7 @@ MOST = {
     "pages": 4_172,
     "tools": 1_556,
     "tests": 41_369,
-    "docs (bytes)": 300_001,
+    "docs (bytes)": 299_984,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
