@@ -73,7 +73,8 @@ class FrameStack:
         features = [name for name, entry in self._entries.items() if entry.has_features]
         if PAST + features[0] in observation:
             return observation
-        later, past = dict(observation), {name: list[Tensor]() for name in features}
+        later = dict(observation)
+        past: dict[str, list[Tensor]] = {name: [] for name in features}
         for row in observation[MEMORY].unflatten(-1, (self._past, self.width)).unbind(-2):
             then = self.unpack(row)
             for name in features:

@@ -1,12 +1,16 @@
 """Off-policy learning: when updates are due, what is stored, and what a state holds."""
 
 import pytest
+import torch
 
 from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.learning.off_policy import OffPolicy
+from train_RL_agents.memory.frames import PLACES
 from train_RL_agents.memory.prioritized import SPARE_SLOTS
 from train_RL_agents.memory.replay import tree_bytes
+from train_RL_agents.networks.memory import MEMORY
+from train_RL_agents.policy_wrapper import RECALLED
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -65,3 +69,33 @@ def test_memory_estimate_by_hand(tmp_path, storage, saved):
         expected.append(("copy of replay while saving", (150 + SPARE_SLOTS) * row, True, True))
     assert [(item.name, item.size, item.on_host, item.is_exact) for item in found.entries] == expected
     assert (found.extra_bytes_per_sample, found.robots_per_sample) == (2 * row, 1)
+
+
+def test_transitions_have_the_memory_that_was_acted_on(tmp_path):
+    """Of every robot at every step, through ends of robots and of episodes."""
+    words = ("agent.memory.kind=frames", "trainer.buffer_size=4000")
+    trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
+    algorithm, stored, known = trainer.algorithm, 0, set()
+    for _ in range(40):
+        steps = trainer.collector.collect()
+        algorithm.add_steps(steps)
+        group = steps[GROUP][steps[GROUP, "mask"]]
+        added = torch.arange(stored, stored := int(algorithm.replay.num_stored))
+        found = algorithm.frames.observation(algorithm.replay.transitions_at(added)["observation", PLACES])
+        assert torch.equal(found["self_state"], group["observation", "self_state"])
+        assert torch.equal(found[MEMORY], group[RECALLED])
+        known |= {*found[MEMORY][:, -1].tolist()}
+    assert stored > 500 and known == {0.0, 1.0}
+
+
+def test_frames_are_stored_once(tmp_path):
+    words = ("trainer.buffer_size=1000", "save_replay=false")
+    sizes = {}
+    for number in (2, 8):
+        frames = ("agent.memory.kind=frames", f"agent.memory.number={number}")
+        trainer = TorchRLTrainer(new_run(tmp_path / str(number), *words, *frames), quiet=True)
+        step = trainer.collector.env.fake_tensordict()[:1]
+        found = OffPolicy.memory_estimate(trainer.config, trainer.algorithm.learner.agent, step)
+        sizes[number] = {item.name: item.size for item in found.entries}
+    assert sizes[8]["frames"] < 1.2 * sizes[2]["frames"]
+    assert sizes[8]["replay"] - sizes[2]["replay"] == (1000 + SPARE_SLOTS) * 2 * 6 * 8  # places, not observations

@@ -116,3 +116,13 @@ def test_what_is_excluded_is_not_remembered():
     stack = frames(excluded=("objects_state", "duties"))
     assert {name for name in stack.spec.entries if name.startswith("past_")} == {"past_self_state", "past_scan"}
     assert stack.width == 7 + 6 + 1
+
+
+@pytest.mark.heavy
+def test_generated_code_has_one_graph():
+    torch.manual_seed(0)
+    stack, seen = frames(), drawn(SPEC, random.Random(1))
+    given = {name: value[None] for name, value in seen.items()}
+    given[MEMORY] = stack.push(given | {MEMORY: torch.zeros(1, stack.size, dtype=torch.float64)})
+    compiled = torch.compile(lambda each: (stack.stack(each), stack.push(each)), backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(given), (stack.stack(given), stack.push(given)), rtol=0.0, atol=0.0)
