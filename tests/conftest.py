@@ -59,7 +59,6 @@ HEAVY = (
     "train_RL_agents/experiments/test_seeds.py",
     "train_RL_agents/experiments/test_study.py",
     "train_RL_agents/exporting",
-    "train_RL_agents/figures/test_animation.py",
     "train_RL_agents/figures/test_demo.py",
     "train_RL_agents/figures/test_drawing.py",
     "train_RL_agents/figures/test_replay_page.py",

@@ -119,7 +119,6 @@ WRONG = [
     ("generators/policy", GONE),
     ("evaluations/0/level", torch.zeros(3)),
     ("evaluations/0/success", torch.zeros(3, 1).bool()),
-    ("rows", []),
 ]
 
 
