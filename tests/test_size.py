@@ -13,7 +13,7 @@ MOST = {
     "train_RL_agents": 27_986,
     "pages": 4_172,
     "tools": 1_556,
-    "tests": 41_411,
+    "tests": 41_420,
     "docs (bytes)": 299_632,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""

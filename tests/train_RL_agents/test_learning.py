@@ -114,9 +114,9 @@ RECALLING = {
 
 OFF_POLICY = {
     "agent_type": "DQN",
-    "total_timesteps": 12_288,
-    "eval_freq": 12_288,
-    "log_freq": 12_288,
+    "total_timesteps": 8_192,
+    "eval_freq": 8_192,
+    "log_freq": 8_192,
     "execution": {"device": "cpu", "threads": 1, "compile": False},
     "agent": {"hidden_sizes": [32], "self_width": 16},
     "trainer": {
@@ -147,7 +147,11 @@ def returned(folder, tells, memory, settings=RECALLING):
 
 @pytest.mark.parametrize(
     ("settings", "memory"),
-    [(RECALLING, {"kind": "gru", "size": 16}), (RECALLING, {"kind": "frames"}), (OFF_POLICY, {"kind": "frames"})],
+    [
+        (RECALLING, {"kind": "gru", "size": 16}),
+        pytest.param(RECALLING, {"kind": "frames"}, marks=pytest.mark.slow),
+        (OFF_POLICY, {"kind": "frames"}),
+    ],
     ids=["PPO gru", "PPO frames", "DQN frames"],
 )
 def test_what_was_told_in_the_first_step_is_remembered(settings, memory, tmp_path):

@@ -59,7 +59,12 @@ ROLLOUT_KINDS = [
     ("agent_type=PPO", "agent.memory.kind=gru", "agent.memory.size=8"),
     ("agent_type=PPO", "agent.memory.kind=frames"),
 ]
-ALIKE = (*KINDS[1:3], *(words for words in KINDS[5:] if words[0] != "agent_type=SAC"), ROLLOUT_KINDS[0])
+ALIKE = (
+    *KINDS[1:3],
+    *(words for words in KINDS[6:] if words[0] != "agent_type=SAC"),
+    ROLLOUT_KINDS[0],
+    ROLLOUT_KINDS[-1],
+)
 """Runs that are resumed as others here are, whose tests are slow."""
 pytestmark = pytest.mark.usefixtures("surroundings")
 

@@ -31,7 +31,7 @@ STYLES = {
     "max": {"agent.encoder": "max"},
     "attention": {"agent.encoder": "attention"},
     "scan": WIDER,
-    "frames": WIDER | {"agent.memory.kind": "frames", "agent.memory.number": 3},
+    "frames": {"agent.memory.kind": "frames", "agent.memory.number": 3},
     "without objects": WIDER | {"agent.excluded": ["objects_state"]},
 }
 ON_POLICY_STYLES = STYLES | {
