@@ -14,7 +14,7 @@ MOST = {
     "pages": 4_172,
     "tools": 1_556,
     "tests": 41_420,
-    "docs (bytes)": 299_632,
+    "docs (bytes)": 299_691,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
