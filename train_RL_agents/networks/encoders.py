@@ -244,7 +244,7 @@ class ObservationNetwork(nn.Module):
         if self._objects:
             width = object_features + sum(entries[name].shape[-1] for name in self._joined)
             self.object_encoder = nn.Sequential(nn.Linear(width, config.object_width), nn.ReLU())
-        self._register_scales(config, entries)
+        self._register_scales(config, spec, entries)
         self.object_join: ObjectAttention | ObjectMaximum | None = None
         if self._objects and config.encoder != "concat":
             join = POOLING_CLASSES[config.encoder]
@@ -258,7 +258,7 @@ class ObservationNetwork(nn.Module):
         self._add_encoders(config, entries, normalize and not is_vessel)
         self._hidden: list[str] = []
 
-    def _register_scales(self, config: EncoderConfig, entries: dict[str, Entry]) -> None:
+    def _register_scales(self, config: EncoderConfig, spec: ObservationSpec, entries: dict[str, Entry]) -> None:
         """Register the factors that raw observations are multiplied by; ones if observations are not scaled."""
         self.self_scale: Tensor
         self.object_scale: Tensor
@@ -267,8 +267,8 @@ class ObservationNetwork(nn.Module):
             ("self_scale", SELF_STATE, NUM_SELF_FEATURES),
             ("object_scale", OBJECTS_STATE, NUM_OBJECT_FEATURES),
         ):
-            if entry in entries:
-                scale = torch.tensor(entries[entry].scale) if scaled else torch.ones(width)
+            if entry in spec.entries:
+                scale = torch.tensor(spec.entries[entry].scale) if scaled else torch.ones(width)
                 self.register_buffer(name, 1.0 / scale)
         if self._joined:
             scales = [entries[name].scale if scaled else () for name in self._joined]

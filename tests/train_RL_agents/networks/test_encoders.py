@@ -195,6 +195,8 @@ def test_duties_and_the_objects_can_be_excluded_one_by_one():
 
 
 def test_entries_that_are_excluded_do_not_matter():
+    # Files of policies have the scales of all entries.
+    assert {"self_scale", "object_scale"} <= network(excluded=("objects_state",)).state_dict().keys()
     net = network(SCANNING, excluded=("objects_state", "scan"))
     assert net.encoded_width == 56
     assert net.encoders is None
