@@ -105,14 +105,14 @@ class PolicyWrapper(TensorDictModuleBase):
             agent_noise, added = self.draw_noise(active.shape) if noise is None else noise
             action, extras = self._explore(observation, agent_noise)
             action = self._perturb(action, *added)
-            remembered = extras
+            results = extras
         elif self.agent.memory_size:
-            remembered = self.agent.outputs(observation, tensordict.get(RISK_KEY, None))
-            action, extras = self.agent.select(remembered), {}
+            results = self.agent.outputs(observation, tensordict.get(RISK_KEY, None))
+            action, extras = self.agent.select(results), {}
         else:
             action, extras = self.agent.act(observation, tensordict.get(RISK_KEY, None)), {}
         if self.agent.memory_size:
-            after = self.agent.remember(observation, remembered)
+            after = self.agent.remember(observation, results)
             extras.pop(NEXT_MEMORY, None)
             extras |= {MEMORY: after * active[..., None], RECALLED: observation[MEMORY]}
             if not torch.compiler.is_compiling():

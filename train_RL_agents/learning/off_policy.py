@@ -14,7 +14,7 @@ from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, Memo
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.learner import UpdateResult
 from train_RL_agents.memory.column_layout import PackedTransitions
-from train_RL_agents.memory.frames import PLACES, FrameStore, with_places
+from train_RL_agents.memory.frames import PLACES, FrameStore, frame_bytes, with_places
 from train_RL_agents.memory.host import make_replay
 from train_RL_agents.memory.replay import replay_bytes, tree_bytes
 from train_RL_agents.memory.transitions import MultiStep, NStepWindows, example_transition, to_batch
@@ -72,10 +72,9 @@ class OffPolicy(Algorithm):
         ]
         stored, observed = rows, example_transition(step)
         if agent.frames is not None:
-            shape = settings.num_envs, robots
-            frames = FrameStore(agent.frames, shape, settings.buffer_size, settings.n_steps, torch.device("meta"))
-            items.append(MemoryPlanEntry("frames", frames.nbytes, False, True))
-            stored += frames.nbytes
+            size = frame_bytes(agent.frames, (settings.num_envs, robots), settings.buffer_size, settings.n_steps)
+            items.append(MemoryPlanEntry("frames", size, False, True))
+            stored += size
         if config.save_replay:
             items.append(MemoryPlanEntry("copy of replay while saving", stored, True, True))
 
@@ -183,16 +182,13 @@ class OffPolicy(Algorithm):
         return {"replay_fill": self.replay.num_stored / self.settings.buffer_size}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state with ``n_step`` (unfinished transitions) and ``replay``, None without ``save_replay``."""
-        frames = {} if self.frames is None else {"frames": self.frames.state_dict()}
-        return (
-            super().state_dict()
-            | frames
-            | {
-                "n_step": self.multi_step.state_dict(self._store.state),
-                "replay": self.replay.state_dict() if self._config.save_replay else None,
-            }
-        )
+        """Return the state with ``n_step`` (unfinished transitions), and ``replay`` and ``frames`` if there are any.
+
+        The latter two are None without ``save_replay``.
+        """
+        state = super().state_dict() | {"n_step": self.multi_step.state_dict(self._store.state)}
+        kept = {"replay": self.replay} | ({} if self.frames is None else {"frames": self.frames})
+        return state | {name: part.state_dict() if self._config.save_replay else None for name, part in kept.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the result of ``state_dict``, which must include replay."""

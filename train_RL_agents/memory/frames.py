@@ -9,20 +9,25 @@ from torch import Tensor
 from marinenav_env import GROUP
 from marinenav_env.support.tensors import restore_tensors
 from marinenav_env.support.validation import require
-from train_RL_agents.memory.prioritized import SPARE_SLOTS
+from train_RL_agents.memory.column_layout import PackedTransitions, dtype_name
+from train_RL_agents.memory.replay import Replay, replay_bytes
 from train_RL_agents.networks.frames import FrameStack
 from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.networks.observation import Observation, to_observation
 
 PLACES = "places"
 """Name of the places [k] int64 of the last observations of a robot, the latest first, in place of its observation."""
+_BLANK = -1
+"""Place of what was before an episode, which is zeros."""
+_ROW = "row"
+"""Key of a packed observation in the ring buffer."""
 
 
 class FrameStore:
-    """Ring buffer of single robots' observations, in which new ones replace the oldest.
+    """Observations of single robots in a ring buffer, a Replay that is not sampled.
 
     It is large enough for all transitions of a replay, each of which has at most one observation of its own and the
-    first one of an episode. Observations that are not stored go to spare rows past the end.
+    first one of an episode.
 
     Args:
         frames: stack of the agent's frames.
@@ -36,12 +41,14 @@ class FrameStore:
         self, frames: FrameStack, shape: tuple[int, int], capacity: int, n_steps: int, device: torch.device
     ) -> None:
         self._frames, self._shape = frames, shape
-        number = frames.size // frames.width + 1
-        self.capacity = 2 * (capacity + (n_steps + number) * shape[0] * shape[1])
-        self._rows = torch.zeros(self.capacity + 1 + SPARE_SLOTS, frames.width, device=device)
-        self._count = torch.zeros((), dtype=torch.int64, device=device)  # of all observations so far
-        # The row after the ring stays blank: it stands for what was before an episode.
-        self._latest = torch.full((*shape, number), self.capacity, dtype=torch.int64, device=device)
+        size = _ring_size(frames, shape, capacity, n_steps)
+        self._ring = Replay(_example_row(frames), size, 1, torch.Generator(device))
+        self._latest = torch.full((*shape, frames.number), _BLANK, dtype=torch.int64, device=device)
+
+    @property
+    def capacity(self) -> int:
+        """Return the number of observations that the ring buffer holds."""
+        return self._ring.capacity
 
     def refer(self, steps: TensorDictBase) -> TensorDictBase:
         """Store the observations of steps [E, T], and return the steps with places in place of observations."""
@@ -52,51 +59,54 @@ class FrameStore:
         """Store the observations of a step [E], and return the places [E, R, k] before and after it."""
         active, done = step.get((GROUP, "mask")), step.get(("next", GROUP, "done")).squeeze(-1)
         newest = self._latest[..., 0]
-        starts = active & (newest == self.capacity)
+        starts = active & (newest == _BLANK)
         first = self._append(step.get((GROUP, "observation")), starts)
         before = torch.cat((torch.where(starts, first, newest)[..., None], self._latest[..., 1:]), -1)
         following = self._append(step.get(("next", GROUP, "observation")), active)
         after = torch.cat((following[..., None], before[..., :-1]), -1)
-        self._latest.copy_(torch.where((active & ~done)[..., None], after, self.capacity))
+        self._latest.copy_(torch.where((active & ~done)[..., None], after, _BLANK))
         return before, after
 
     def _append(self, observation: TensorDictBase, stored: Tensor) -> Tensor:
         """Store the observations [E, R] in a mask, and return their places; those of others have no meaning."""
-        mask = stored.flatten()
-        rank = mask.cumsum(0)
-        spare = self.capacity + 1 + torch.arange(len(mask), device=mask.device) % SPARE_SLOTS
-        place = torch.where(mask, (self._count + rank - 1) % self.capacity, spare)
-        self._rows.index_copy_(0, place, self._frames.pack(to_observation(observation)).flatten(0, 1))
-        self._count.add_(rank[-1])
-        return place.view(self._shape)
+        rows = self._frames.pack(to_observation(observation)).flatten(0, 1)
+        return self._ring.insert(PackedTransitions({dtype_name(rows): rows}, stored.flatten())).view(self._shape)
 
     def observation(self, places: Tensor) -> Observation:
         """Return the observations [B] at places [B, k], with the memory before them."""
-        rows = self._rows[places]
+        found: Tensor = self._ring.transitions_at(places.clamp_min(0).flatten()).get(_ROW)
+        rows = found.view(*places.shape, -1) * (places != _BLANK)[..., None]
         return {**self._frames.unpack(rows[:, 0]), MEMORY: rows[:, 1:].flatten(1)}
-
-    @property
-    def nbytes(self) -> int:
-        """Return the size of the ring buffer in bytes."""
-        return int(self._rows.nbytes)
 
     def forget(self) -> None:
         """Begin new episodes, because the environments were replaced by new ones."""
-        self._latest.fill_(self.capacity)
+        self._latest.fill_(_BLANK)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return copies of the stored ``rows``, the ``count`` of all so far and the ``latest`` places."""
-        return {name: tensor.clone() for name, tensor in self._tensors(int(self._count)).items()}  # host: saving
+        """Return the state of the ring buffer as ``observations``, and the places of the ``latest`` ones."""
+        return {"observations": self._ring.state_dict(), "latest": self._latest.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the result of ``state_dict``."""
-        restore_tensors(self._tensors(int(state["count"])), state)  # host: loading a checkpoint
-        are_valid = bool(((self._latest >= 0) & (self._latest <= self.capacity)).all())  # host: loading a checkpoint
-        require(are_valid, "frames latest", "...", f"from 0 to {self.capacity}")
+        self._ring.load_state_dict(state["observations"])
+        restore_tensors({"latest": self._latest}, {"latest": state["latest"]})
+        are_valid = bool(((self._latest >= _BLANK) & (self._latest < self.capacity)).all())  # host: loading
+        require(are_valid, "frames latest", "...", f"from {_BLANK} to {self.capacity - 1}")
 
-    def _tensors(self, count: int) -> dict[str, Tensor]:
-        """Return the tensors of the state after so many observations."""
-        return {"rows": self._rows[: min(count, self.capacity)], "count": self._count, "latest": self._latest}
+
+def _example_row(frames: FrameStack) -> TensorDict:
+    """Return an observation as it is stored, for shape and dtype."""
+    return TensorDict({_ROW: torch.zeros(frames.width)})
+
+
+def _ring_size(frames: FrameStack, shape: tuple[int, int], capacity: int, n_steps: int) -> int:
+    """Return the number of observations that a FrameStore with these arguments holds."""
+    return 2 * (capacity + (n_steps + frames.number) * shape[0] * shape[1])
+
+
+def frame_bytes(frames: FrameStack, shape: tuple[int, int], capacity: int, n_steps: int) -> int:
+    """Return the size in bytes of the observations of a FrameStore with these arguments."""
+    return replay_bytes(_example_row(frames), _ring_size(frames, shape, capacity, n_steps), False)[0]
 
 
 def with_places(steps: TensorDictBase, before: Tensor, after: Tensor) -> TensorDictBase:

@@ -70,13 +70,16 @@ class Replay:
         self.sampler = None if alpha is None else PrioritizedSampler(capacity, generator, alpha)
         """Sampler by priority; None: uniform sampling."""
 
-    def insert(self, rows: PackedTransitions) -> None:
-        """Insert the packed transitions [B] in their mask; B must not exceed the capacity."""
+    def insert(self, rows: PackedTransitions) -> Tensor:
+        """Insert the packed transitions [B] in their mask, and return their slots [B]; B must not exceed the capacity.
+
+        Slots of transitions outside the mask have no meaning.
+        """
         packed, stored = rows
         device, size = self.num_stored.device, len(next(iter(packed.values())))
-        if not size:
-            return
         number: Tensor = torch.arange(size, device=device)
+        if not size:
+            return number
         added: Tensor | int = size
         if stored is None:
             slots = (self._cursor + number) % self.capacity
@@ -91,6 +94,7 @@ class Replay:
         self.num_stored.add_(added).clamp_max_(self.capacity)
         if self.sampler is not None:
             self.sampler.add(slots)
+        return slots
 
     def sample(self) -> TensorDictBase:
         """Return sampled transitions [batch_size], with the entry SLOT_KEY and, if prioritised, WEIGHTS_KEY.

@@ -25,12 +25,13 @@ class FrameStack:
 
     def __init__(self, config: EncoderConfig, spec: ObservationSpec) -> None:
         self._entries = spec.exclude(config.excluded).entries
-        self._past, self._reach = config.memory.number - 1, config.goal_reach
+        self.number, self._reach = config.memory.number, config.goal_reach
+        """Number k of observations, with the present one."""
         self._sizes = [math.prod(entry.shape) for entry in self._entries.values()]
         self._identities = {entry.mask: name for name, entry in self._entries.items() if entry.kind == "identity"}
         self.width = sum(self._sizes) + 1
         """Number W of columns of one observation; the last one is 1, and 0 before the first observation."""
-        self.size = self._past * self.width
+        self.size = (self.number - 1) * self.width
         """Number H of columns of a memory."""
         past = (self._past_entry(entry) for entry in self._entries.values() if entry.has_features)
         self.spec = replace(spec, entries=spec.entries | {entry.name: entry for entry in past})
@@ -40,10 +41,10 @@ class FrameStack:
         """Return the description of the earlier observations of an entry, [K, F] or [N] in one row each."""
         scale = torch.tensor(entry.scale or (1.0,)).expand(entry.shape)
         if entry.kind == "objects":
-            rows, width = entry.shape[0], self._past * (entry.shape[-1] + 1)
+            rows, width = entry.shape[0], (self.number - 1) * (entry.shape[-1] + 1)
             row = (*scale[0].tolist(), 1.0)
-            return Entry(PAST + entry.name, entry.kind, (rows, width), scale=row * self._past, mask=entry.mask)
-        numbers = tuple(scale.flatten().tolist()) * self._past
+            return Entry(PAST + entry.name, entry.kind, (rows, width), scale=row * (self.number - 1), mask=entry.mask)
+        numbers = tuple(scale.flatten().tolist()) * (self.number - 1)
         return Entry(PAST + entry.name, entry.kind, (len(numbers),), scale=numbers)
 
     def pack(self, observation: Observation) -> Tensor:
@@ -75,7 +76,7 @@ class FrameStack:
             return observation
         later = dict(observation)
         past: dict[str, list[Tensor]] = {name: [] for name in features}
-        for row in observation[MEMORY].unflatten(-1, (self._past, self.width)).unbind(-2):
+        for row in observation[MEMORY].unflatten(-1, (self.number - 1, self.width)).unbind(-2):
             then = self.unpack(row)
             for name in features:
                 entry = self._entries[name]

@@ -94,6 +94,8 @@ def test_frames_are_stored_once(tmp_path):
     for number in (2, 8):
         frames = ("agent.memory.kind=frames", f"agent.memory.number={number}")
         trainer = TorchRLTrainer(new_run(tmp_path / str(number), *words, *frames), quiet=True)
+        saved = trainer.algorithm.state_dict()
+        assert saved["replay"] is None and saved["frames"] is None
         step = trainer.collector.env.fake_tensordict()[:1]
         found = OffPolicy.memory_estimate(trainer.config, trainer.algorithm.learner.agent, step)
         sizes[number] = {item.name: item.size for item in found.entries}

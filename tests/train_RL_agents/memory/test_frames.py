@@ -4,6 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from marinenav_env import ConfigError
 from marinenav_env.sensing.entries import Entry
 from train_RL_agents.memory.frames import PLACES, FrameStore
 from train_RL_agents.memory.replay import Replay
@@ -94,15 +95,15 @@ def test_a_saved_store_goes_on_as_the_first():
     for _ in range(5):
         store.refer(robots.step())
     state = store.state_dict()
-    assert len(state["rows"]) == int(state["count"]) < store.capacity
+    assert len(state["observations"]["rows"]["row"]) == int(state["observations"]["filled"]) < store.capacity
     again.load_state_dict(state)
     for _ in range(100):
         step = robots.step()
         first, second = store.refer(step), again.refer(step)
         for key in (("robots", "observation", PLACES), ("next", "robots", "observation", PLACES)):
             torch.testing.assert_close(first.get(key), second.get(key))
-    with pytest.raises(RuntimeError, match="rows is"):
-        again.load_state_dict({**state, "rows": state["rows"][:1]})
+    with pytest.raises(ConfigError, match="frames latest"):
+        again.load_state_dict({**state, "latest": state["latest"] + store.capacity})
 
 
 def test_other_environments_begin_new_episodes():
