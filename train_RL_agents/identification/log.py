@@ -32,6 +32,8 @@ _MAX_SPEED = 50.0
 """Largest plausible speed (m/s)."""
 _MAX_YAW_OFFSET = 8.0
 """Mean difference of yaw and course ahead above which the yaw is questioned (degrees)."""
+_MAX_SPEED_RATIO = 2.0
+"""Ratio of the measured speed to that of the preset under the same thrust above which it is questioned."""
 _GRID_STEP, _RESPONSE_STEPS = 0.5, 2
 """Step of the time grid of the motion (s), and number of steps after which the yaw rate counts as the response."""
 _SOME, _ANY = 1e-300, math.inf
@@ -57,6 +59,7 @@ REFUSALS = (
      "{boat}; state its limits in a vessel file of your own, or name columns of shares {shares}"),
     ("thrust", 1.001, _ANY, "{name}: {low:.4g} to {high:.4g}; must be in newtons: name columns of shares {shares}"),
     ("range", _SOME, _ANY, "{name}: {value:g} in every row; must be measured: a sensor may be stuck"),
+    ("farthest", 0, 1e9, "{position}: up to {farthest:.3g}; must be in meters"),
     ("together", 0.3, 1, "{position}, {yaw}: together in {together:.0%} of the rows; must be in at least 30%"),
     # Its motion.
     ("jumping", 0, 0.05, "position: jumping in {jumping:.0%} of the rows; "
@@ -151,11 +154,9 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     present = np.isfinite(pose[:, 0])
     notes += [f"{int((~present).sum())} of {len(pose)} rows have no pose"] if not present.all() else []
     pose[present, 2] = np.unwrap(pose[present, 2])
-    offset = _check_motion(time, commands, pose, vessel)
-    cause = "a constant offset of the compass or its mounting is fitted, other causes are not"
-    size = f"doubtful: the yaw is {math.degrees(offset):.0f} degrees off the course on average: {cause}"
-    notes += [size] if offset else []
-    return BoatLog(time, commands, pose, command_names[0] in ("left", "thrust"), tuple(notes), offset)
+    is_in_newtons = command_names[0] in ("left", "thrust")
+    doubts, offset = _check_motion(time, commands, pose, vessel, is_in_newtons)
+    return BoatLog(time, commands, pose, is_in_newtons, (*notes, *doubts), offset)
 
 
 # Tables -----------------------------------------------------------------------------------------
@@ -184,9 +185,10 @@ def _read_columns(text: str, quantities: Sequence[Groups]) -> list[tuple[tuple[s
     _refuse(
         surplus=abs(len(rows[line]) - len(names)), line=line + 2, count=len(rows[line]), wanted=len(names), hint=hint
     )
+    decimal = {} if delimiter == "," else {ord(","): "."}
     for group in filter(None, chosen):
         places = [names.index(name) for name in group]
-        values = np.array([[_parse_number(row[place]) for place in places] for row in rows])
+        values = np.array([[_parse_number(row[place].translate(decimal)) for place in places] for row in rows])
         for line, column in np.argwhere(np.isinf(values))[:1]:
             cell = rows[line][places[column]].strip()[:_MAX_SHOWN_LENGTH]
             _refuse(is_number=0, line=line + 2, name=group[column], cell=cell)
@@ -196,7 +198,7 @@ def _read_columns(text: str, quantities: Sequence[Groups]) -> list[tuple[tuple[s
 
 def _parse_number(text: str) -> float:
     """Return the number in a cell, NaN for an empty one, and infinity for a cell that is no number."""
-    text = text.strip().replace(",", ".")
+    text = text.strip()
     if text.lower() in ("", "nan", "na", "none", "null", "-"):
         return math.nan
     try:
@@ -269,7 +271,9 @@ def _check_columns(
     for name, column in zip(command_names, commands.T, strict=True):
         _check_command(name, column, command_names, vessel)
     together = float((np.isfinite(position).all(1) & np.isfinite(yaw)).mean())
-    _refuse(position=", ".join(position_names), yaw=yaw_name, together=together)
+    positions = ", ".join(position_names)
+    _refuse(position=positions, yaw=yaw_name, together=together)
+    _refuse(position=positions, farthest=np.nanmax(np.abs(position)))
     for name, column in zip((*position_names, yaw_name), (*position.T, yaw), strict=True):
         present = column[np.isfinite(column)]
         _refuse(name=name, range=float(np.ptp(present)), value=present[0])
@@ -310,10 +314,13 @@ def _drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     return int(far.sum())
 
 
-def _check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfig) -> float:
-    """Return the offset of a log's yaw (rad), if it is a doubtful one; motion of no boat is refused.
+def _check_motion(
+    time: Array, commands: Array, pose: Array, vessel: VesselConfig, is_in_newtons: bool
+) -> tuple[list[str], float]:
+    """Return doubts about a log, and the offset of its yaw (rad), if there is one; motion of no boat is refused.
 
-    Commands [T, 2] at times [T] (s) are shares of the limits, poses [T, 3] are NaN where missing, yaw not wrapped.
+    Commands [T, 2] at times [T] (s) are shares of the limits, poses [T, 3] are NaN where missing, yaw not wrapped;
+    ``is_in_newtons`` is true if the log has thrusts (N).
     """
     present = np.isfinite(pose[:, 0])
     grid = np.arange(time[present][0], time[present][-1], _GRID_STEP)
@@ -323,7 +330,7 @@ def _check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfi
     speed, is_steered = np.hypot(north, east), vessel.actuators.steering != "thrusters"
     _refuse(extent=math.hypot(np.ptp(x), np.ptp(y)))
     _refuse(turned=math.degrees(np.ptp(yaw)), yaw_rate=float(np.quantile(np.abs(turn), 0.95)))
-    offset, ahead = 0.0, held[:, 0] if is_steered else held.mean(1)
+    doubts, offset, ahead = [], 0.0, held[:, 0] if is_steered else held.mean(1)
     moving = (_smooth(ahead) > 0.1) & (speed > max(0.3, 0.3 * float(np.quantile(speed, 0.9))))
     if moving.sum() >= 40:
         course = np.arctan2(east, north)[moving]
@@ -333,11 +340,19 @@ def _check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfi
         _refuse(mirrored=is_mirrored, along=abs(along), offset=degrees)
         if abs(degrees) > _MAX_YAW_OFFSET:
             offset = -math.radians(degrees)
+            cause = "a constant offset of the compass or its mounting is fitted, other causes are not"
+            doubts.append(f"doubtful: the yaw is {-degrees:.0f} degrees off the course on average: {cause}")
     # A positive angle pushes the hull to starboard, at the stern if no other position is stated.
     stern = np.sign(coefficient_value(vessel, "position"))
     turning = stern * held[:, 0] * held[:, 1] if is_steered else held[:, 0] - held[:, 1]
     _refuse(**{"angle_follows" if is_steered else "follows": _correlation(turning, turn)})
-    return offset
+    # Between linear and quadratic damping, of which the latter allows more.
+    expected = top_speed(vessel) * math.sqrt(max(float(np.quantile(ahead, 0.95)), 0.0))
+    fast = float(np.quantile(speed, 0.95))
+    if is_in_newtons and fast > _MAX_SPEED_RATIO * max(expected, 0.1):
+        text = f"the boat sails at {fast:.2g} m/s, {vessel.name} would at {expected:.2g} m/s under these thrusts"
+        doubts.append(f"doubtful: {text}: are positions in meters and thrusts in newtons?")
+    return doubts, offset
 
 
 def _correlation(turning: Array, turn: Array) -> float:

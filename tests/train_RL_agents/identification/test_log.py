@@ -96,6 +96,17 @@ def test_longitudes_may_be_counted_from_0_to_360(origin, tmp_path):
     assert log.pose == pytest.approx(read(tmp_path, text_of(rows)).pose, abs=2e-3)
 
 
+def test_a_speed_that_thrusts_do_not_give_is_questioned(tmp_path):
+    """As of positions in feet, or thrusts in kilograms-force."""
+    rows = simple_rows()
+    feet, kilograms = rows.copy(), rows.copy()
+    feet[:, [X, Y]] /= 0.3048
+    kilograms[:, [LEFT, RIGHT]] /= 9.80665
+    for doubtful in (feet, kilograms):
+        (note,) = read(tmp_path, text_of(doubtful)).notes
+        assert note.startswith("doubtful: the boat sails at") and "in meters and thrusts in newtons?" in note
+
+
 def test_a_constant_offset_of_the_yaw_is_named_with_its_size(tmp_path):
     rows = simple_rows()
     rows[:, YAW] += math.radians(15.0)
@@ -132,6 +143,13 @@ def swapped(first, second):
 
 
 ROWS = {
+    "hours long": (changed(TIME, lambda t: t * (t < 70) + (t >= 70) * 1e4 + t), "must be at most 7200 s"),
+    "time backwards": (changed(TIME, lambda t: t[::-1]), "must be"),
+    "a huge position": (put(100, X, 1e300), "x, y: up to 1e+300; must be in meters"),
+    "no fix at first": (put(slice(0, 100), slice(X, YAW), 0.0), "must be without jumps: cut the log there"),
+    "x where y is not": (lambda rows: put(slice(1, None, 2), Y, np.nan)(put(slice(0, None, 2), X, np.nan)(rows)),
+                         "x, y, yaw: together in 0% of the rows"),
+    "poses backwards": (lambda rows: np.column_stack((rows[:, :X], rows[::-1, X:])), "degrees off the course"),
     "too short": (lambda rows: rows[:150], "length: 29.8 s; must be at least 60 s"),
     "few rows": (lambda rows: rows[:20], "rows: 20; must be at least 100"),
     "too sparse": (lambda rows: np.column_stack((rows[:, 0] * 10, rows[:, 1:])), "must be at most 1 s apart"),
@@ -175,6 +193,8 @@ FERRY = read_vessel("milliampere")
 STEERED = "time,thrust,angle,x,y,yaw"
 SHARES = "time,thrust_command,angle_command,x,y,yaw"
 STEERED_ROWS = {
+    "a rudder by name": ("time,thrust,rudder,x,y,yaw", lambda rows: rows, "lacks the columns thrust and angle, or"),
+    "all constant": (STEERED, lambda rows: put(slice(None), slice(1, 3), 0.5)(rows), "must be commands that change"),
     "angle in degrees": (STEERED, changed(RIGHT, lambda v: v - 40.0), "from -1.0472 to 1.0472 rad"),
     "thrusts as shares": (STEERED, changed(SIDES, lambda v: v / 100),
                           "name columns of shares thrust_command and angle_command"),
@@ -227,10 +247,16 @@ def refuse(folder, text, sentence):
 GOOD = text_of(simple_rows())
 LINES = GOOD.splitlines()
 TEXTS = {
+    "names": ("name\nAnna\nBen\n", "or latitude and longitude; yaw, or yaw_deg; it has name"),
+    "no left": (GOOD.replace("left", "port", 1), "left and right, or left_command and right_command; it has time"),
+    "a bag": (b"#ROSBAG V2.0\nE\x00\x00\x00\xff", "cannot be read as a log"),
+    "a comment": ("# logger 1.2\n" + GOOD, "not a log of such a boat: it lacks the columns time; left"),
+    "hexadecimal": (GOOD.replace(LINES[7], "0x10,20,20,0,0,0"), "line 8: time: 0x10; must be a number"),
     "empty": ("", "a table with the names of its columns"),
     "names only": (HEADER + "\n", "rows: 0; must be at least 100"),
     "no names": ("\n".join(LINES[1:]), "lacks the columns time; left"),
     "not utf-8": (b"\xff\xfe\x00", "cannot be read as a log"),
+    "thousands": (GOOD.replace(LINES[7], '"1,234",20,20,0,0,0'), 'line 8: time: 1,234; must be a number'),
     "decimal commas": (GOOD.replace(".", ","), "must be 6, as many as names of columns; decimal commas need"),
     "no log": ("name;price\n" + "tea;3\n" * 200, "not a log of such a boat: it lacks the columns time; left"),
     "no time": (GOOD.replace("time", "stamp", 1), "lacks the columns time; it has stamp, left"),
