@@ -94,44 +94,33 @@ def test_a_teacher_saves_experience(tmp_path, name):
 
 
 RECALL = "tests.train_RL_agents.recall:Recall"
-RECALLING = {
-    "agent_type": "PPO",
-    "total_timesteps": 40_960,
-    "eval_freq": 40_960,
-    "log_freq": 40_960,
-    "execution": {"device": "cpu", "threads": 1, "compile": False},
-    "agent": {"hidden_sizes": [32], "self_width": 16},
-    "trainer": {
-        "num_envs": 128,
-        "rollout_steps": 10,  # no multiple of the length of an episode
-        "batch_size": 320,
-        "learning_rate": 5e-3,
-        "ema_decay": 0.9,
-        "reward_scale": 1.0,
-    },
-}
 
 
-OFF_POLICY = {
-    "agent_type": "DQN",
-    "total_timesteps": 8_192,
-    "eval_freq": 8_192,
-    "log_freq": 8_192,
-    "execution": {"device": "cpu", "threads": 1, "compile": False},
-    "agent": {"hidden_sizes": [32], "self_width": 16},
-    "trainer": {
-        "num_envs": 32,
-        "batch_size": 128,
-        "buffer_size": 4096,
-        "learning_starts": 1024,
-        "train_freq": 16,
-        "learning_rate": 3e-3,
-        "tau": 0.05,
-        "target_update_interval": 0,
-        "ema_decay": 0.9,
-        "reward_scale": 1.0,
-    },
-}
+def recalling(agent_type, total, **trainer):
+    """The settings of a run that needs a memory, but for that."""
+    return {
+        "agent_type": agent_type,
+        **dict.fromkeys(("total_timesteps", "eval_freq", "log_freq"), total),
+        "execution": {"device": "cpu", "threads": 1, "compile": False},
+        "agent": {"hidden_sizes": [32], "self_width": 16},
+        "trainer": {"ema_decay": 0.9, "reward_scale": 1.0, **trainer},
+    }
+
+
+# The length of a rollout is no multiple of that of an episode.
+RECALLING = recalling("PPO", 40_960, num_envs=128, rollout_steps=10, batch_size=320, learning_rate=5e-3)
+OFF_POLICY = recalling(
+    "DQN",
+    8_192,
+    num_envs=32,
+    batch_size=128,
+    buffer_size=4096,
+    learning_starts=1024,
+    train_freq=16,
+    learning_rate=3e-3,
+    tau=0.05,
+    target_update_interval=0,
+)
 
 
 def returned(folder, tells, memory, settings=RECALLING):

@@ -67,10 +67,12 @@ def test_a_step_is_learned_from_as_often_with_every_profile(profile):
     [
         *(("AC-IQN", memory, 10**9, factor) for memory, factor in ((4, 1), (7.8, 8), (15.6, 16), (141, 64))),
         *(("AC-IQN", 80, steps, factor) for steps, factor in ((4_000_000, 2), (1, 1))),
-        *(("A2C", memory, rollouts * ROLLOUT, factor)
-          for memory, rollouts, factor in ((8, 10**6, 8), (80, 10**6, 64), (80, 959, 2), (80, 960, 4), (80, 1, 1))),
+        *(
+            ("A2C", memory, rollouts * ROLLOUT, factor)
+            for memory, rollouts, factor in ((8, 10**6, 8), (80, 10**6, 64), (80, 959, 2), (80, 960, 4), (80, 1, 1))
+        ),
     ],
-)  # fmt: skip
+)
 def test_auto_takes_what_the_gpu_holds_and_the_run_has_updates_for(gpu, agent, memory, steps, factor):
     gpu(memory)
     config = from_dict({"agent_type": agent, "total_timesteps": steps})

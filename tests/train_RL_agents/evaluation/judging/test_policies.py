@@ -318,3 +318,12 @@ def test_scenarios_without_a_robot_are_refused():
     nobody.robot_mask[:] = False
     with pytest.raises(ConfigError, match="scenarios: 2 of 2 scenarios have no robot"):
         run_episodes(lambda step: step, nobody, WORLD, continuous=True, device=CPU)
+
+
+def test_all_episodes_of_a_file_take_as_much_as_the_largest(monkeypatch):
+    many, few = (
+        episodes_from_scenarios(draw_scenarios(WORLD, (level,), (1,), 0), WORLD, 0)
+        for level in (Level(3, 0, 1, 20.0), Level(2, 0, 4, 20.0))
+    )
+    part = Part(WORLD, [*many, *few])
+    assert bytes_of(monkeypatch, part, None) == 2 * step_bytes(WORLD, 3, 4)
