@@ -35,6 +35,8 @@ MAX_FILES = 10_000
 """Largest number of scenario files that are read from a folder."""
 DATA_FOLDER = Path(__file__).with_name("data")
 """Folder of the traffic situations that are part of the package."""
+_OWN_KEYS = {"env", "config", "chart"}
+"""Keys of which an episode of this project, or a chart, has one."""
 _YAML_SHIP_LIST = re.compile(rf"^{SHIP_LIST_KEY}\s*:", re.MULTILINE)
 
 
@@ -121,6 +123,9 @@ def _read_content(file: Path) -> Any:
         return parse_dnv(content, name)
     if is_yaml or is_colav(content):
         return parse_colav(content, name)
+    if isinstance(content, dict) and content and not content.keys() & _OWN_KEYS:
+        others = ", ".join(sorted(content)[:3])
+        raise ConfigError(f"{name}: must be {FILE_DESCRIPTION}, or a chart from marinenav chart; it has {others}")
     return content
 
 

@@ -212,7 +212,7 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
     """
     entries = [entries] if isinstance(entries, dict) and entries else entries
     has_entries = isinstance(entries, list) and len(entries) > 0
-    require(has_entries, name, type(entries).__name__, "a JSON list of at least one episode")
+    require(has_entries, name, entries, "a JSON list of at least one episode")
     unknown: set[str] = set()
     episodes = []
     for number, entry in enumerate(entries):

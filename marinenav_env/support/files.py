@@ -18,6 +18,8 @@ _protected_files: set[tuple[int, int]] | None = None
 """(device, inode) of each file that must not be overwritten because it was read; None outside protected_inputs."""
 TEMPORARY_SUFFIX = ".tmp"
 """Suffix of the names of incomplete files, which begin with a dot."""
+_FILE_SUFFIXES = (".png", ".pdf", ".svg", ".csv", ".html", ".json", ".mp4", ".gif", ".onnx", ".pt", ".zip")
+"""Suffixes of files that users have in mind, by which a new folder is not named."""
 MAX_TEXT_BYTES = 48 * 2**20
 """Largest size of a text file that is read (bytes); its parsed content takes up to 30 times as much memory."""
 
@@ -61,7 +63,9 @@ def require_writable_outputs(*paths: Path) -> None:
 
 
 def require_writable_folder(path: Path) -> None:
-    """Raise an error if files cannot be created in a folder, or the folder cannot be created."""
+    """Raise an error if files cannot be created in a folder, or it cannot be created or has the name of a file."""
+    is_folder = path.is_dir() or path.suffix.lower() not in _FILE_SUFFIXES
+    require(is_folder, "output", str(path), "a folder, as several files are written")
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     _require_writable(existing, f"{path}: the folder cannot be made, or not written to")
 
@@ -133,7 +137,8 @@ def read_text(path: str | Path, description: str) -> str:
             content = file.read(MAX_TEXT_BYTES)
             return content.decode("utf-16" if content[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig")
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{path}: cannot be read as {description} ({error})") from error
+            reason = "it is no text in UTF-8" if isinstance(error, UnicodeError) else error
+            raise ConfigError(f"{path}: cannot be read as {description} ({reason})") from error
 
 
 def read_json(path: str | Path, description: str) -> Any:

@@ -93,6 +93,7 @@ def test_train_help_lists_the_settings_of_the_chosen_agent(capsys):
         ("evaluate iqn --suite papper", "did you mean paper?"),
         ("train -C dnq", "did you mean dqn"),
         ("train --profile 8bg", "did you mean 8gb?"),
+        ("play orca --out film.mp4", "must be a folder, as several files are written"),
     ],
 )
 def test_what_was_meant_is_proposed(capsys, line, proposed):

@@ -28,8 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav plot``, and return its exit status."""
-    if arguments.out.suffix.lower() in (".png", ".pdf", ".svg", ".csv") and not arguments.out.is_dir():
-        arguments.parser.error(f"argument --out: must be a folder, as several files are written, not {arguments.out}")
     from marinenav_env.support.extras import import_optional
     from marinenav_env.support.files import require_writable_folder
     from train_RL_agents.figures import curves, plotting

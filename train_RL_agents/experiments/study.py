@@ -73,7 +73,7 @@ class Study:
 
 def read_study(path: Path) -> Study:
     """Read a study's JSON file."""
-    content = read_json(path)
+    content = read_json(path, "agents to study")
     for key in content:
         allowed = f"one of {', '.join(sorted(_STUDY_KEYS))}{did_you_mean(key, _STUDY_KEYS)}"
         require(key in _STUDY_KEYS, f"{path}: {key}", content[key], allowed)

@@ -171,7 +171,7 @@ def _level_names(settings: dict[str, Any], episodes: int) -> list[str]:
 
 def _read_evaluation_json(path: Path) -> list[Run]:
     """Return a run with one evaluation for each policy in a file of ``marinenav evaluate --json``."""
-    content = read_json(path)
+    content = read_json(path, "figures of marinenav evaluate")
     alone = {"about": content.get("setting"), "figures": content.get("figures"), "name": path.resolve().parent.name}
     try:
         environment = _environment_name(dict(content["setting"]))

@@ -62,6 +62,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         weights = {name: torch.from_numpy(array) if is_real[name] else array for name, array in arrays.items()}
     else:
         weights = _read_torch(path)
+    allowed = "weights by layer name; what this program has written needs no import"
+    require("format" not in weights, str(path), weights.get("format"), allowed)
     for name, value in weights.items():
         is_float = stores_all_elements(value) and value.is_floating_point()
         require(is_float, f"{path}: {name}", type(value).__name__, "an array of real numbers")

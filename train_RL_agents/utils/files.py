@@ -7,18 +7,18 @@ from typing import Any
 from marinenav_env.support import files
 from marinenav_env.support.validation import ConfigError, require
 
-_JSON_SETTINGS = "JSON settings"
+_SETTINGS = "settings"
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file whose top level is an object."""
-    return parse_json(files.read_text(path, _JSON_SETTINGS), str(path))
+def read_json(path: Path, kind: str = _SETTINGS) -> dict[str, Any]:
+    """Return the content of a JSON file whose top level is an object; ``kind`` says with what, for messages."""
+    return parse_json(files.read_text(path, f"JSON {kind}"), str(path), kind)
 
 
-def parse_json(text: Any, name: str) -> dict[str, Any]:
+def parse_json(text: Any, name: str, kind: str = _SETTINGS) -> dict[str, Any]:
     """Return the object that a JSON text describes."""
-    content = files.parse_json(text, name, _JSON_SETTINGS)
-    require(isinstance(content, dict), name, content, "a JSON object with settings")
+    content = files.parse_json(text, name, f"JSON {kind}")
+    require(isinstance(content, dict), name, content, f"a JSON object with {kind}")
     return dict(content)
 
 

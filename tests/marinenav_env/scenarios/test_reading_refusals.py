@@ -44,6 +44,10 @@ BOMB = "<!DOCTYPE x [<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>]><commonOcean>&b;</com
 FOREIGN = "<!DOCTYPE x [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><commonOcean timeStepSize='1'>&a;</commonOcean>"
 TEXT_BAD = {
     "empty.json": ("", "cannot be read as a scenario file"),
+    "settings.json": (
+        '{"agent_type": "PPO"}',
+        "must be a scenario file, or a chart from marinenav chart; it has agent",
+    ),
     "other.yml": ("name: x\n", "the key 'ship_list' is missing"),
     "tag.yaml": ("ship_list: !!python/object/apply:os.system ['true']\n", "cannot be read as YAML"),
     "alias.yaml": ("a: &a [1, 2]\nship_list: [*a, *a]\n", "anchors and aliases are not read"),

@@ -100,7 +100,7 @@ def test_bad_entries_are_refused_by_key_and_value(key, value, sentence):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (b"{}", "bad.json='dict': must be a JSON list of at least one episode"),
+        (b"{}", "bad.json={}: must be a JSON list of at least one episode"),
         (b"[[1]]", "bad.json[0]=[1]: must be an object"),
         (b"[{", "bad.json: cannot be read as a scenario file ("),
         (b"[" * 100_000, "bad.json: cannot be read as a scenario file ("),

@@ -41,11 +41,19 @@ def test_editors_of_windows_mark_their_encoding(tmp_path, encoding):
     assert files.read_json(path, "a test file") == {"name": "Trøndelag"}
 
 
-@pytest.mark.parametrize("content", [b"\xff", b"[1,", b"[" * 100_000, b'[{"a": 1, "b": 2, "a": 1}]'])
-def test_what_is_no_json_is_refused_in_a_sentence(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\xff", "it is no text in UTF-8"),
+        (b"[1,", ""),
+        (b"[" * 100_000, ""),
+        (b'[{"a": 1, "b": 2, "a": 1}]', "'a' is"),
+    ],
+)
+def test_what_is_no_json_is_refused_in_a_sentence(tmp_path, content, reason):
     path = tmp_path / "bad.json"
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"bad\.json: cannot be read as a test file \("):
+    with pytest.raises(ConfigError, match=rf"bad\.json: cannot be read as a test file \({reason}"):
         files.read_json(path, "a test file")
 
 

@@ -38,4 +38,5 @@ def test_an_existing_file_is_kept(capsys, tmp_path):
     assert "must be a new file" in refused(capsys, *import_command("DQN", file, out))
     assert out.read_bytes() == before
     # A policy of ours is no weights file.
-    refused(capsys, *import_command("DQN", out, tmp_path / "other.pt"))
+    message = refused(capsys, *import_command("DQN", out, tmp_path / "other.pt"))
+    assert message.endswith("what this program has written needs no import")

@@ -137,6 +137,12 @@ def test_metrics_that_cannot_be_are_refused(tmp_path, row):
         read_runs([path])
 
 
+def test_scenarios_are_no_figures(tmp_path):
+    (tmp_path / "scenarios.json").write_text('[{"env": {}}]')
+    with pytest.raises(ConfigError, match="must be a JSON object with figures of marinenav evaluate"):
+        read_runs([tmp_path / "scenarios.json"])
+
+
 def ragged(*rows):
     """An array of Python objects, which numpy saves as a pickle."""
     found = np.empty(len(rows), dtype=object)
