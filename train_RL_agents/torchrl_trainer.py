@@ -166,6 +166,7 @@ class TorchRLTrainer:
 
     def _start(self) -> None:
         """Load the weights that a new run starts from, and write its evaluation scenarios."""
+        self.run.start()
         if self.config.load_model:
             self.algorithm.learner.start_from(load_policy(self.config.load_model, device=self.device))
         if self.ranks.is_main:

@@ -45,6 +45,22 @@ def test_a_run_without_replay_buffer_is_not_resumed(tmp_path, capsys):
     refused(run, "saved without its replay buffer (save_replay=false)")
 
 
+def test_a_run_whose_state_is_gone_does_not_begin_again(tmp_path):
+    """Its policies and evaluations would be written over."""
+    run = new_run(tmp_path)
+    train(run)
+    (run.checkpoints / STATE_FILE).unlink()
+    refused(run, f"training_state.pt: missing, so that the run cannot go on; load_model={run.path} starts a new run")
+
+
+def test_a_run_that_has_not_begun_needs_no_folder_of_checkpoints(tmp_path):
+    """Copies may lack empty folders."""
+    run = new_run(tmp_path)
+    run.checkpoints.rmdir()
+    train(run)
+    assert (run.checkpoints / STATE_FILE).exists()
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -84,7 +84,13 @@ def read_checkpoint(path: Path, kind: str, device: torch.device) -> dict[str, An
 
 def _damaged_error(path: Path) -> ConfigError:
     """Return the error to raise for a damaged checkpoint."""
-    return ConfigError(f"{path}: damaged, or not a checkpoint of this program")
+    hint = restart_hint(path.parent.parent) if path.name == STATE_FILE else ""
+    return ConfigError(f"{path}: damaged, or not a checkpoint of this program{hint}")
+
+
+def restart_hint(run: Path) -> str:
+    """Return the end of a sentence that says how to go on from a run without a state to resume."""
+    return f"; load_model={run} starts a new run from its policy"
 
 
 def _is_plain(value: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.utils.closest import did_you_mean
@@ -50,7 +50,7 @@ def locate_policy(name: str, baselines: Collection[str]) -> Path | None:
     if plain in baselines:
         return None
     names = shipped_paths("pretrained")
-    near = did_you_mean(path.name, [*baselines, *names])
+    near = did_you_mean(PureWindowsPath(path).name, [*baselines, *names])
     if len(path.parts) > 1:  # a path, not a name
         raise ConfigError(f"{plain}: there is no such run folder or policy file{near}")
     kinds = f"a checkpoint nor a baseline ({', '.join(baselines)})" if baselines else "a checkpoint"
@@ -74,11 +74,11 @@ def _time_of(run: Path) -> float:
 def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:
     """Return the run folder (seed_N) of a path: the path itself, or the only run inside."""
     argument, path = path, resolve_path(path)
+    is_policy = path in shipped_paths("pretrained").values() or (path.suffix == ".pt" and path.is_file())
     # A run folder may have the name of a shipped policy.
-    if not (path / CONFIG_FILE).is_file() and path in shipped_paths("pretrained").values():
+    if not (path / CONFIG_FILE).is_file() and is_policy:
         raise ConfigError(
-            f"{key}={str(argument)!r}: is a policy that is shipped, not a run; "
-            f"load_model={path.name} starts a new run from its weights"
+            f"{key}={str(argument)!r}: is a policy, not a run; load_model={argument} starts a new run from its weights"
         )
     runs = [path] if (path / CONFIG_FILE).is_file() else find_runs_below(path)
     if path.is_dir() and not runs:

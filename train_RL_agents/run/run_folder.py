@@ -29,17 +29,19 @@ from train_RL_agents.results.table import Table
 from train_RL_agents.run.checkpoint import (
     CHECKPOINTS_FOLDER,
     NOT_EVALUATED_NOTE,
+    STATE_FILE,
     STOPPED_POLICY_FILE,
     TEACHER_FILE,
     find_run,
     load_policy,
     read_manifest,
+    restart_hint,
     save_policy,
 )
 from train_RL_agents.run.finding import CONFIG_FILE, MANIFEST_FILE, VERSIONS_FILE
 from train_RL_agents.run.run_writer import RunWriter
 from train_RL_agents.run.tags import result_scalars
-from train_RL_agents.utils.files import read_json, write_atomically
+from train_RL_agents.utils.files import make_folder, read_json, write_atomically
 from train_RL_agents.utils.provenance import git_revision, software_versions
 
 
@@ -134,6 +136,13 @@ class RunFolder:
         if config != self._written_config:
             self._write_json(CONFIG_FILE, config)
             self._written_config = config
+
+    def start(self) -> None:
+        """Make a missing folder of checkpoints before the first step, and refuse a run whose state is gone."""
+        state = self.checkpoints / STATE_FILE
+        if len(read_evaluations(self.path)) > 1:  # after each evaluation a state is saved
+            raise ConfigError(f"{state}: missing, so that the run cannot go on{restart_hint(self.path)}")
+        make_folder(self.checkpoints)
 
     def write_scenarios(self, text: str) -> None:
         """Write the scenarios of the run's evaluations, as the text of a scenario file."""

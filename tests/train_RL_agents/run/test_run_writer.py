@@ -105,7 +105,7 @@ def test_a_refused_resume_says_why(tmp_path):
     (run.checkpoints / "training_state.pt").write_bytes(b"damaged")
     with pytest.raises(ConfigError):
         begin(RunFolder.open(run.path))
-    assert "damaged, or not a checkpoint" in lines(run)[-1]
+    assert f"damaged, or not a checkpoint of this program; load_model={run.path} starts a new" in lines(run)[-1]
 
 
 @pytest.mark.heavy
