@@ -39,7 +39,7 @@ _allowed_references: set[str] = set()
 def allow(*references: str) -> None:
     """Allow ``resolve`` to import components that the user named, as ``package.module:Name``."""
     for reference in references:
-        if not _is_reference(reference):
+        if not is_reference(reference):
             raise ConfigError(f"{brief(reference)}: must be package.module:Name")
         _allowed_references.add(reference)
 
@@ -88,7 +88,7 @@ def resolve(group: str, reference: str) -> Any:
             return _import_object(_reference_of_entry_point(point))
     if reference in _allowed_references:
         return _import_object(reference)
-    if not _is_reference(reference):
+    if not is_reference(reference):
         known = ", ".join(sorted(entry_points.names)[:8]) or "none"
         raise ConfigError(
             f"{brief(reference)} is not registered in {group} (registered: {known}): install "
@@ -126,7 +126,8 @@ def _reference_of_entry_point(point: EntryPoint) -> str:
     return f"{point.module}:{point.attr}"
 
 
-def _is_reference(text: object) -> bool:
+def is_reference(text: object) -> bool:
+    """Return whether a text is of the form ``package.module:Name``."""
     is_short = isinstance(text, str) and len(text) <= _MAX_REFERENCE_LENGTH
     return is_short and _REFERENCE_PATTERN.fullmatch(str(text)) is not None
 

@@ -93,6 +93,9 @@ def test_train_help_lists_the_settings_of_the_chosen_agent(capsys):
         ("evaluate iqn --suite papper", "did you mean paper?"),
         ("train -C dnq", "did you mean dqn"),
         ("train --profile 8bg", "did you mean 8gb?"),
+        ("bench --steps 0", "did you mean --seconds?"),
+        (r"train -C configs\dqn.json", "did you mean dqn"),
+        (r"evaluate pretrained\iqn", "did you mean iqn"),
         ("play orca --out film.mp4", "must be a folder, as several files are written"),
     ],
 )

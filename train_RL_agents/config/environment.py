@@ -34,10 +34,11 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "env")
-        library, colon, task = self.name.partition(":")
-        is_known = self.name == BUILT_IN or self.name in plugins.registered_names(plugins.ENVIRONMENTS) or colon
+        library, _, task = self.name.partition(":")
+        known = (BUILT_IN, *plugins.registered_names(plugins.ENVIRONMENTS))
+        is_known = self.name in known or plugins.is_reference(self.name) or (library in LIBRARY_NAMES and bool(task))
         names = f"{BUILT_IN}, {', '.join(f'{name}:NAME' for name in LIBRARY_NAMES)}, or package.module:make_env"
-        require(bool(is_known) and bool(task or not colon), "env.name", self.name, names)
+        require(is_known, "env.name", self.name, names)
         if self.is_built_in:
             for item in fields(self):
                 value = getattr(self, item.name)

@@ -27,7 +27,7 @@ from train_RL_agents.config.overrides import (
 )
 from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainConfig
 from train_RL_agents.utils.files import read_json
-from train_RL_agents.utils.shipped import find_shipped, require_config, shipped_paths
+from train_RL_agents.utils.shipped import require_config, shipped_paths
 
 ConfigType = TypeVar("ConfigType")
 PLUGIN_GROUPS = {
@@ -126,7 +126,7 @@ def read_file_settings(path: Path | None, extended_by: tuple[Path, ...] = ()) ->
     settings = {}
     if base:
         beside = file.parent / base
-        extended = beside if beside.is_file() else find_shipped("configs", Path(base))
+        extended = require_config(beside if beside.is_file() else Path(base), f"{path}: extends")
         require(extended.resolve() not in extended_by, f"{path}: extends", base, "a file that does not extend this one")
         settings = read_file_settings(extended, extended_by)
     return settings | {key: value for key, value in values.items() if key not in _IGNORED_KEYS}
@@ -213,7 +213,8 @@ def _parse_values(layer: dict[str, Any], settings: dict[str, Setting], agent: st
             near = next((f"; did you mean {name}?" for name in settings if name.startswith(key)), "")
             allowed = f"left out: {agent} has no such setting, only {', '.join(others)}{near}"
             require(not others, key, value, allowed)
-            raise ConfigError(unknown_setting_message(key, value, list(settings)))
+            names = sorted(settings, key=PLUGIN_GROUPS.__contains__, reverse=":" in str(value))  # a part of others
+            raise ConfigError(unknown_setting_message(key, value, names))
     return values
 
 

@@ -5,30 +5,27 @@ import re
 from collections.abc import Iterable
 
 ALIASES = {
-    alias: name
-    for name, aliases in {
-        "learning_rate": "lr",
-        "learning_rate_final": "lr_final",
-        "batch_size": "batch minibatch_size",
-        "total_timesteps": "steps timesteps total_steps iterations epochs",
-        "num_envs": "envs n_envs",
-        "device": "gpu cuda cpu",
-        "agent_type": "algo algorithm model",
-        "buffer_size": "replay_size memory_size",
-        "gamma": "discount",
-        "max_grad_norm": "grad_clip",
-        "hidden_sizes": "hidden layers",
-        "n_steps": "n_step",
-        "tau": "polyak",
-        "eval_freq": "eval_interval",
-        "log_freq": "log_interval",
-        "exploration_final_eps": "epsilon",
-        "save_dir": "output logdir out",
-        "out": "save",
-    }.items()
-    for alias in aliases.split()
+    "learning_rate": "lr",
+    "learning_rate_final": "lr_final",
+    "batch_size": "batch minibatch_size",
+    "total_timesteps": "steps timesteps total_steps iterations epochs",
+    "seconds": "steps iterations duration",
+    "num_envs": "envs n_envs",
+    "device": "gpu cuda cpu",
+    "agent_type": "algo algorithm model",
+    "buffer_size": "replay_size memory_size",
+    "gamma": "discount",
+    "max_grad_norm": "grad_clip",
+    "hidden_sizes": "hidden layers",
+    "n_steps": "n_step",
+    "tau": "polyak",
+    "eval_freq": "eval_interval",
+    "log_freq": "log_interval",
+    "exploration_final_eps": "epsilon",
+    "save_dir": "output logdir out",
+    "out": "save",
 }
-"""Names of settings and options in other programs, and the names of the same settings and options here."""
+"""Names of settings and options, and those of the same ones in other programs."""
 _MIN_SIMILARITY = 0.6
 """Smallest similarity of a mistyped and a suggested name, as the ratio of difflib from 0 to 1."""
 
@@ -45,7 +42,8 @@ def closest_names(word: str, valid: Iterable[str], count: int = 3) -> list[str]:
             names.setdefault(plain, []).append(name)
     last = word.rpartition(".")[2]
     matches: dict[str, None] = {}
-    for candidate in (word, last, ALIASES.get(last.replace("-", "_"), "")):
+    translated = [name for name, others in ALIASES.items() if last.replace("-", "_") in others.split()]
+    for candidate in (word, last, *translated):
         matches |= dict.fromkeys(names.get(normalized_name(candidate), ()))
     if not matches:
         for plain in difflib.get_close_matches(normalized_name(word), names, count, _MIN_SIMILARITY):

@@ -1,6 +1,6 @@
 """Configurations and policies that are shipped with the package, by name."""
 
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Literal
 
 from marinenav_env.support.validation import require
@@ -37,9 +37,9 @@ def find_shipped(kind: ShippedKind, path: Path) -> Path:
     return paths.get(name, inside if inside.is_file() else path)
 
 
-def require_config(path: Path) -> Path:
+def require_config(path: Path, key: str = "config") -> Path:
     """Return the file of a configuration, given by its path or shipped name; raise a ConfigError if there is none."""
     file, names = find_shipped("configs", path), shipped_paths("configs")
-    hint = did_you_mean(path.stem, names) or f" or one of {', '.join(names)}"
-    require(file.exists(), "config", str(path), f"a JSON file{hint}")
+    hint = did_you_mean(PureWindowsPath(path).stem, names) or f" or one of {', '.join(names)}"
+    require(file.exists(), key, str(path), f"a JSON file{hint}")
     return file

@@ -103,7 +103,7 @@ def test_a_file_adds_to_the_one_that_it_extends(tmp_path):
     ("base", "sentence"),
     [
         ("mine.json", "extends='mine.json': must be a file that does not extend this one"),
-        ("none.json", "config='none.json': must be a JSON file or one of"),
+        ("none.json", "mine.json: extends='none.json': must be a JSON file or one of"),
         (["ppo", "sea"], "must be the name of one configuration"),
     ],
 )
@@ -211,6 +211,11 @@ def test_a_program_gives_values():
         ({"batch_size": 64}, "batch_size=64: there is no such setting; the closest: trainer.batch_size"),
         ({"qqqqqqqqq": 1}, "qqqqqqqqq=1: there is no such setting; see marinenav train --help"),
         ({"trainer": 5}, "trainer=5: must be an object with settings such as trainer.num_envs"),
+        (
+            {"world.reward": "mine:f"},
+            "world.reward='mine:f': must be an object with settings such as world.reward.function",
+        ),
+        ({"env.name": "gym:Walker-v4"}, "env.name='gym:Walker-v4': must be marinenav, gymnasium:NAME, "),
         ({"trainer": {"batch_size": "big"}}, "trainer.batch_size='big': must be a whole number"),
         ({"trainer": {"batch_size": True}}, "trainer.batch_size=True: must be a whole number"),
         ({"seed": [[1]]}, "seed=[[1]]: must be a list of whole numbers"),
