@@ -123,6 +123,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_fast(item):
             item.add_marker("fast")
+        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
 def refused(what: str) -> Any:
@@ -155,3 +157,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the parts that other test modules allow for the whole process, which printed commands would name."""
     allow_only(monkeypatch)
+
+
+@pytest.fixture
+def reads_cost_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Host reads are avoided, as on a GPU."""
+    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())

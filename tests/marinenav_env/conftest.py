@@ -25,9 +25,3 @@ def drawn_numbers(monkeypatch):
 
     monkeypatch.setattr(torch, "rand", recorded)
     return numbers
-
-
-@pytest.fixture
-def reads_cost_time(monkeypatch):
-    """Host reads are avoided, as on a GPU."""
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())

@@ -89,7 +89,6 @@ def test_a_policy_that_learns_leaves_the_state_without_gradients(tapes):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize(("kind", "compile"), [*((kind, False) for kind in KINDS), ("sea", True)], ids=str)
 def test_captured_is_uncaptured(kind, compile):
     options = {"seed": 1, "device": "cuda", "compile_step": compile}

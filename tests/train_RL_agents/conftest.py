@@ -56,13 +56,6 @@ def seeded_weights() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def tiny() -> Iterator[None]:
-    """Makes runs quick to set up, and puts the number of threads back after them."""
-    with small_pool():
-        yield
-
-
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A run that was interrupted, resumed and finished; read only."""

@@ -19,9 +19,8 @@ SET = {"levels": [1], "episodes": 2, "seed": 5}
 
 
 @pytest.fixture
-def settings(tmp_path, tiny):
-    with usual_signals():
-        yield {**TINY, "save_dir": tmp_path, "quiet": True}
+def settings(tmp_path, surroundings):
+    return {**TINY, "save_dir": tmp_path, "quiet": True}
 
 
 @pytest.fixture(scope="module")

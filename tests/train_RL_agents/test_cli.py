@@ -97,6 +97,7 @@ def test_train_help_lists_the_settings_of_the_chosen_agent(capsys):
         (r"train -C configs\dqn.json", "did you mean dqn"),
         (r"evaluate pretrained\iqn", "did you mean iqn"),
         ("play orca --out film.mp4", "must be a folder, as several files are written"),
+        ("train --quick --resume runs", "--resume takes no --quick"),
     ],
 )
 def test_what_was_meant_is_proposed(capsys, line, proposed):

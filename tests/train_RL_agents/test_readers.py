@@ -327,7 +327,7 @@ def resumed(capsys, run, before):
 
 
 @pytest.mark.slow
-def test_training_states(capsys, tmp_path, tiny):
+def test_training_states(capsys, tmp_path, surroundings):
     """Nothing that a training state may hold leads to anything but a sentence, or a run."""
     run = new_run(tmp_path)
     train(run, stop_at=88)

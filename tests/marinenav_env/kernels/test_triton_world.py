@@ -262,7 +262,6 @@ def test_the_kernel_equals_advance(found: dict[str, Any], case: str) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_kernel_equals_advance_on_a_gpu() -> None:
     check(whole_episodes("cuda"), GPU_TOLERANCE)
 
@@ -303,7 +302,6 @@ def test_the_kernel_starts_episodes(found: dict[str, Any], kind: str) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("kind", STARTS)
 def test_the_kernel_starts_episodes_on_a_gpu(kind: str) -> None:
     check_episodes(episodes_of(kind, "cuda"), GPU_TOLERANCE)

@@ -13,7 +13,6 @@ from torch.utils._pytree import tree_leaves
 from marinenav_env.runtime.loop import WARMUP_CALLS, Loop, copy_tensors, list_tensors
 
 CPU = torch.device("cpu")
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 class Tape:
@@ -249,7 +248,6 @@ def test_what_would_freeze_or_not_fit_is_refused():
 
 
 @pytest.mark.gpu
-@needs_gpu
 def test_a_graph_does_what_the_function_does():
     device = torch.device("cuda:0")
     expected, said = outcomes(loop_of(device=device, capture=False)[0], device), []
@@ -259,7 +257,6 @@ def test_a_graph_does_what_the_function_does():
 
 
 @pytest.mark.gpu
-@needs_gpu
 def test_a_graph_goes_on_from_a_generator_that_is_set_back():
     device = torch.device("cuda:0")
     loop, generator = loop_of(device=device)
@@ -315,7 +312,6 @@ print("fine")
 
 
 @pytest.mark.gpu
-@needs_gpu
 def test_a_failed_capture_spoils_nothing_in_its_process():
     """In a process of its own: what is left behind would spoil the tests after it."""
     done = subprocess.run(

@@ -7,7 +7,7 @@ from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-pytestmark = pytest.mark.usefixtures("tiny")
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 def collector_of(path, *words):

@@ -61,7 +61,7 @@ ROLLOUTS = [
     [("agent_type=DQN", "trainer.n_steps=3", *LONG), (*KINDS[0], "trainer.replay_storage=host"), *KINDS[2:], *ROLLOUTS],
     ids=" ".join,
 )
-def test_everything_is_as_with_the_collector(tmp_path, tiny, words):
+def test_everything_is_as_with_the_collector(tmp_path, surroundings, words):
     """Replay, world, windows, weights, statistics and generators."""
     collected, placed = (
         trained(tmp_path / str(uses_cuda_graphs), *words, uses_cuda_graphs=uses_cuda_graphs)
@@ -76,7 +76,7 @@ def test_everything_is_as_with_the_collector(tmp_path, tiny, words):
 
 
 @pytest.mark.parametrize("words", [KINDS[0], ROLLOUTS[1]], ids=" ".join)
-def test_a_run_is_resumed_exactly(tmp_path, tiny, words):
+def test_a_run_is_resumed_exactly(tmp_path, surroundings, words):
     whole = new_run(tmp_path / "whole", *words)
     begin_in_graphs(whole).train()
     parts = new_run(tmp_path / "parts", *words)
@@ -99,7 +99,7 @@ def after_turns(trainer, count):
 
 
 @pytest.mark.parametrize(("freq", "replays"), [(8, 7), (4, 17)])
-def test_updates_are_graphs_that_draw_their_batches(tmp_path, tiny, freq, replays):
+def test_updates_are_graphs_that_draw_their_batches(tmp_path, surroundings, freq, replays):
     """Ten turns learn; the first calls are none. All is as of updates without graphs."""
     words = ("agent_type=Rainbow", "trainer.prioritized=true", f"trainer.train_freq={freq}", *LONG, "log_freq=1600")
     expected = after_turns(begin_in_graphs(new_run(tmp_path / "single", *words)), 12)
@@ -128,7 +128,7 @@ def memory(trainer):
 
 
 @pytest.mark.parametrize("steps", [1, 3])
-def test_all_state_stays_where_it_is(tmp_path, tiny, steps):
+def test_all_state_stays_where_it_is(tmp_path, surroundings, steps):
     words = (
         "trainer.n_steps=3",
         "training_schedule.timesteps=0,80",
@@ -209,8 +209,7 @@ def test_batches_are_those_of_the_collector(steps, interval):
 
 
 @pytest.mark.slow
-def test_generated_code_makes_the_same_steps_and_rows(tmp_path, tiny, monkeypatch):
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
+def test_generated_code_makes_the_same_steps_and_rows(tmp_path, surroundings, reads_cost_time, monkeypatch):
     # TensorDict does this for other devices than GPUs only, and it cannot be traced when nested.
     monkeypatch.setattr("tensordict.base._RecordDeviceTransfer.mark", lambda recorder: None)
     states = []
@@ -226,20 +225,13 @@ def test_generated_code_makes_the_same_steps_and_rows(tmp_path, tiny, monkeypatc
 # On a GPU ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def cuda():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
-    return torch.device("cuda", 0)
-
-
 def on_gpu(path, *words):
     return TorchRLTrainer(new_run(path, "execution.device=cuda:0", *words), quiet=True)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("words", [*KINDS, (*KINDS[0], "execution.compile=true")], ids=" ".join)
-def test_captured_is_uncaptured(tmp_path, tiny, cuda, words):
+def test_captured_is_uncaptured(tmp_path, surroundings, words):
     states = []
     for captured in (False, True):
         trainer = on_gpu(tmp_path / str(captured), *words)
@@ -262,7 +254,7 @@ def on_host(state):
 
 
 @pytest.mark.gpu
-def test_a_captured_step_waits_for_nothing(tmp_path, tiny, cuda):
+def test_a_captured_step_waits_for_nothing(tmp_path, surroundings):
     trainer = on_gpu(tmp_path, *KINDS[0])
     for _ in range(WARMUP_CALLS + 3):
         turn(trainer)
@@ -274,7 +266,7 @@ def test_a_captured_step_waits_for_nothing(tmp_path, tiny, cuda):
 
 
 @pytest.mark.gpu
-def test_a_run_on_a_gpu_collects_by_graphs(tmp_path, tiny, cuda):
+def test_a_run_on_a_gpu_collects_by_graphs(tmp_path, surroundings):
     run = new_run(tmp_path, "execution.device=cuda:0", *KINDS[0])
     assert train(run).collector.uses_cuda_graphs
     assert int(saved(run)["replay"]["filled"]) == 150

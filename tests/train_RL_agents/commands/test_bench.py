@@ -9,7 +9,7 @@ from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.cli import main
 from train_RL_agents.speed import PARTS
 
-pytestmark = pytest.mark.usefixtures("tiny")
+pytestmark = pytest.mark.usefixtures("surroundings")
 QUICK = ["--seconds", "0.001", "--repeats", "2", "--envs", "2", "4", "--batch", "4", "8", "execution.compile=false"]
 
 

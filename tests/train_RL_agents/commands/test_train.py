@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.tiny_runs import TINY, usual_signals
+from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.cli import main
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-pytestmark = pytest.mark.usefixtures("tiny", "no_plugins")
+pytestmark = pytest.mark.usefixtures("surroundings", "no_plugins")
 
 
 def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypatch):
@@ -39,8 +39,7 @@ def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypa
     monkeypatch.setattr(TorchRLTrainer, "train", lambda trainer: made.append(trainer) or train(trainer))
     config = tmp_path / "tiny.json"
     config.write_text(json.dumps(TINY | {"save_dir": str(tmp_path / "runs")}))
-    with usual_signals():
-        assert main(["train", "-C", str(config), "--quiet"]) == 0
+    assert main(["train", "-C", str(config), "--quiet"]) == 0
     (trainer,) = made
     clock = trainer.clock
     assert {"collect", "insert", "sample", "update", "evaluate"} <= clock.seconds.keys()
@@ -49,8 +48,7 @@ def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypa
 
 
 def test_the_first_lines_say_where_who_and_how_to_watch(tmp_path, command, capsys):
-    with usual_signals():
-        assert main([*command, "total_timesteps=8", "eval_freq=8"]) == 0
+    assert main([*command, "total_timesteps=8", "eval_freq=8"]) == 0
     shown = capsys.readouterr().out.splitlines()
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("DQN_20")
@@ -68,15 +66,13 @@ def test_the_first_lines_say_where_who_and_how_to_watch(tmp_path, command, capsy
     ]
     log = (run / "run.log").read_text().splitlines()
     assert log[0].endswith(line)
-    with usual_signals():
-        assert main(["train", "--resume", str(run), "total_timesteps=16", "--no-bar"]) == 0
+    assert main(["train", "--resume", str(run), "total_timesteps=16", "--no-bar"]) == 0
     assert capsys.readouterr().out.splitlines()[:2] == [f"{run}: DQN on cpu, resumed", watch]
 
 
 def test_the_first_screen_fits_80_columns(tmp_path, command, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with usual_signals():
-        assert main([*command, "save_dir=runs", "total_timesteps=8", "eval_freq=8"]) == 0
+    assert main([*command, "save_dir=runs", "total_timesteps=8", "eval_freq=8"]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
@@ -85,8 +81,7 @@ def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(command, 
     for words, free, shows in (([], 10**12, False), (["-v"], 10**12, True), ([], 10**7, True)):
         monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda free=free: free)
         monkeypatch.setattr("train_RL_agents.experiments.seeds.check_memory_plan", lambda *plan: None)
-        with usual_signals():
-            assert main([*short, *words]) == 0
+        assert main([*short, *words]) == 0
         assert ("memory planned on cpu" in capsys.readouterr().out) == shows
 
 
@@ -104,16 +99,10 @@ def test_a_quick_run_is_short_and_evaluated_unless_told_otherwise(monkeypatch):
     assert (own.agent_type, own.total_timesteps) == ("PPO", 500)
 
 
-def test_a_resumed_run_is_not_quick(capsys):
-    assert main(["train", "--quick", "--resume", "runs"]) == 2
-    assert "--resume takes no --quick" in capsys.readouterr().err
-
-
 def test_processes_of_torchrun_start_no_jobs(command, tmp_path, monkeypatch, capsys):
     ranks = SimpleNamespace(size=2, barrier=nullcontext)
     monkeypatch.setattr("train_RL_agents.run.ranks.Ranks", lambda: ranks)
-    assert main([*command, "--jobs", "2"]) == 2
-    assert "--jobs=2: must be left out with torchrun" in capsys.readouterr().err
+    assert "--jobs=2: must be left out with torchrun" in refused(capsys, *command, "--jobs", "2")
     assert not (tmp_path / "runs").exists()
 
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from tests.train_RL_agents.tiny_runs import ROOT, differences, new_run, results, train, usual_signals
+from tests.train_RL_agents.tiny_runs import ROOT, differences, new_run, results, train
 from train_RL_agents.experiments import runner as module
 from train_RL_agents.experiments.run import Run
 from train_RL_agents.experiments.runner import TRAINING_PROGRAM, Runner, machine_shares, training_command
@@ -125,12 +125,11 @@ signal.signal(signal.SIGTERM, save)
 SAVES = f"{WAITS_FOR_SIGTERM}print('ready', flush=True)\ntime.sleep(60)\n"
 
 
+@pytest.mark.usefixtures("surroundings")
 def test_a_signal_asks_all_to_save_and_starts_no_more(runner_of, capsys, said):
     runner = runner_of({name: python(SAVES) for name in "abc"}, 2)
-
     threading.Thread(target=interrupt_when_ready, args=(said,), daemon=True).start()
-    with usual_signals():
-        runner.run()
+    runner.run()
     assert runner.exit_status == {"a": 130, "b": 130}
     assert (runner.stopped, runner.failures, runner.print_failures("again")) == (True, [], 130)
     assert sorted(capsys.readouterr().out.splitlines()) == ["a: ready", "a: saved", "again", "b: ready", "b: saved"]
@@ -170,6 +169,7 @@ def test_users_signals_are_passed_on_and_the_commands_decide(runner_of, tmp_path
     assert capsys.readouterr().out.count("saved") == 2
 
 
+@pytest.mark.usefixtures("surroundings")
 def test_what_a_signal_finds_starting_is_ended_too(runner_of, monkeypatch):
     started, real = [], subprocess.Popen
 
@@ -179,8 +179,7 @@ def test_what_a_signal_finds_starting_is_ended_too(runner_of, monkeypatch):
         return started[-1]
 
     monkeypatch.setattr(subprocess, "Popen", start)
-    with usual_signals():
-        runner_of({name: python("time.sleep(60)") for name in "ab"}, 2).run()
+    runner_of({name: python("time.sleep(60)") for name in "ab"}, 2).run()
     assert [each.wait(10) for each in started] == [-15]
 
 
@@ -216,7 +215,7 @@ QUICK = (
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("tiny")
+@pytest.mark.usefixtures("surroundings")
 def test_runs_at_once_are_exactly_as_alone_and_a_failure_ends_no_other(runner_of, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     apart = [new_run(tmp_path / "apart", seed=seed) for seed in (0, 1)]

@@ -103,7 +103,7 @@ def test_environments_of_others_are_refused(file):
         read_study(file)
 
 
-@pytest.mark.usefixtures("tiny")
+@pytest.mark.usefixtures("surroundings")
 def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypatch):
     study, out = read_study(file), tmp_path / "out"
     runs = {run.name: run for run in unfinished_runs(study, out, ["marinenav"])}
@@ -152,7 +152,7 @@ def test_runs_that_will_not_fit_together_are_refused_before_there_is_a_folder(fi
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.usefixtures("tiny")
+@pytest.mark.usefixtures("surroundings")
 def test_a_run_that_is_made_again_is_evaluated_again(file, tmp_path):
     change(file, seeds=[0], settings={"": {}})
     study, out = read_study(file), tmp_path / "out"

@@ -11,7 +11,7 @@ from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS, OffPolicyCon
 from train_RL_agents.learning import ALGORITHMS
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-pytestmark = pytest.mark.usefixtures("tiny")
+pytestmark = pytest.mark.usefixtures("surroundings")
 NAMES = ["DQN", "PPO"]
 
 

@@ -54,12 +54,7 @@ def on_gpu(batch):
     return tree_map_only(torch.Tensor, lambda each: each.to("cuda:0"), batch)
 
 
-gpu = pytest.mark.gpu
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
-
-@gpu
-@needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("name", AGENTS)
 def test_captured_updates_equal_others(name, precision):
@@ -90,8 +85,7 @@ def test_captured_updates_equal_others(name, precision):
     assert torch.equal(*states)
 
 
-@gpu
-@needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("capture", [True, False])
 @pytest.mark.parametrize("name", AGENTS)
 def test_updates_do_not_wait_for_the_gpu(name, capture):
@@ -108,8 +102,7 @@ def test_updates_do_not_wait_for_the_gpu(name, capture):
         torch.cuda.set_sync_debug_mode("default")
 
 
-@gpu
-@needs_gpu
+@pytest.mark.gpu
 def test_captured_updates_are_restored_and_go_on_identically():
     device = torch.device("cuda:0")
     learner, other = learner_of(device=device), learner_of(device=device, seed=1)

@@ -13,7 +13,7 @@ from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.policy_wrapper import RECALLED
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-pytestmark = pytest.mark.usefixtures("tiny")
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 def algorithm_of(tmp_path, *words):

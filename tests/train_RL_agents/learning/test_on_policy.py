@@ -18,13 +18,7 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer
 LONG = ("agent_type=PPO", "trainer.rollout_steps=12", "total_timesteps=960", "trainer.normalize_advantages=false")
 """Rollouts in which every environment restarts: episodes take at most 8 steps."""
 FLEET = ("agent.critic=fleet",)
-pytestmark = pytest.mark.usefixtures("tiny")
-
-
-@pytest.fixture
-def on_device(monkeypatch):
-    """As on a GPU: nothing is read on the host."""
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 def trainer_of(tmp_path, *words):
@@ -139,7 +133,7 @@ def kinds_of_ends(steps):
 @pytest.mark.parametrize("words", [(), FLEET], ids=["own", "fleet"])
 def test_advantages_are_those_of_a_slow_oracle(request, tmp_path, words, way):
     if way == "device":
-        request.getfixturevalue("on_device")
+        request.getfixturevalue("reads_cost_time")
     trainer = trainer_of(tmp_path, *LONG, *words)
     steps = rollout_of(trainer)
     assert min(kinds_of_ends(steps)) >= 3
@@ -204,7 +198,7 @@ def test_windows_give_what_the_policy_gave_while_it_was_stepped(tmp_path, words)
 @pytest.mark.parametrize("words", [GRU, GRU + FLEET], ids=["own", "fleet"])
 def test_what_follows_a_step_is_valued_with_the_memory_after_it(request, monkeypatch, tmp_path, words, way):
     if way == "device":
-        request.getfixturevalue("on_device")
+        request.getfixturevalue("reads_cost_time")
     trainer = trainer_of(tmp_path, *LONG, *words)
     steps = rollout_of(trainer)
     _, _, _, _, active = parts(steps)
@@ -292,7 +286,7 @@ def test_rows_of_a_fleet_have_some_active_robot(tmp_path):
     assert {batch.weight.shape for batch in batches} == {(1, 3)}  # never parts of a fleet
 
 
-def test_without_host_reads_batches_are_full_and_of_active_rows(tmp_path, on_device):
+def test_without_host_reads_batches_are_full_and_of_active_rows(tmp_path, reads_cost_time):
     trainer, mask = trainer_of(tmp_path, *BATCHES, "trainer.epochs=2"), drawn(0.6, 1)
     steps = steps_with(trainer, mask)
     with no_host_reads():

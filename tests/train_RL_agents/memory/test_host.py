@@ -96,7 +96,7 @@ def test_drawn_rows_of_slots_that_there_are_not_are_refused(slot):
 
 
 @pytest.mark.heavy
-def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, tiny):
+def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, surroundings):
     words = ("agent_type=Rainbow", "trainer.prioritized=true", "trainer.n_steps=3", "trainer.replay_storage=host")
     whole, parts = new_run(tmp_path / "whole", *words), new_run(tmp_path / "parts", *words)
     train(whole)
@@ -109,8 +109,6 @@ def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, tiny):
 @pytest.mark.gpu
 @pytest.mark.parametrize("alpha", [None, 0.5])
 def test_batches_reach_the_gpu_and_are_those_of_the_cpu(alpha):
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
     device = torch.device("cuda", 0)
     host = HostReplay(example().to(device), 40, 16, seeded(3), device, alpha)
     here = HostReplay(example(), 40, 16, seeded(3), CPU, alpha)

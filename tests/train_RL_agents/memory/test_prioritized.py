@@ -134,7 +134,7 @@ def test_nothing_stored_gives_blank_rows_with_harmless_weights():
     assert counted(replay) == {3: 50_000}
 
 
-def test_no_host_reads(never_ask):
+def test_no_host_reads(reads_cost_time):
     replay = replay_of(200, batch_size=16, alpha=0.5)
     batches = [rows_of(range(100 * k, 100 * k + 100), torch.arange(100) % 3 > 0) for k in range(5)]
     with no_host_reads():

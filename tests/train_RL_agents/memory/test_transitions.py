@@ -248,7 +248,7 @@ def test_random_streams(n, per_batch, seed, either_way):
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_no_host_reads(n, never_ask):
+def test_no_host_reads(n, reads_cost_time):
     world = Stream(envs=2, robots=2, seed=2)
     batches = [collected([world.step() for _ in range(2)]) for _ in range(4)]
     streams = Streams(n)

@@ -44,7 +44,7 @@ def resumed(run: RunFolder, at: int) -> RunFolder:
     return again
 
 
-def test_every_logger_gets_what_tensorboard_gets(tmp_path: Path, tiny: None) -> None:
+def test_every_logger_gets_what_tensorboard_gets(tmp_path: Path, surroundings: None) -> None:
     run = new_run(tmp_path, "loggers=tensorboard,csv", "monitor=false")
     train(run, stop_at=80)
     train(run)
@@ -119,7 +119,7 @@ def in_two_parts(tmp_path: Path, name: str) -> tuple[RunFolder, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_weights_and_biases(tmp_path: Path, tiny: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_and_biases(tmp_path: Path, surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     run, expected = in_two_parts(tmp_path, "wandb")
@@ -136,7 +136,7 @@ def test_weights_and_biases(tmp_path: Path, tiny: None, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_mlflow(tmp_path: Path, tiny: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow(tmp_path: Path, surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -52,7 +52,7 @@ def test_without_the_drivers_package_one_notice_says_so(monkeypatch, caplog):
     assert "pip install 'marinenav[gpu]'" in record.getMessage()
 
 
-def test_a_run_logs_samples_unless_that_is_switched_off(tmp_path, tiny, monkeypatch):
+def test_a_run_logs_samples_unless_that_is_switched_off(tmp_path, surroundings, monkeypatch):
     hours = count(0.0, 3600.0)  # each look at the clock is an hour after the one before
     clock = SimpleNamespace(monotonic=lambda: next(hours))
     monkeypatch.setattr(monitoring, "time", clock)
@@ -68,8 +68,6 @@ def test_a_run_logs_samples_unless_that_is_switched_off(tmp_path, tiny, monkeypa
 
 @pytest.mark.gpu
 def test_a_gpu_is_known():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
     pytest.importorskip("pynvml")
     values = {tag: probe() for tag, probe in gpu_probes(torch.device("cuda", 0)).items()}
     assert values.keys() == {"gpu/utilization", "gpu/temperature_c", "gpu/power_w"}

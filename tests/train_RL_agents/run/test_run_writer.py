@@ -17,7 +17,7 @@ from tests.train_RL_agents.tiny_runs import ROOT, at, begin, new_run, only_run, 
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.run_writer import LOG_FILE, RunLog, acquire_lock
 
-pytestmark = pytest.mark.usefixtures("tiny")
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 HOLD = """
 import sys, time

@@ -15,7 +15,7 @@ def test_the_documentation_has_the_list():
     assert f"\n{table}\n" in (ROOT / "docs" / "tensorboard.md").read_text(), table
 
 
-@pytest.mark.usefixtures("tiny")
+@pytest.mark.usefixtures("surroundings")
 @pytest.mark.parametrize("agent", ["DQN", "PPO"])
 def test_all_that_a_run_logs_is_in_the_list(tmp_path, agent):
     run = new_run(tmp_path, f"agent_type={agent}", "total_timesteps=80", "execution.compile=false")

@@ -48,7 +48,7 @@ OFF_POLICY = [name for name, agent in AGENTS.items() if agent.algorithm == "off-
 @pytest.mark.parametrize(
     "words", [(f"agent_type={name}",) for name in OFF_POLICY] + [("agent_type=Rainbow", "trainer.prioritized=true")]
 )
-def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
+def test_exact_items_are_what_is_allocated(tmp_path, surroundings, words):
     with memory_of_rows() as rows:
         trainer = trainer_of(tmp_path, *words)
     learner, replay = trainer.algorithm.learner, trainer.algorithm.replay
@@ -70,7 +70,7 @@ def test_exact_items_are_what_is_allocated(tmp_path, tiny, words):
     ],
     ids=" ".join,
 )
-def test_exact_items_of_on_policy_runs_are_what_is_allocated(tmp_path, tiny, words):
+def test_exact_items_of_on_policy_runs_are_what_is_allocated(tmp_path, surroundings, words):
     trainer = trainer_of(tmp_path, *words)
     found, learner = plan_memory(trainer.config, CPU), trainer.algorithm.learner
     assert size_of(found, "replay") == size_of(found, "open windows") == 0

@@ -15,7 +15,7 @@ from train_RL_agents.speed.parts import (
     measure_size,
 )
 
-pytestmark = pytest.mark.usefixtures("tiny")
+pytestmark = pytest.mark.usefixtures("surroundings")
 EAGER = "execution.compile=false"
 
 

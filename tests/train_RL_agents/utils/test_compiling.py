@@ -41,7 +41,7 @@ def test_generated_code_that_is_no_python_is_damage(tmp_path, monkeypatch):
     assert compile_problem(caught.value).endswith("is damaged; delete it")
 
 
-def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, tiny, capsys):
+def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, surroundings, capsys):
     run = new_run(tmp_path)
     trainer = TorchRLTrainer(run, bar=False)
     trainer.config = replace_execution(trainer.config, compile=True)

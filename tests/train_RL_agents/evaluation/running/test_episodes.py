@@ -256,7 +256,7 @@ def test_policies_are_asked_once_per_step_and_without_gradients(scenarios):
     assert not got.success.any()
 
 
-def test_stops_soon_after_the_last_episode(monkeypatch):
+def test_stops_soon_after_the_last_episode(request):
     asked = []
 
     def counted(step):
@@ -267,7 +267,7 @@ def test_stops_soon_after_the_last_episode(monkeypatch):
     assert 0 < sum(asked) == len(asked) < 100
     steps, world = len(asked), WorldConfig(max_steps=100)
     # Where a look costs time it is taken every 25 steps.
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
+    request.getfixturevalue("reads_cost_time")
     repeated(counted, EPISODES[4:5], world, 0).run()
     assert len(asked) - steps == 25 * math.ceil(steps / 25) < 100
 
@@ -329,10 +329,10 @@ def test_smaller_batches_have_a_power_of_two(total, running, size):
         assert int(flags[kept].sum()) == running and (kept.diff() > 0).all()
 
 
-def test_on_a_gpu_the_same_is_run_again(monkeypatch):
+def test_on_a_gpu_the_same_is_run_again(request):
     options = {"continuous": True, "device": CPU, "seed": 3}
     expected = run_episodes(noisy, EPISODES, WORLD, drop_ended=False, **options).state_dict()
-    monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", frozenset())
+    request.getfixturevalue("reads_cost_time")
     with replayed() as notes:
         again, watched = repeated(noisy, EPISODES, WORLD, 3), []
     runs = [
