@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.train_RL_agents.command_line import SMALL
+from tests.train_RL_agents.exporting.policies import write_policy
 from tests.train_RL_agents.tiny_runs import (
     TINY,
     new_run,
@@ -18,9 +19,7 @@ from tests.train_RL_agents.tiny_runs import (
     train,
     usual_signals,
 )
-from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.run_folder import RunFolder
 
 
@@ -109,12 +108,8 @@ def command(tmp_path: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A policy file with an untrained agent and its configuration."""
-    config = from_dict(SMALL)
-    torch.manual_seed(0)
-    agent = make_agent(config, config.world.vessel.num_actions, torch.device("cpu"))
     path = tmp_path_factory.mktemp("policy") / "policy.pt"
-    save_policy(path, agent, config, 1234, {"success_rate": 0.5})
-    return path
+    return write_policy(path, SMALL["agent_type"], 1234, {"success_rate": 0.5}, **SMALL)
 
 
 @pytest.fixture

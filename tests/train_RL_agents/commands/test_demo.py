@@ -3,13 +3,10 @@
 import webbrowser
 
 import pytest
-import torch
 
-from tests.train_RL_agents.test_cli import refused
+from tests.train_RL_agents.command_line import refused
+from tests.train_RL_agents.exporting.policies import write_policy
 from train_RL_agents.cli import main
-from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.reading import from_dict
-from train_RL_agents.run.checkpoint import save_policy
 
 
 @pytest.fixture
@@ -22,14 +19,8 @@ def opened(monkeypatch, tmp_path):
     return found
 
 
-def save(path, **settings):
-    config = from_dict({"agent_type": "DQN", "agent": {"hidden_sizes": (8,)}, **settings})
-    agent = make_agent(config, 25, torch.device("cpu"))
-    save_policy(path, agent, config, env_steps=12_345, metrics={})
-
-
 def test_page_is_written_and_opened(opened, tmp_path, capsys):
-    save(tmp_path / "policy.pt")
+    write_policy(tmp_path / "policy.pt", "DQN")
     assert main(["demo", "policy.pt", "--out", "page.html"]) == 0
     assert capsys.readouterr().out == "page.html\n"
     assert "DQN after 12,345 env-steps" in (tmp_path / "page.html").read_text()
@@ -42,7 +33,7 @@ def test_shipped_policy_by_default_and_nothing_opened(opened, tmp_path):
 
 
 def test_no_browser_where_there_is_no_display(opened, tmp_path, monkeypatch):
-    save(tmp_path / "policy.pt")
+    write_policy(tmp_path / "policy.pt", "DQN")
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.platform", "linux")
@@ -51,10 +42,10 @@ def test_no_browser_where_there_is_no_display(opened, tmp_path, monkeypatch):
 
 
 def test_refusals_are_one_sentence(opened, tmp_path, capsys):
-    save(tmp_path / "scan.pt", **{"world.sensor.scan_beams": 8})
+    write_policy(tmp_path / "scan.pt", "DQN", **{"world.sensor.scan_beams": 8})
     said = refused(capsys, "demo", "scan.pt")
     assert said == "scan.pt='scan': must be a policy that observes its own state, objects, duties and shores only"
     assert "neither a checkpoint nor a policy that is shipped" in refused(capsys, "demo", "nowhere")
-    save(tmp_path / "policy.pt")
+    write_policy(tmp_path / "policy.pt", "DQN")
     assert "cannot be written" in refused(capsys, "demo", "policy.pt", "--out", "missing/page.html")
     assert opened == []

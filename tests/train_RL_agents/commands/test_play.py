@@ -1,39 +1,26 @@
 """marinenav play: what it writes, and what it refuses."""
 
 import pytest
-import torch
 
 from marinenav_env import write_scenarios
+from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES
+from tests.train_RL_agents.exporting.policies import write_policy
 from tests.train_RL_agents.recorded import small_recording
-from tests.train_RL_agents.test_cli import refused
 from train_RL_agents.cli import main
-from train_RL_agents.config.building import make_agent
-from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.running.recording import save
-from train_RL_agents.run.checkpoint import save_policy
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("imageio_ffmpeg")
-SMALL = {
-    "agent_type": "IQN",
-    "agent.critics": 1,
-    "agent.acting_quantiles": 4,
-    "execution.device": "cpu",
-    "world.max_steps": 3,
-    "eval_schedule.num_episodes": [1] * 6,
-}
+SMALL = {"execution.device": "cpu", "world.max_steps": 3, "eval_schedule.num_episodes": [1] * 6}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder with two policies, a recording and a scenario file."""
     path = tmp_path_factory.mktemp("play")
-    for name, agent_type in (("policy.pt", "IQN"), ("other.pt", "DQN")):
-        keys = {key: value for key, value in SMALL.items() if key != "agent.acting_quantiles"}
-        config = from_dict(keys | {"agent_type": agent_type})
-        agent = make_agent(config, 25, torch.device("cpu"))
-        save_policy(path / name, agent, config, env_steps=12_345, metrics={})
+    write_policy(path / "policy.pt", "IQN", **SMALL)
+    write_policy(path / "other.pt", "DQN", **SMALL)
     save(small_recording(), path / "recording.npz")
     save(small_recording(False), path / "plain.npz")
     write_scenarios(path / "scenarios.json", EPISODES[:2])

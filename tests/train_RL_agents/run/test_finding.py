@@ -7,13 +7,12 @@ import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.command_line import SMALL, refused
+from tests.train_RL_agents.exporting.policies import write_policy
 from train_RL_agents import load
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
-from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.experiments.seeds import sized_config
-from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.finding import find_runs_below, resolve_path, single_run
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.shipped import shipped_paths
@@ -26,8 +25,7 @@ def three_runs(tmp_path, monkeypatch):
     config = from_dict(SMALL | {"seed": [0, 1]})
     for age, (parent, seed) in enumerate((("a", 0), ("b", 0), ("a", 1))):
         run = RunFolder.create(config, seed, parent=Path("runs") / parent)
-        agent = make_agent(config, 25, "cpu")
-        save_policy(run.checkpoints / "policy_1.pt", agent, config, 10 + age, {})
+        write_policy(run.checkpoints / "policy_1.pt", SMALL["agent_type"], 10 + age, **SMALL)
         run.add_policy("policy_1.pt", 10 + age, {"success_rate": 0.5})
     # An older run that was gone on with.
     RunFolder.open("runs/b/seed_0").add_policy("policy_1.pt", 11, {"success_rate": 0.5})

@@ -7,10 +7,8 @@ from tensordict import TensorDict
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.stepping.actions import commands_of_discrete_actions
-from train_RL_agents.agents import AGENTS
+from tests.train_RL_agents.exporting.policies import make_policy
 from train_RL_agents.agents.base import average_critics
-from train_RL_agents.config.building import make_observation_spec
-from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.judging import policies
 from train_RL_agents.evaluation.judging.policies import (
     ActingOptions,
@@ -34,25 +32,13 @@ from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
 from train_RL_agents.figures.page import PAGES
 from train_RL_agents.networks.observation import DEFAULT_SPEC
 from train_RL_agents.policy_wrapper import QUANTILES_KEY, RISK_KEY, SCORES_KEY
-from train_RL_agents.run.checkpoint import LoadedPolicy
 
 CPU, STRAIGHT = torch.device("cpu"), EvaluatedPolicy("straight")
 WORLD = WorldConfig(max_steps=6)
 
 
-def untrained(agent_type, *overrides):
-    config = from_dict({"agent_type": agent_type}, overrides)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        agent = AGENTS[agent_type](config.agent, spec=make_observation_spec(config.world))
-    return LoadedPolicy(agent.eval(), config, CPU_PATH, 7, {})
-
-
-def evaluated(*given):
-    return EvaluatedPolicy.from_loaded(untrained(*given))
-
-
-CPU_PATH = type("P", (), {"resolve": lambda self: "there", "__str__": lambda self: "there"})()
+def evaluated(name, **settings):
+    return EvaluatedPolicy.from_loaded(make_policy(name, **settings))
 
 
 @pytest.mark.parametrize(("name", "agent"), [("ppo", "PPO"), ("blind:ppo", "PPO"), ("orca", "orca")])
@@ -121,19 +107,19 @@ def test_files_that_do_not_fit_a_policy_are_refused():
 
 
 def test_worlds_must_be_alike():
-    here, other = evaluated("DQN"), evaluated("DQN", "world.sensor.range=10")
+    here, other = evaluated("DQN"), evaluated("DQN", **{"world.sensor.range": 10})
     assert common_world([EvaluatedPolicy("apf")]) == WorldConfig()
     assert common_world([EvaluatedPolicy("apf"), here]) is here.trained.config.world
-    rewarded = evaluated("DQN", "world.reward.goal_reward=20")
-    with pytest.warns(UserWarning, match=r"there: is evaluated with world\.reward of there, not its own"):
+    rewarded = evaluated("DQN", **{"world.reward.goal_reward": 20})
+    with pytest.warns(UserWarning, match=r"^policy\.pt: is evaluated with world\.reward of policy\.pt, not its own"):
         assert common_world([here, rewarded]) is here.trained.config.world
-    with pytest.raises(ConfigError, match=r"world\.sensor is not that of there"):
+    with pytest.raises(ConfigError, match=r"world\.sensor is not that of policy\.pt"):
         common_world([here, other])
 
 
 @pytest.mark.heavy
 def test_policies_with_other_numbers_of_slots_meet_the_same_scenarios():
-    several = [evaluated("DQN", f"world.sensor.max_objects={slots}") for slots in (5, 2)]
+    several = [evaluated("DQN", **{"world.sensor.max_objects": slots}) for slots in (5, 2)]
     chosen = two_parts()
     together = [run_set(each, chosen, common_world(several), ActingOptions(), CPU)[0] for each in several]
     for each, seen in zip(several, together, strict=True):
@@ -193,7 +179,7 @@ def test_episodes_without_names_of_groups_are_one_group():
 @pytest.mark.heavy
 @pytest.mark.parametrize(("agent_type", "count"), [("AC-IQN", 16), ("IQN", 16), ("DQN", None)])
 def test_estimates_are_recorded_where_they_are_known(agent_type, count):
-    loaded = untrained(agent_type)
+    loaded = make_policy(agent_type)
     _, recording = run_set(
         EvaluatedPolicy.from_loaded(loaded), two_parts(), WORLD, ActingOptions(estimates=True), CPU, "x"
     )
@@ -255,7 +241,7 @@ class Knowing:
 
 def estimated(agent):
     """The estimates of an agent, beside its actions."""
-    loaded = replace(untrained("DDPG", "trainer.reward_scale=0.5"), agent=agent)
+    loaded = replace(make_policy("DDPG", **{"trainer.reward_scale": 0.5}), agent=agent)
     step = of_robots(observation=TensorDict({}, [1, 3]), action=torch.full((1, 3, 2), 0.25))
     return with_estimates(lambda step: step, loaded, WORLD)(step)
 
@@ -309,8 +295,8 @@ def test_only_policies_without_chance_may_leave_a_batch(monkeypatch):
 
 
 def test_logits_are_not_unscaled():
-    assert returns_scale(untrained("PPO")) == 1.0
-    assert returns_scale(untrained("SAC")) == untrained("SAC").config.trainer.reward_scale
+    assert returns_scale(make_policy("PPO")) == 1.0
+    assert returns_scale(make_policy("SAC")) == make_policy("SAC").config.trainer.reward_scale
 
 
 def test_scenarios_without_a_robot_are_refused():
@@ -318,12 +304,3 @@ def test_scenarios_without_a_robot_are_refused():
     nobody.robot_mask[:] = False
     with pytest.raises(ConfigError, match="scenarios: 2 of 2 scenarios have no robot"):
         run_episodes(lambda step: step, nobody, WORLD, continuous=True, device=CPU)
-
-
-def test_all_episodes_of_a_file_take_as_much_as_the_largest(monkeypatch):
-    many, few = (
-        episodes_from_scenarios(draw_scenarios(WORLD, (level,), (1,), 0), WORLD, 0)
-        for level in (Level(3, 0, 1, 20.0), Level(2, 0, 4, 20.0))
-    )
-    part = Part(WORLD, [*many, *few])
-    assert bytes_of(monkeypatch, part, None) == 2 * step_bytes(WORLD, 3, 4)

@@ -102,7 +102,7 @@ def test_a_policy_that_observes_more_than_objects_cannot_be_blind():
     trained = SimpleNamespace(agent=SimpleNamespace(spec=SimpleNamespace(entries=observation_entries(scanning))))
     with pytest.raises(ConfigError, match=r"^policy='blind:DQN': must be one that observes objects only as such"):
         EvaluatedPolicy("DQN", trained, is_blind=True).make_policy(scanning, ActingOptions())
-    with_duties = replace(evaluated("DQN", "world.sensor.duties=true"), is_blind=True)
+    with_duties = replace(evaluated("DQN", **{"world.sensor.duties": True}), is_blind=True)
     assert callable(with_duties.make_policy(WORLD, ActingOptions()))
     # What the world offers to others does not matter.
     assert callable(EvaluatedPolicy("orca", is_blind=True).make_policy(scanning, ActingOptions()))
@@ -132,7 +132,7 @@ def test_a_blind_policy_steers_as_if_it_were_alone():
 def test_both_policies_do_what_they_would_do(own):
     """Whether they have commands or indices, and other numbers of slots."""
     ours = EvaluatedPolicy(own) if own == "straight" else evaluated(own)
-    theirs = evaluated("DQN", "world.sensor.max_objects=2")
+    theirs = evaluated("DQN", **{"world.sensor.max_objects": 2})
     chosen = replace(make_scenario_set("imazu_own", WORLD, 1, 0))
     chosen = replace(chosen, parts=chosen.parts[:1])
     _, both = run_set(ours, chosen, WORLD, ActingOptions(others=theirs), CPU, "x")
@@ -146,7 +146,7 @@ def test_both_policies_do_what_they_would_do(own):
 
 
 def test_what_is_refused():
-    scanning = evaluated("PPO", "world.sensor.scan_beams=8")
+    scanning = evaluated("PPO", **{"world.sensor.scan_beams": 8})
     with pytest.raises(ConfigError, match=r"--others='PPO': must be a policy that observes self_state"):
         combine_with_others(lambda given: given, scanning, WORLD)
     with pytest.raises(ConfigError, match=r"--others='\.\.\.': must be left out but for suites"):
