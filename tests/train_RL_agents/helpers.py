@@ -9,6 +9,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 from torch import Tensor
+from torchrl.collectors import Collector
 
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.runtime.host_reads import true_indices
@@ -121,6 +122,12 @@ def gradient_sizes(losses: Tensor, parameters: Sequence[Tensor]) -> list[float]:
     """Largest absolute entry of the gradient of each parameter; 0 where none arrives."""
     gradients = torch.autograd.grad(losses, parameters, retain_graph=True, allow_unused=True)
     return [0.0 if each is None else float(each.abs().max()) for each in gradients]
+
+
+def torchrl_collector(env: Any, policy: Any, frames: int) -> Iterator[TensorDict]:
+    """Batches of so many frames by TorchRL's own collector."""
+    options = dict.fromkeys(("use_buffers", "track_traj_ids", "auto_register_policy_transforms"), False)
+    return iter(Collector(env, policy, frames_per_batch=frames, total_frames=-1, **options))
 
 
 class Replays:

@@ -1,9 +1,9 @@
 """Where steps come from, as the training loop sees it."""
 
 import pytest
-from torchrl.collectors import Collector
 
 from marinenav_env import GROUP
+from tests.train_RL_agents.helpers import torchrl_collector
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
@@ -18,17 +18,7 @@ def collector_of(path, *words):
 def test_steps_are_those_that_torchrls_collector_yields(tmp_path, steps):
     words = f"trainer.steps_per_batch={steps}", "seed=3"
     ours, other = (collector_of(tmp_path / name, *words) for name in "ab")
-    reference = iter(
-        Collector(
-            other.env,
-            other.policy,
-            frames_per_batch=8 * steps,
-            total_frames=-1,
-            use_buffers=False,
-            track_traj_ids=False,
-            auto_register_policy_transforms=False,
-        )
-    )
+    reference = torchrl_collector(other.env, other.policy, 8 * steps)
     for _ in range(12):
         found, expected = ours.collect(), next(reference)
         assert {*found.keys(True, True)} == {*expected.keys(True, True)}

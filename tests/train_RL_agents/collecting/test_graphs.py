@@ -5,13 +5,12 @@ import random
 import pytest
 import torch
 from tensordict.nn import TensorDictModuleBase
-from torchrl.collectors import Collector
 
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.runtime.execution import Execution
 from marinenav_env.runtime.loop import WARMUP_CALLS, list_tensors
 from tests.marinenav_env.helpers import random_episode
-from tests.train_RL_agents.helpers import replayed
+from tests.train_RL_agents.helpers import replayed, torchrl_collector
 from tests.train_RL_agents.tiny_runs import (
     begin_in_graphs,
     differences,
@@ -184,17 +183,7 @@ def test_batches_are_those_of_the_collector(steps, interval):
     env, other, policy = make(), make(), Uniform()
     with replayed() as notes:
         collector = GraphCollector(env, policy, [policy.generator], Execution(compile=False), steps=steps)
-    reference = iter(
-        Collector(
-            other,
-            Uniform(),
-            frames_per_batch=4 * steps,
-            total_frames=-1,
-            track_traj_ids=False,
-            use_buffers=False,
-            auto_register_policy_transforms=False,
-        )
-    )
+    reference = torchrl_collector(other, Uniform(), 4 * steps)
     for number in range(12):
         batch, expected = collector.collect(), next(reference)
         assert batch.batch_size == expected.batch_size == (4, steps)
