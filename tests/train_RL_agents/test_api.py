@@ -122,11 +122,6 @@ def test_a_policy_that_takes_no_risk_level_refuses_one():
     assert "risk 0.25" in str(found)
 
 
-def test_a_policy_is_compared_once():
-    with pytest.raises(ConfigError, match="policies='straight': must be given once"):
-        compare("straight", "straight")
-
-
 @pytest.mark.parametrize("name", ["iqn", "sac"])
 def test_a_policy_acts_in_gymnasium_for_one_robot_or_many(name):
     policy = load(name)
@@ -189,12 +184,6 @@ def test_act_refuses_observations_that_are_not_finite(name, value):
         policy.act({**seen, "self_state": ["0"] * 7})
 
 
-@pytest.mark.parametrize("risk", [0.0, 1.5, float("nan"), "adaptive"])
-def test_act_refuses_risk_levels_that_are_none(risk):
-    with pytest.raises(ConfigError, match=r"risk=.*: must be in \(0, 1\]"):
-        load("iqn").act({}, risk)
-
-
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
@@ -204,6 +193,11 @@ def test_act_refuses_risk_levels_that_are_none(risk):
         (lambda: load("dqn").evaluate(levels="easy"), "levels='easy': must be a list of whole numbers"),
         (lambda: load("dqn").evaluate(seed="a"), "seed='a': must be a whole number"),
         (lambda: load("dqn").act([1, 2]), "observation=[1, 2]: must be a dictionary of arrays"),
+        (lambda: load("iqn").act({}, 0.0), "risk=0.0: must be in (0, 1]"),
+        (lambda: load("iqn").act({}, 1.5), "risk=1.5: must be in (0, 1]"),
+        (lambda: load("iqn").act({}, float("nan")), "risk=nan: must be in (0, 1]"),
+        (lambda: load("iqn").act({}, "adaptive"), "risk='adaptive': must be in (0, 1]"),
+        (lambda: compare("straight", "straight"), "policies='straight': must be given once"),
         (lambda: compare(["iqn", "dqn"]), "policies=['iqn', 'dqn']: must be names, paths or loaded"),
         (lambda: compare("straight", suite="rules", levels=[1]), "levels and suite='...': must be given one at a time"),
         (lambda: compare("straight", episode=3), "episode=3: must be left out; there are levels, suite"),

@@ -199,6 +199,3 @@ def test_risk_reaches_the_agent_as_it_is_but_for_training():
     assert torch.equal(agent.risks[1], step[RISK_KEY])
     exploring(agent, [0.0] * 2)(step)
     assert agent.risks[2] is None  # training does not take risk into account
-
-
-# With the world ----------------------------------------------------------------------------------

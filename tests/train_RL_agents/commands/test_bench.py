@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.train_RL_agents.test_cli import refused
+from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.cli import main
 from train_RL_agents.speed import PARTS

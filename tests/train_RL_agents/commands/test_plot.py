@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.figures.test_curves import make_folder
 from train_RL_agents.cli import main
 
@@ -28,11 +29,8 @@ def test_command_writes_pictures_and_tables(tmp_path, capsys):
 
 def test_command_refuses_in_one_sentence(tmp_path, capsys, monkeypatch):
     argv = ["plot", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
-    assert main(argv) == 2
-    assert "must be a run folder with evaluations.npz" in capsys.readouterr().err
+    assert "must be a run folder with evaluations.npz" in refused(capsys, *argv)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert main(argv) == 2
-    assert capsys.readouterr().err == (
-        "marinenav: error: matplotlib is not installed, and this needs it: pip install 'marinenav[plot]'\n"
-    )
+    said = "matplotlib is not installed, and this needs it: pip install 'marinenav[plot]'"
+    assert refused(capsys, *argv) == said
     assert not (tmp_path / "out").exists()

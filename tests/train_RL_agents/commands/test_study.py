@@ -37,10 +37,10 @@ def test_a_study_from_the_command_line(tmp_path, capfd):
     assert (out / TABLE_NAME).read_text() == first
 
 
-def study(tmp_path, *words):
+def study(tmp_path, *words, **content):
     (tmp_path / "tiny.json").write_text(json.dumps(TINY))
     file = tmp_path / "mine.json"
-    file.write_text(json.dumps({"agents": [str(tmp_path / "tiny.json")], "common": ROOM}))
+    file.write_text(json.dumps({"agents": [str(tmp_path / "tiny.json")], "common": ROOM} | content))
     return ["study", str(file), "--out", str(tmp_path / "out"), *words]
 
 
@@ -86,11 +86,6 @@ def test_what_cannot_be_done_is_refused_before_anything_is_trained(tmp_path, mon
 @pytest.mark.parametrize("suite", ["paper", "vessels", "weather"])
 def test_a_suite_without_room_is_refused_before_anything_is_trained(tmp_path, capsys, suite):
     pytest.importorskip("matplotlib", reason="needs the extra plot")
-    argv = study(tmp_path)
-    file = tmp_path / "mine.json"
-    suites = {suite: {"seed": 0}}
-    content = json.loads(file.read_text()) | {"common": {}, "suites": suites}
-    file.write_text(json.dumps(content))
-    said = refused(capsys, *argv)
+    said = refused(capsys, *study(tmp_path, common={}, suites={suite: {"seed": 0}}))
     assert "level" in said and "the diagonal of the map" in said
     assert not (tmp_path / "out").exists()

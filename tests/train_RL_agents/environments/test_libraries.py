@@ -1,5 +1,6 @@
 """Environments of other libraries by their short names, where these are installed."""
 
+import gymnasium
 import pytest
 import torch
 from torchrl.envs import check_env_specs
@@ -19,10 +20,16 @@ CASES = {
 }
 
 
+@pytest.fixture
+def _harbour(monkeypatch):
+    """Harbour-v0 is an environment of Gymnasium."""
+    spec = gymnasium.envs.registration.EnvSpec("Harbour-v0", Harbour)
+    monkeypatch.setitem(gymnasium.registry, "Harbour-v0", spec)
+
+
+@pytest.mark.usefixtures("_harbour")
 @pytest.mark.parametrize("key", ["is_success", "success", ""])
-def test_gymnasium_tells_success_in_its_info(key, monkeypatch):
-    gymnasium = pytest.importorskip("gymnasium")
-    monkeypatch.setitem(gymnasium.registry, "Harbour-v0", gymnasium.envs.registration.EnvSpec("Harbour-v0", Harbour))
+def test_gymnasium_tells_success_in_its_info(key):
     env = make_env(EnvConfig("gymnasium:Harbour-v0", (f"key={key}",)), 2, torch.device("cpu"), 0)
     assert env.statistics == ("return", "length", *(("success",) if key else ()))
     step = env.reset()
@@ -53,11 +60,9 @@ def test_an_environment_of_a_library_is_adapted(name):
     assert ended > 0 or name == "gymnasium:Pendulum-v1"
 
 
+@pytest.mark.usefixtures("_harbour")
 @pytest.mark.parametrize("breaks", ["1", "2", "3", "step"])
-def test_an_environment_of_gymnasium_that_fails_while_it_begins_gets_a_sentence(monkeypatch, breaks):
-    gymnasium = pytest.importorskip("gymnasium")
-    spec = gymnasium.envs.registration.EnvSpec("Harbour-v0", Harbour)
-    monkeypatch.setitem(gymnasium.registry, "Harbour-v0", spec)
+def test_an_environment_of_gymnasium_that_fails_while_it_begins_gets_a_sentence(breaks):
     config = EnvConfig("gymnasium:Harbour-v0", (f'breaks="{breaks}"',))
     with pytest.raises(ConfigError, match=r"Harbour-v0: .* failed|it cannot be made \(ValueError: the winch") as caught:
         make_env(config, 2, torch.device("cpu"), 0).reset()
@@ -69,10 +74,8 @@ def test_a_tuple_of_observations_is_refused():
         make_env(EnvConfig("gymnasium:Blackjack-v1"), 2, torch.device("cpu"), 0)
 
 
+@pytest.mark.usefixtures("_harbour")
 def test_actions_that_do_not_begin_at_0_are_refused_and_the_environment_is_closed(monkeypatch):
-    gymnasium = pytest.importorskip("gymnasium")
-    spec = gymnasium.envs.registration.EnvSpec("Harbour-v0", Harbour)
-    monkeypatch.setitem(gymnasium.registry, "Harbour-v0", spec)
     closed: list[Harbour] = []
     monkeypatch.setattr(Harbour, "close", lambda env: closed.append(env))
     with pytest.raises(ConfigError, match="Harbour-v0: the first action=1: must be 0"):
