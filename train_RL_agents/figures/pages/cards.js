@@ -6,6 +6,8 @@ const degrees = (angle) => Math.round(angle * 180 / Math.PI);
 const course = (angle) => String(degrees(dynamics.wrap(angle)) % 360).padStart(3, "0") + "°";
 const signed = (value, digits) => (value.toFixed(digits) < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
 const fixed = (value, digits) => signed(value, digits).replace("+", "");
+export const sum = (values) => values.reduce((a, b) => a + b, 0);
+export const mean = (values) => sum(values) / values.length;
 const SVG = "http://www.w3.org/2000/svg";
 
 // Writes only what has changed, so that screen readers and layout are left in peace.
@@ -41,6 +43,19 @@ function numbers(part, session, frame) {
 export const isAstern = (vessel) => vessel.gx * Math.cos(vessel.theta) + vessel.gy * Math.sin(vessel.theta) < -0.05;
 export const gap = (value) => (Number.isFinite(value) ? `${value.toFixed(1)} m` : "–");
 
+// Write rows of texts into a table, whose lines are made once, with cells of these kinds; made(line, index) completes one.
+export function fillTable(body, rows, kinds, made) {
+  if (body.rows.length !== rows.length) {
+    body.replaceChildren(...rows.map((_, index) => {
+      const line = document.createElement("tr");
+      line.append(...kinds.map((kind) => document.createElement(kind)));
+      made(line, index);
+      return line;
+    }));
+  }
+  rows.forEach((texts, i) => texts.forEach((text, j) => write(body.rows[i].cells[j], String(text))));
+}
+
 // The reward of the last step by its terms, and their sums so far.
 function reward(part, session, frame) {
   const shown = session.frames.slice(0, session.frames.indexOf(frame) + 1);
@@ -48,22 +63,11 @@ function reward(part, session, frame) {
   const rows = session.terms.map((name) => [name, terms?.[name],
     shown.reduce((sum, each) => sum + (of(each)?.[name] ?? 0), 0)]);
   rows.push(rows.reduce(([name, step, sum], row) => [name, step + row[1], sum + row[2]], ["all", 0, 0]));
-  const body = part("reward");
-  if (body.rows.length !== rows.length) {
-    body.replaceChildren(...rows.map(() => {
-      const line = document.createElement("tr"), head = document.createElement("th");
-      head.scope = "row";
-      line.append(head, document.createElement("td"), document.createElement("td"));
-      return line;
-    }));
-  }
-  rows.forEach(([name, step, sum], i) => {
-    const texts = [name, terms ? signed(step, 2) : "–", signed(sum, 1)];
-    texts.forEach((text, j) => write(body.rows[i].cells[j], text));
-  });
+  const texts = rows.map(([name, step, sum]) => [name, terms ? signed(step, 2) : "–", signed(sum, 1)]);
+  fillTable(part("reward"), texts, ["th", "td", "td"], ({ cells: [name] }) => { name.scope = "row"; });
 }
 
-export function ruleText(session, frame) {
+function ruleText(session, frame) {
   const now = frame.state.vessels[session.chosen], seen = frame.observations[session.chosen];
   const name = `Vessel ${session.chosen + 1}`;
   if (now.collided) return `${name} has collided.`;
@@ -76,7 +80,7 @@ export function ruleText(session, frame) {
 }
 
 // What the vessel is to those that it meets, as the rules of the sea see it.
-export function encounterText(session, frame) {
+function encounterText(session, frame) {
   const met = frame.state.encounters?.filter(({ own }) => own === session.chosen) ?? [];
   return met.map(({ other, role, phase }) => `Encounter with vessel ${other + 1}: ${role}, ${phase}.`).join(" ");
 }
@@ -105,7 +109,6 @@ export function make(root) {
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
 
   // Scores ---------------------------------------------------------------------------------------
-
 
   // Rows from the largest change of the left thrust down, columns from the smallest of the right.
   function layOut(pairs) {
@@ -209,7 +212,7 @@ export function make(root) {
     extent.low = Math.min(extent.low, ...values);
     extent.high = Math.max(extent.high, ...values);
     const { low, high } = extent, span = Math.max(high - low, 1e-6), count = values.length;
-    const mean = values.reduce((a, b) => a + b, 0) / count;
+    const middle = mean(values);
     const across = (value) => 34 + 256 * (value - low) / span;
     const down = (share) => 96 - 88 * share;
     const points = values.map((value, i) => [across(value), down((i + 0.5) / count)]
@@ -221,11 +224,11 @@ export function make(root) {
       shape("text", { x: 34, y: 110 }, fixed(low, 1)),
       shape("text", { x: 292, y: 110, "text-anchor": "end" }, fixed(high, 1)),
       shape("text", { x: 163, y: 110, "text-anchor": "middle" }, "return"),
-      shape("line", { class: "mean", x1: across(mean), x2: across(mean), y1: 6, y2: 96 }),
+      shape("line", { class: "mean", x1: across(middle), x2: across(middle), y1: 6, y2: 96 }),
       shape("polyline", { class: "curve", points: points.join(" ") }),
     );
     const [worst, best] = [values[0], values.at(-1)].map((value) => fixed(value, 2));
-    write(part("return-text"), `share of outcomes below; mean (dashed) ${fixed(mean, 2)}, from ${worst} to ${best}`);
+    write(part("return-text"), `share of outcomes below; mean (dashed) ${fixed(middle, 2)}, from ${worst} to ${best}`);
   }
 
   // All of them, for a frame of a session.

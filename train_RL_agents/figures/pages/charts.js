@@ -5,7 +5,7 @@ const BOX = { left: 44, right: 14, top: 8, bottom: 18, height: 130 };
 const DASHES = ["", "6 4", "2 3", "9 3 2 3", "1 5"], LOOKS = ["solid", "dashed", "dotted", "dash-dot", "sparse"];
 
 // Round numbers from low to high, about so many.
-export function ticks(low, high, about) {
+function ticks(low, high, about) {
   const rough = (high - low) / about, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each >= rough);
   const first = Math.ceil(low / step - 1e-9), found = [];

@@ -5,6 +5,9 @@ const FULL_TURN = 2 * Math.PI, GRAVITY = 9.81, AIR_DENSITY = 1.225;
 // Coefficients of the wind's forces and moment.
 const WIND_SURGE = 0.7, WIND_SWAY = 0.8, WIND_YAW = 0.1;
 
+// To [-1, 1], as commands are.
+export const limit = (value) => Math.max(-1, Math.min(1, value));
+
 // To [0, 2 pi).
 export function wrap(angle) {
   let wrapped = angle - FULL_TURN * Math.floor(angle / FULL_TURN);

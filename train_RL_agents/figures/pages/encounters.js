@@ -93,17 +93,16 @@ export function follow(k, before, vessels, land = []) {
 // The entry duties of vessel i, a row for each of the slots, with the numbers of the objects in them.
 export function duties(k, encounters, vessels, i, seen) {
   const width = ROLES.length + 6, rows = new Float64Array(width * k.slots), own = vessels[i], rules = k.colregs;
-  const limit = (value) => Math.max(-1, Math.min(1, value));
   for (const now of encounters.filter((each) => each.own === i && isOpen(each))) {
     const slot = seen.indexOf(now.other), other = vessels[now.other], confirmed = now.phase === "confirmed";
     if (slot < 0) continue;
     const distance = Math.sqrt((other.x - own.x) ** 2 + (other.y - own.y) ** 2);
     rows.set([
       ...ROLES.slice(1).map((role) => Number(role === now.role)), Number(confirmed),
-      limit(now.age * k.dt * k.substeps / rules.horizon),
-      limit(dynamics.wrapToPi(own.theta - now.heading) / k.duty_scales.turn),
-      limit(speedOf(own) / Math.max(now.speed, 1e-6) - 1),
-      limit((distance - (confirmed ? now.late : 0)) / k.duty_scales.gap),
+      dynamics.limit(now.age * k.dt * k.substeps / rules.horizon),
+      dynamics.limit(dynamics.wrapToPi(own.theta - now.heading) / k.duty_scales.turn),
+      dynamics.limit(speedOf(own) / Math.max(now.speed, 1e-6) - 1),
+      dynamics.limit((distance - (confirmed ? now.late : 0)) / k.duty_scales.gap),
       Number(now.acted), Number(now.mayAct !== HELD),
     ], width * slot);
   }

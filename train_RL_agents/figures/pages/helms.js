@@ -1,5 +1,6 @@
 // The helm of a session: keys and buttons that are held down, and the command that they give.
 import * as actuators from "./actuators.js";
+import { limit } from "./dynamics.js";
 import { nameOf } from "./keys.js";
 
 const KEYS = { w: "ahead", s: "astern", a: "port", d: "starboard", x: "stop",
@@ -12,7 +13,6 @@ export function make(session) {
   function command() {
     if (session.helm === null) return [0, 0];
     const vessel = session.now().state.vessels[session.helm], { hull } = session.k.of(vessel.kind);
-    const limit = (value) => Math.max(-1, Math.min(1, value));
     if (pressed.has("stop")) {
       const most = hull.max_thrust_rate * session.k.dt * session.k.substeps;
       return [limit(-vessel.left / most), limit(-vessel.right / most)];

@@ -14,7 +14,7 @@ const HIT_DISTANCE = 20, HANDLE_DISTANCE = 5.5;
 const DASHES = [[], [7, 4], [7, 3, 2, 3], [2, 3], [12, 3], [3, 2]];
 
 // Where a point of a body's frame is in the world.
-export function fromBody(x, y, yaw, forward, side) {
+function fromBody(x, y, yaw, forward, side) {
   const cos = Math.cos(yaw), sin = Math.sin(yaw);
   return [x + forward * cos - side * sin, y + forward * sin + side * cos];
 }

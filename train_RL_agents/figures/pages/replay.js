@@ -78,27 +78,20 @@ function show() {
 }
 
 function fillFleet({ part, session }) {
-  const frame = session.now(), body = part("fleet"), { vessels } = frame.state;
-  if (body.rows.length !== vessels.length) {
-    body.replaceChildren(...vessels.map((_, index) => {
-      const line = document.createElement("tr");
-      for (let i = 0; i < 5; i++) line.insertCell();
-      line.addEventListener("click", () => chooseVessel(index));
-      return line;
-    }));
-  }
-  vessels.forEach((vessel, index) => {
-    const line = body.rows[index], { rule } = frame.observations[index];
+  const frame = session.now(), body = part("fleet");
+  const rows = frame.state.vessels.map((vessel, index) => {
+    const { rule } = frame.observations[index];
     const ended = vessel.collided ? "collided" : vessel.arrived ? "arrived" : "";
     const astern = cards.isAstern(vessel) ? "astern" : "active";
     const turn = `${rule.name}, ${Math.round(rule.phi * 180 / Math.PI)}°`;
-    const cells = [index + 1, Math.hypot(vessel.gx, vessel.gy).toFixed(2),
+    return [index + 1, Math.hypot(vessel.gx, vessel.gy).toFixed(2),
       Math.hypot(vessel.goal[0] - vessel.x, vessel.goal[1] - vessel.y).toFixed(1),
       Number.isFinite(vessel.gap) ? vessel.gap.toFixed(1) : "–",
       ended || (rule.name ? turn : astern)];
-    line.classList.toggle("chosen", index === session.chosen);
-    cells.forEach((text, i) => write(line.cells[i], String(text)));
   });
+  cards.fillTable(body, rows, Array(5).fill("td"), (line, index) =>
+    line.addEventListener("click", () => chooseVessel(index)));
+  Array.from(body.rows).forEach((line, index) => line.classList.toggle("chosen", index === session.chosen));
 }
 
 // Charts of the chosen vessel; both sides have one scale.
@@ -111,9 +104,8 @@ function lines({ session }) {
     sums[i] += outcomes[session.chosen]?.terms[name] ?? 0;
     return sums[i];
   }));
-  const all = rewards.map((values) => values.reduce((a, b) => a + b, 0));
+  const all = rewards.map(cards.sum);
   const expected = session.frames.map(({ insights }) => insights[session.chosen]?.quantiles).filter(Boolean);
-  const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
   return [
     ["speed ahead (m/s)", [{ name: "", values: over(({ gx, gy, theta }) =>
       gx * Math.cos(theta) + gy * Math.sin(theta)) }]],
@@ -127,7 +119,7 @@ function lines({ session }) {
     ["reward sum", [{ name: "all", values: all },
       ...names.filter((name) => name !== "time").map((name) =>
         ({ name, values: rewards.map((values) => values[names.indexOf(name)]) }))]],
-    ["return expected", expected.length ? [{ name: "mean", values: expected.map(mean) },
+    ["return expected", expected.length ? [{ name: "mean", values: expected.map(cards.mean) },
       { name: "lowest", values: expected.map((each) => each[0]) },
       { name: "highest", values: expected.map((each) => each.at(-1)) }] : []],
   ];

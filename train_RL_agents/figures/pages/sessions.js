@@ -72,11 +72,9 @@ export function make(data, policy = policies.load(data.policy)) {
     return hull.left_thrust_change.flatMap((left) => hull.right_thrust_change.map((right) => [left, right]));
   }
 
-  const limit = (value) => Math.max(-1, Math.min(1, value));
-
   function ratesOf(vessel, action) {
     const most = session.k.of(vessel.kind).hull.max_thrust_rate;
-    return data.continuous ? action.map((part) => limit(part) * most) : pairs(vessel)[action[0]];
+    return data.continuous ? action.map((part) => dynamics.limit(part) * most) : pairs(vessel)[action[0]];
   }
 
   // The thrust rates of a decision behind the shield, if it is on (N/s); noted in the frame.
@@ -115,7 +113,7 @@ export function make(data, policy = policies.load(data.policy)) {
     let { scores } = decision, doubtful = null;
     if (!scores && policy.knowsReturns) {
       const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
-      const found = all.map((rates) => policy.returns(observation, rates.map((rate) => limit(rate / most))));
+      const found = all.map((rates) => policy.returns(observation, rates.map((rate) => dynamics.limit(rate / most))));
       scores = found.map(({ quantiles }) => mean(quantiles));
       doubtful = found.map(({ byCritic }) => differ(byCritic, expected.byCritic, scores));
     }

@@ -22,9 +22,9 @@ function shortfall({ own, objects, hull, seconds, settings }, { first, second, s
   let now = own;
   for (let step = 0; step < settings.horizon; step++) {
     const command = step < delay ? begin : step - delay < steps ? first : second;
-    const most = hull.max_thrust_rate, limit = (part) => Math.max(-1, Math.min(1, part));
+    const most = hull.max_thrust_rate;
     const rates = command ? command.map((part) => part * most)
-      : [now.left, now.right].map((thrust) => most * limit(-thrust / (seconds * most)));
+      : [now.left, now.right].map((thrust) => most * dynamics.limit(-thrust / (seconds * most)));
     const moved = dynamics.move(now, rates, hull, [0, 0, 0], [], 1, seconds / settings.substeps, settings.substeps);
     now = { ...now, ...moved };
     objects.forEach(({ x, y, vx, vy }, i) => {

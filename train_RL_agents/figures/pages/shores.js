@@ -1,6 +1,6 @@
 // Shores (marinenav_env/physics/shores.py, physics/routes.py and sensing/shores.py): segments [x, y, end x, end y]
 // with land on their left, routes as waypoints of which the last is the goal.
-export const SLOTS = 8;
+const SLOTS = 8;
 const COLUMNS = 7, SAME_DISTANCE = 1e-3, SHORTEST = 1e-12;
 
 // From a place to the nearest point of a segment.

@@ -55,7 +55,7 @@ export function start(k, episode, seed) {
   };
 }
 
-export const goalDistance = ({ x, y, goal }) =>
+const goalDistance = ({ x, y, goal }) =>
   Math.sqrt((goal[0] - x) * (goal[0] - x) + (goal[1] - y) * (goal[1] - y));
 
 // The segments of shore near each vessel.
