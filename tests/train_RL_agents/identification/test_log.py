@@ -116,6 +116,8 @@ def test_a_constant_offset_of_the_yaw_is_named_with_its_size(tmp_path):
 
 
 def changed(column, function):
+    """Rows with other numbers in a column, or in several."""
+
     def change(rows):
         rows = rows.copy()
         rows[:, column] = function(rows[:, column])
@@ -134,12 +136,7 @@ def put(place, column, value):
 
 
 def swapped(first, second):
-    def change(rows):
-        rows = rows.copy()
-        rows[:, [first, second]] = rows[:, [second, first]]
-        return rows
-
-    return change
+    return changed([first, second], lambda columns: columns[:, ::-1])
 
 
 ROWS = {

@@ -15,6 +15,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
 from tests.train_RL_agents.published_modules import REAL, Published, example, program, program_of
+from tests.train_RL_agents.run.test_published import observed
 from train_RL_agents import load
 from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import load_policy
@@ -26,31 +27,16 @@ def probe():
     return read_probe()
 
 
-def answers_of(agent, observation, taus=None):
-    """What the acting network of an agent computes in float64."""
-    network = agent.networks[agent.output_networks()[0]].double()
-    names = ("self_state", "objects_state", "objects_mask")
-    given = dict(zip(names, observation, strict=True))
-    with torch.no_grad():
-        found = network(given) if taus is None else network(given, taus)
-    return found if isinstance(found, tuple) else (found,)
-
-
-def probed(probe):
-    """The observations that the published networks were asked."""
-    return tuple(torch.from_numpy(probe[key]).double() for key in ("self_obs", "objects", "mask"))
-
-
 def test_the_published_file_acts_as_its_program(probe):
-    policy = load_policy(REAL)
+    policy, given = load_policy(REAL), {name: each.double() for name, each in observed(probe).items()}
     assert policy.config.agent_type == "AC-IQN"
     assert policy.metrics == {"note": f"imported from {REAL.name}: {IMPORT_NOTE}"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        expected = torch.jit.load(REAL)(probed(probe))
+        expected = torch.jit.load(REAL)(tuple(given.values()))
     for one, other in zip(load(REAL).loaded.agent.parameters(), policy.agent.parameters(), strict=True):
         assert torch.equal(one, other)
-    [answer] = answers_of(policy.agent, probed(probe))
+    answer = policy.agent.networks["actor"].double()(given)
     torch.testing.assert_close(answer, expected, atol=1e-6, rtol=0.0)
 
 

@@ -10,9 +10,10 @@ import pytest
 import torch
 from tensordict.nn import TensorDictModuleBase
 
-from marinenav_env import GROUP, ConfigError, Episode, Level, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP, ConfigError, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ScenarioConfig, SensorConfig
 from marinenav_env.runtime.execution import Execution
+from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.helpers import replayed
 from train_RL_agents.evaluation.running import episodes as episodes_module
 from train_RL_agents.evaluation.running.episodes import (
@@ -34,19 +35,9 @@ SECONDS = 0.5
 # A set of scenarios in which everything happens --------------------------------------------------
 
 
-def episode(starts, goals, headings, obstacles=(), noise=0.0):
-    count = len(starts)
-    sensor = SensorConfig(pos_std=noise, vel_std=noise, r_mean_ratio=1.0 if noise == 0.0 else 0.8)
-    return Episode(
-        start=[list(map(float, each)) for each in starts],
-        goal=[list(map(float, each)) for each in goals],
-        heading=list(headings),
-        velocity=[[0.0, 0.0, 0.0] for _ in range(count)],
-        thruster_angle=[[0.0, 0.0] for _ in range(count)],
-        thrust=[[0.0, 0.0] for _ in range(count)],
-        obstacles=[list(each) for each in obstacles],
-        world=WorldConfig(sensor=sensor),
-    )
+def episode(starts, goals, headings, obstacles=()):
+    poses = [(*map(float, start), heading) for start, heading in zip(starts, headings, strict=True)]
+    return simple_episode(poses, [map(float, goal) for goal in goals], obstacles)
 
 
 EPISODES = [
