@@ -101,11 +101,19 @@ def folder(tmp_path_factory):
     run.add_policy("policy_8.pt", 8, METRICS)
     (folder / "chart.json").write_bytes((DATA / "waters/miami_marina_300.json").read_bytes())
     read_chart(folder / "chart.json").save(folder / "harbour.json")
+    metrics = {"setting": {"agent_type": "DQN"}, "figures": {"level 1": {"success_rate": 0.5, "episodes": 4}}}
+    (folder / "figures.json").write_text(json.dumps(metrics))
+    (folder / "tiny.json").write_text(json.dumps(TINY))
+    study = {
+        "agents": [str(folder / "tiny.json")],
+        "seeds": [0],
+        "settings": {"a": {"seed": 1}},
+        "common": {"eval_freq": 80},
+        "suites": {"fresh": {"episodes": 1, "seed": 3}},
+        "which": "best",
+    }
+    (folder / "study.json").write_text(json.dumps(study))
     return folder
-
-
-def tree_of(path):
-    return json.loads(path.read_text())
 
 
 @QUICK
@@ -118,23 +126,25 @@ def test_settings(data):
     answers(lambda: from_dict({key: value, "": value}))
 
 
+READERS = {
+    "scenarios.json": lambda path: parse_scenarios(json.loads(path.read_text())),
+    "chart.json": read_chart,
+    "harbour.json": lambda path: Chart.load(path).sample(),
+    "figures.json": lambda path: read_runs([path]),
+    "study.json": read_study,
+}
+
+
 @QUICK
 @given(st.data())
+@pytest.mark.parametrize("name", READERS)
 @pytest.mark.filterwarnings("ignore:scenarios. left out unknown keys")
-def test_scenario_files(folder, data):
-    tree = data.draw(damaged_trees(tree_of(folder / "scenarios.json"), SCALARS))
-    answers(lambda: parse_scenarios(tree))
-
-
-@QUICK
-@given(st.data())
-@pytest.mark.parametrize("name", ["chart.json", "harbour.json"])
-def test_charts(folder, name, data):
+def test_files_of_json(folder, name, data):
     path = folder / name
     whole = path.read_text()
     path.write_text(json.dumps(data.draw(damaged_trees(json.loads(whole), SCALARS))))
     try:
-        answers(lambda: read_chart(path) if name == "chart.json" else Chart.load(path).sample())
+        answers(lambda: READERS[name](path))
     finally:
         path.write_text(whole)
 
@@ -222,10 +232,10 @@ def test_evaluations(folder, data):
     with np.load(path.with_name("evaluations.npz")) as file:
         np.savez(path, **data.draw(damaged_arrays(dict(file))))
     answers(lambda: curve_table({"all": read_runs([path])}))
-    metrics = {"setting": {"agent_type": "DQN"}, "figures": {"level 1": {"success_rate": 0.5, "episodes": 4}}}
-    path = folder / "figures.json"
-    path.write_text(json.dumps(data.draw(damaged_trees(metrics, SCALARS))))
-    answers(lambda: read_runs([path]))
+    table = folder / "evaluations.csv"
+    whole = b"env_steps,train_time,wall_time\n8,1.5,2.5\n"
+    table.write_bytes(data.draw(damaged_bytes(whole)))
+    answers(lambda: read_evaluations(folder))
 
 
 @QUICK
@@ -274,27 +284,6 @@ def test_contracts_on_board(folder, data):
     assert math.isfinite(pilot.control_step)
     command = pilot.command(0.0, OWN, Tracks(0.0, ROWS), GOAL)
     assert math.isfinite(command.left_thrust) and math.isfinite(command.right_thrust)
-
-
-@QUICK
-@given(st.data())
-def test_studies(folder, data):
-    (folder / "tiny.json").write_text(json.dumps(TINY))
-    study = {
-        "agents": [str(folder / "tiny.json")],
-        "seeds": [0],
-        "settings": {"a": {"seed": 1}},
-        "common": {"eval_freq": 80},
-        "suites": {"fresh": {"episodes": 1, "seed": 3}},
-        "which": "best",
-    }
-    path = folder / "study.json"
-    path.write_text(json.dumps(data.draw(damaged_trees(study, SCALARS))))
-    answers(lambda: read_study(path))
-    table = folder / "evaluations.csv"
-    whole = b"env_steps,train_time,wall_time\n8,1.5,2.5\n"
-    table.write_bytes(data.draw(damaged_bytes(whole)))
-    answers(lambda: read_evaluations(folder))
 
 
 @QUICK
