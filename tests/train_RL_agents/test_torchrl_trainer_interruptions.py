@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -27,11 +26,12 @@ from tests.train_RL_agents.tiny_runs import (
     saved,
     scalars,
     train,
+    wait_for_state,
     without_times,
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
-from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE, STATE_FILE, load_policy, read_manifest
+from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE, load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.signals import STOP_SIGNALS, USER_SIGNALS
@@ -282,19 +282,11 @@ def start():
         yield begin
 
 
-def wait_for(process, tmp_path, name):
-    until = time.monotonic() + 60.0
-    while not list(tmp_path.glob(f"runs/*/seed_0/{name}")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until, f"no {name}"
-        time.sleep(0.05)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", STOP_SIGNALS + USER_SIGNALS)
 def test_a_signalled_command_can_be_resumed(tmp_path, command, start, number):
     process = start(*command, "total_timesteps=1000000000", "eval_freq=800")
-    wait_for(process, tmp_path, f"checkpoints/{STATE_FILE}")
+    wait_for_state(process, tmp_path)
     process.send_signal(number)
     output, errors = process.communicate(timeout=30)
     run = only_run(tmp_path)

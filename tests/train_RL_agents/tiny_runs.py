@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -345,6 +346,15 @@ def only_run(tmp_path: Path) -> RunFolder:
     """The run that a command made."""
     (path,) = tmp_path.glob("runs/*/seed_*")
     return RunFolder.open(path)
+
+
+def wait_for_state(process: Any, tmp_path: Path) -> None:
+    """Wait until the run of a command has a checkpoint."""
+    until = time.monotonic() + 90.0
+    while not list(tmp_path.glob(f"runs/*/seed_0/checkpoints/{STATE_FILE}")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def no_temporaries(run: RunFolder) -> bool:

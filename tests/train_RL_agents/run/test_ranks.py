@@ -24,6 +24,7 @@ from tests.train_RL_agents.tiny_runs import (
     differences,
     evaluations,
     new_run,
+    only_run,
     programs,
     results,
     saved,
@@ -31,6 +32,7 @@ from tests.train_RL_agents.tiny_runs import (
     small_pool,
     train,
     usual_signals,
+    wait_for_state,
     without_times,
 )
 from train_RL_agents.agents import AGENTS
@@ -340,22 +342,17 @@ def command(tmp_path):
 @pytest.mark.slow
 def test_torchrun_is_stopped_by_a_signal_and_goes_on(tmp_path, torchrun, command):
     process = torchrun(*command, "total_timesteps=1000000000", "eval_freq=800")
-    until = time.monotonic() + 90
-    while not list(tmp_path.glob(f"runs/*/seed_0/checkpoints/{STATE_FILE}")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    wait_for_state(process, tmp_path)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
-    (path,) = tmp_path.glob("runs/*/seed_0")
-    run = RunFolder.open(path)
+    run = only_run(tmp_path)
     steps = saved(run)["env_steps"]
     assert state_of(run, 1)["env_steps"] == steps
     hint = output.splitlines()[-1]
     assert hint == (
-        f"stopped and saved; go on with: torchrun --nproc-per-node 2 -m train_RL_agents train --resume {path}"
+        f"stopped and saved; go on with: torchrun --nproc-per-node 2 -m train_RL_agents train --resume {run.path}"
     )
-    again = torchrun("--resume", str(path), f"total_timesteps={steps + 40}")
+    again = torchrun("--resume", str(run.path), f"total_timesteps={steps + 40}")
     output, errors = again.communicate(timeout=90)
     assert again.returncode == 0, errors
     assert f"resuming at {steps:,} env-steps" in output.splitlines()
