@@ -6,14 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import warnings
 
 import pytest
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import refusal
-from tests.train_RL_agents.tiny_runs import ROOT, at, begin, new_run, only_run, programs
+from tests.train_RL_agents.tiny_runs import ROOT, at, begin, new_run, only_run, programs, wait_for_state
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.run_writer import LOG_FILE, RunLog, acquire_lock
 
@@ -132,11 +131,7 @@ def test_objects_of_one_process_share_a_lock(tmp_path):
 def test_a_second_resume_is_refused_and_the_first_goes_on(tmp_path, command):
     with programs("train_RL_agents", end=subprocess.Popen.kill) as start:
         first = start(*command, "total_timesteps=1000000000", "eval_freq=80")
-        until = time.monotonic() + 60.0
-        while not list(tmp_path.glob("runs/*/seed_0/checkpoints/training_state.pt")):
-            assert first.poll() is None, first.communicate()
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_for_state(first, tmp_path)
         run = only_run(tmp_path)
         second = start("train", "--resume", str(run.path), "--no-bar", "total_timesteps=1000000000")
         _, errors = second.communicate(timeout=60)

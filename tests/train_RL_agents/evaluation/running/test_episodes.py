@@ -173,14 +173,6 @@ def test_the_worlds_own_stop_makes_no_difference(fast):
         assert torch.equal(other.state_dict()[name], value), name
 
 
-def test_padding_makes_no_difference(fast):
-    """An episode alone gives what it gives among others with more robots and obstacles."""
-    for index in (0, 4):
-        alone = run_episodes(to_the_goal, [EPISODES[index]], WORLD, continuous=True, device=CPU, dtype=torch.float64)
-        for name, value in fast.state_dict().items():
-            torch.testing.assert_close(alone.state_dict()[name][0], value[index])
-
-
 def test_discrete_policies():
     """Action 18 (500 N/s on both sides) and 0 (none): 250 N for one step, then 500 N."""
 
