@@ -5,13 +5,12 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
-import pytest
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 from torchrl.collectors import Collector
 
-from marinenav_env import ConfigError, WorldConfig
+from marinenav_env import WorldConfig
 from marinenav_env.runtime.host_reads import true_indices
 from marinenav_env.runtime.loop import Loop
 from train_RL_agents.agents import Agent, Batch
@@ -56,16 +55,6 @@ def fail(error: BaseException) -> Callable[..., Any]:
         raise error
 
     return failing
-
-
-def refusal(function: Callable[..., Any], *arguments: Any) -> str:
-    """The one sentence of a ConfigError."""
-    with pytest.raises(ConfigError) as caught:
-        function(*arguments)
-    message = str(caught.value)
-    assert len(message.splitlines()) == 1
-    assert "\x1b" not in message
-    return message
 
 
 def make_actions(agent: Agent[Any], count: int, generator: torch.Generator) -> Tensor:

@@ -7,12 +7,11 @@ import pytest
 
 from marinenav_env import ConfigError
 from marinenav_env.support import files
+from tests.refusals import refusal
 
 
-def refusal(path, largest=100):
-    with pytest.raises(ConfigError) as caught:
-        files.open_regular(path, "a test file", largest)
-    return str(caught.value)
+def refused(path, largest=100):
+    return refusal(files.open_regular, path, "a test file", largest)
 
 
 def test_a_regular_file_is_read(tmp_path):
@@ -28,10 +27,10 @@ def test_what_could_block_or_is_too_large_is_refused(tmp_path):
     os.mkfifo(pipe)
     large.write_bytes(b"x" * 101)
     start = f"{tmp_path}/{{}}: cannot be read as a test file ({{}})"
-    assert refusal(pipe) == start.format("pipe", "not a regular file")
-    assert refusal(large) == start.format("large", "it has more than 100 bytes")
-    assert refusal(tmp_path / "gone") == start.format("gone", "No such file or directory")
-    assert "null" in refusal("a\0b")
+    assert refused(pipe) == start.format("pipe", "not a regular file")
+    assert refused(large) == start.format("large", "it has more than 100 bytes")
+    assert refused(tmp_path / "gone") == start.format("gone", "No such file or directory")
+    assert "null" in refused("a\0b")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

@@ -9,6 +9,7 @@ import pytest
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import ConfigError
 from tests.own_parts import allow_only
+from tests.refusals import refusal
 
 NAME = "users_parts.inner:Part.method"
 
@@ -42,12 +43,10 @@ def register(folder):
     return registered
 
 
-def refusal(reference, group=plugins.REWARDS):
-    with pytest.raises(ConfigError) as caught:
-        plugins.resolve(group, reference)
-    text = str(caught.value)
-    assert len(text) < 400 and "\n" not in text
-    return text
+def refused(reference, group=plugins.REWARDS):
+    message = refusal(plugins.resolve, group, reference)
+    assert len(message) < 400
+    return message
 
 
 def imported():
@@ -55,7 +54,7 @@ def imported():
 
 
 def test_nothing_is_imported_because_a_file_says_so():
-    assert refusal(NAME) == (
+    assert refused(NAME) == (
         f"{NAME} is a part that this program does not load from files: install the package that "
         f"registers it, or name it on the command line with --plugin {NAME}"
     )
@@ -66,7 +65,7 @@ def test_what_the_user_named_is_imported_when_it_is_needed():
     plugins.allow(NAME)
     assert plugins.allowed_references() == (NAME,) and not imported()
     assert plugins.resolve(plugins.REWARDS, NAME)(None) == 1
-    assert "users_parts.other:Part" in refusal("users_parts.other:Part")
+    assert "users_parts.other:Part" in refused("users_parts.other:Part")
 
 
 @pytest.mark.parametrize("reference", ["mine", NAME])
@@ -77,7 +76,7 @@ def test_entry_points_are_found_by_name_and_by_value(reference, register):
 
 def test_a_package_is_found_that_was_installed_since(folder, register):
     os.utime(folder, (0, 0))  # another time than that of the installation, however coarse the clock
-    assert "is not registered" in refusal("mine") and plugins.registered_names(plugins.REWARDS) == ()
+    assert "is not registered" in refused("mine") and plugins.registered_names(plugins.REWARDS) == ()
     register(plugins.REWARDS, "mine", NAME)
     assert (
         plugins.registered_names(plugins.REWARDS) == ("mine",) and plugins.resolve(plugins.REWARDS, "mine")(None) == 1
@@ -86,12 +85,12 @@ def test_a_package_is_found_that_was_installed_since(folder, register):
 
 def test_an_entry_point_holds_for_its_group_alone(register):
     register(plugins.AGENTS, "mine", NAME)
-    assert "--plugin" in refusal(NAME)
-    assert refusal("mine") == (
+    assert "--plugin" in refused(NAME)
+    assert refused("mine") == (
         "'mine' is not registered in marinenav.rewards (registered: none): install the package "
         "that registers it, or give package.module:Name"
     )
-    assert "(registered: mine)" in refusal("theirs", plugins.AGENTS)
+    assert "(registered: mine)" in refused("theirs", plugins.AGENTS)
     assert not imported()
 
 
@@ -114,7 +113,7 @@ def test_an_entry_point_holds_for_its_group_alone(register):
 )
 def test_one_sentence_says_what_is_missing(reference, expected):
     plugins.allow(reference)
-    assert refusal(reference) == f"{reference}: {expected}"
+    assert refused(reference) == f"{reference}: {expected}"
 
 
 @pytest.mark.parametrize(
@@ -123,4 +122,4 @@ def test_one_sentence_says_what_is_missing(reference, expected):
 def test_only_references_are_allowed(text):
     with pytest.raises(ConfigError, match=re.escape("must be package.module:Name")):
         plugins.allow(text)
-    assert "is not registered" in refusal(text)
+    assert "is not registered" in refused(text)

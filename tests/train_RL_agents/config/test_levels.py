@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from marinenav_env import LEVELS, ConfigError, Level
+from marinenav_env import LEVELS, Level
+from tests.refusals import refusal
 from train_RL_agents.config.levels import SIZE_FIELDS, EvalLevel, TrainingLevel, convert_levels
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import apply_overrides, from_dict, to_dict
@@ -20,9 +21,7 @@ def levels(values, *words, section="training_schedule"):
 
 
 def refused(*given, **options):
-    with pytest.raises(ConfigError) as caught:
-        levels(*given, **options)
-    return str(caught.value)
+    return refusal(levels, *given, **options)
 
 
 def test_a_level_has_what_it_states_and_the_rest_of_the_one_that_it_is_like():

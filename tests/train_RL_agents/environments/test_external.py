@@ -1,6 +1,7 @@
 """Runs in environments of others, from training to an exported policy."""
 
 import json
+import re
 from functools import partial
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from marinenav_env import ConfigError
 from marinenav_env.support import plugins
+from tests.refusals import refusal
 from tests.train_RL_agents.exporting.policies import require_onnx
 from tests.train_RL_agents.tiny_runs import ROLLOUTS, TINY
 from train_RL_agents.agents import AGENTS
@@ -124,9 +126,7 @@ PARALLEL = ("env.parallel=true", "trainer.num_envs=2")
 )
 def test_an_environment_that_hangs_or_raises_ends_the_run_with_a_sentence(name, words, breaks, says, tmp_path):
     trainer = begun(tmp_path, "AC-IQN", *words, f"env.options=breaks={breaks}", "on_divergence=rewind", name=name)
-    with pytest.raises(ConfigError, match=says) as caught:
-        trainer.train()
-    assert "\n" not in str(caught.value)
+    assert re.search(says, refusal(trainer.train))
     assert (trainer.run.checkpoints / STATE_FILE).exists()
 
 
@@ -160,10 +160,7 @@ def test_the_actions_of_ppo_follow_the_environment(action, continuous):
     ],
 )
 def test_settings_that_do_not_fit_the_environment_are_refused(agent, words, says):
-    with pytest.raises(ConfigError, match=says) as caught:
-        config = config_of(agent, *words)
-        make_environment(config).make_agent(CPU)
-    assert "\n" not in str(caught.value)
+    assert re.search(says, refusal(lambda: make_environment(config_of(agent, *words)).make_agent(CPU)))
 
 
 @pytest.mark.slow
@@ -194,9 +191,7 @@ def test_a_policy_file_without_a_valid_specification_is_damaged(tmp_path):
     content = torch.load(file, weights_only=True)
     for damage in (None, "text", "[]", '{"entries": [], "action_size": 2}', '{"entries": 3}'):
         torch.save(content | {"spec": damage}, file)
-        with pytest.raises(ConfigError) as caught:
-            load_policy(file)
-        assert "\n" not in str(caught.value)
+        refusal(load_policy, file)
 
 
 @pytest.mark.slow

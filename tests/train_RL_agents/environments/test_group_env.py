@@ -1,12 +1,15 @@
 """Environments of others with the keys and shapes that training works on."""
 
+import re
+
 import pytest
 import torch
 from torchrl.data import Binary, Bounded, Composite, Unbounded
 from torchrl.envs import SerialEnv, check_env_specs
 
-from marinenav_env import GROUP, ConfigError
+from marinenav_env import GROUP
 from marinenav_env.specs import STATISTICS
+from tests.refusals import refusal
 from tests.train_RL_agents import other_envs
 from tests.train_RL_agents.other_envs import AGENTS, Alone, Chase, with_specs
 from train_RL_agents.environments.group_env import GroupEnv
@@ -228,9 +231,8 @@ UNEQUAL = torch.tensor([1.0, 5.0, 9.0])[:, None].expand(*SHAPE, 2).clone()
     ],
 )
 def test_specs_that_are_not_supported_get_a_sentence(make, says):
-    with pytest.raises(ConfigError, match=says) as caught:
-        GroupEnv(make(), "toy")
-    assert str(caught.value).startswith("toy: ") and "\n" not in str(caught.value)
+    message = refusal(GroupEnv, make(), "toy")
+    assert re.search(says, message) and message.startswith("toy: ")
 
 
 @pytest.mark.parametrize(("breaks", "says"), [("raise", "the winch is jammed"), ("shape", "the shape of place")])
@@ -238,6 +240,5 @@ def test_an_environment_that_fails_in_a_step_gets_a_sentence(breaks, says):
     env = begun(chase(breaks=breaks))
     acting(env, torch.zeros(2, AGENTS, 2))
     acting(env, torch.zeros(2, AGENTS, 2))
-    with pytest.raises(ConfigError, match=says) as caught:
-        acting(env, torch.zeros(2, AGENTS, 2))
-    assert str(caught.value).startswith("chase: ")
+    message = refusal(acting, env, torch.zeros(2, AGENTS, 2))
+    assert re.search(says, message) and message.startswith("chase: ")

@@ -1,5 +1,7 @@
 """Names and arguments of environments of others."""
 
+import re
+
 import gymnasium
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import torchrl
 
 from marinenav_env import GROUP, ConfigError
 from marinenav_env.support import plugins
+from tests.refusals import refusal
 from tests.train_RL_agents.other_envs import Chase
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.makers import make_env, read_options
@@ -105,9 +108,7 @@ def test_options_are_json_or_text():
     ],
 )
 def test_names_and_options_that_cannot_be_used_get_a_sentence(name, settings, says):
-    with pytest.raises(ConfigError, match=says) as caught:
-        base_of(name, **settings)
-    assert "\n" not in str(caught.value)
+    assert re.search(says, refusal(base_of, name, **settings))
 
 
 @pytest.mark.parametrize("settings", [{"options": ("action=unbounded",)}, {"options": ("action=many",)}])

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.helpers import fail, make_inputs, refusal, seeded
+from tests.refusals import refusal
+from tests.train_RL_agents.helpers import fail, make_inputs, seeded
 from tests.train_RL_agents.tiny_runs import CPU, TINY, differences, tiny_settings
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.api import load

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, WorldConfig
+from tests.refusals import refusal
 from tests.train_RL_agents.exporting.policies import make_policy, require_onnx
 from train_RL_agents.evaluation.judging.policies import (
     ActingOptions,
@@ -97,9 +98,7 @@ def test_contracts_that_do_not_fit_are_refused(change, words, copied):
     path, contract = copied
     change(contract)
     (path.parent / "contract.json").write_text(json.dumps(contract))
-    with pytest.raises(ConfigError, match=words) as refusal:
-        load_onnx_policy(path)
-    assert "\n" not in str(refusal.value)
+    assert re.search(words, refusal(load_onnx_policy, path))
 
 
 def test_files_that_are_not_what_was_exported_are_refused(copied):
@@ -108,9 +107,7 @@ def test_files_that_are_not_what_was_exported_are_refused(copied):
     other = path.with_name("other.onnx")  # of which the contract has no hash
     for content, words in ((whole[:1000], "cannot be loaded"), (b"", "cannot be loaded")):
         other.write_bytes(content)
-        with pytest.raises(ConfigError, match=words) as refusal:
-            load_onnx_policy(other)
-        assert "\n" not in str(refusal.value)
+        assert re.search(words, refusal(load_onnx_policy, other))
     other.write_bytes(whole)
     assert load_onnx_policy(other).env_steps == contract["env_steps"]
     path.write_bytes(whole[:-1])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from marinenav_env import ConfigError, read_scenarios
+from tests.refusals import refusal
 from tests.train_RL_agents.tiny_runs import (
     CPU,
     TIMES,
@@ -75,9 +76,8 @@ def test_a_run_finds_its_scenarios_from_everywhere(tmp_path, monkeypatch):
 def test_an_existing_folder_is_refused(tmp_path):
     run = new_run(tmp_path)
     before = files(tmp_path)
-    with pytest.raises(ConfigError, match="must be new; use --resume to go on with it") as caught:
-        new_run(tmp_path)
-    assert str(run.path) in str(caught.value)
+    message = refusal(new_run, tmp_path)
+    assert "must be new; use --resume to go on with it" in message and str(run.path) in message
     assert files(tmp_path) == before
 
 
@@ -95,9 +95,7 @@ def test_commands_that_start_within_a_second_have_folders_of_their_own(tmp_path,
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"checkpoints: the run folder cannot be made \(") as caught:
-        new_run(tmp_path / "file")
-    assert "\n" not in str(caught.value)
+    assert "checkpoints: the run folder cannot be made (" in refusal(new_run, tmp_path / "file")
 
 
 def test_open_finds_the_only_run(tmp_path):
@@ -114,9 +112,8 @@ def test_a_damaged_configuration_is_refused(tmp_path):
     run = new_run(tmp_path)
     file = run.path / "trial_config.json"
     file.write_text(file.read_text()[:100])
-    with pytest.raises(ConfigError, match="cannot be read as JSON settings") as caught:
-        RunFolder.open(run.path)
-    assert str(file) in str(caught.value)
+    message = refusal(RunFolder.open, run.path)
+    assert "cannot be read as JSON settings" in message and str(file) in message
 
 
 # Evaluations ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.helpers import refusal
+from tests.refusals import refusal
 from tests.train_RL_agents.tiny_runs import ROOT, at, begin, new_run, only_run, programs, wait_for_state
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.run_writer import LOG_FILE, RunLog, acquire_lock

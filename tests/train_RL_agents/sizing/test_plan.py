@@ -1,9 +1,11 @@
 """The plan of a run's memory against what is really allocated."""
 
+import re
+
 import pytest
 import torch
 
-from marinenav_env import ConfigError
+from tests.refusals import refusal
 from tests.train_RL_agents.helpers import memory_of_rows
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.agents import AGENTS
@@ -100,15 +102,11 @@ def plan_of(replay, rest, free, device="cuda:0", on_host=False):
 def test_what_does_not_fit_is_refused_with_what_would():
     config = TrainConfig(agent_type="DQN")
     check_memory_plan(plan_of(600, 300, {False: 1000, True: 10}), config)
-    with pytest.raises(ConfigError) as caught:
-        check_memory_plan(plan_of(601_000_000, 300_000_000, {False: 1_000_000_000, True: 10}), config)
-    assert str(caught.value) == (
+    assert refusal(check_memory_plan, plan_of(601_000_000, 300_000_000, {False: 1_000_000_000, True: 10}), config) == (
         "trainer.buffer_size=1000000: must be at most 998,333 to fit the 1.00 GB free on cuda:0, "
         "of which 90% are planned with"
     )
-    with pytest.raises(ConfigError) as caught:
-        check_memory_plan(plan_of(100, 950_000_000, {True: 10**9}, "cpu", on_host=True), config)
-    assert str(caught.value) == (
+    assert refusal(check_memory_plan, plan_of(100, 950_000_000, {True: 10**9}, "cpu", on_host=True), config) == (
         "trainer.num_envs=256, trainer.batch_size=512: must be less, as the run needs 0.95 GB "
         "besides replay, to fit the 1.00 GB free on the host"
         ", of which 90% are planned with"
@@ -118,9 +116,8 @@ def test_what_does_not_fit_is_refused_with_what_would():
 def test_the_largest_replay_that_is_named_fits(monkeypatch):
     monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda: 400_000_000)
     config = TrainConfig(agent_type="DQN")
-    with pytest.raises(ConfigError, match=r"at most ([\d,]+) to fit") as caught:
-        check_memory_plan(plan_memory(config, CPU), config)
-    fitting = str(caught.value).split("at most ")[1].split()[0].replace(",", "")
+    message = refusal(check_memory_plan, plan_memory(config, CPU), config)
+    fitting = re.search(r"at most ([\d,]+) to fit", message).group(1).replace(",", "")
     for slots, fits in ((int(fitting), True), (int(fitting) + 1_000, False)):
         changed = from_dict({"agent_type": "DQN", "trainer": {"buffer_size": slots}})
         assert (plan_memory(changed, CPU).missing_bytes(True) <= 0) == fits

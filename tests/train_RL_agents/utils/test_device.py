@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError
+from tests.refusals import refusal
 from train_RL_agents.utils.device import (
     available_devices,
     random_stream,
@@ -64,6 +65,4 @@ def test_precision_is_set_on_gpus_only(monkeypatch):
 @pytest.mark.parametrize("name", ["cuda", "cuda:0", "mps", "gpu", "", "cpu:1"])
 def test_what_is_not_there_is_refused_with_what_is(monkeypatch, name):
     pretend(monkeypatch)
-    with pytest.raises(ConfigError) as caught:
-        resolve_device(name)
-    assert str(caught.value) == f"device={name!r}: must be auto or one of those here: cpu"
+    assert refusal(resolve_device, name) == f"device={name!r}: must be auto or one of those here: cpu"

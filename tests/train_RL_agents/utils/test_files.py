@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.train_RL_agents.helpers import fail, refusal
+from tests.refusals import refusal
+from tests.train_RL_agents.helpers import fail
 from tests.train_RL_agents.tiny_runs import differences, files
 from train_RL_agents.utils.files import write_atomically
 

@@ -3,7 +3,7 @@
 import psutil
 import pytest
 
-from marinenav_env import ConfigError
+from tests.refusals import refusal
 from train_RL_agents.utils.memory import free_host_memory, require_memory
 
 
@@ -27,8 +27,6 @@ def test_the_limit_of_a_container_counts(tmp_path):
 def test_what_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr("train_RL_agents.utils.memory.free_host_memory", lambda: 1_000_000_000)
     require_memory("this", 900_000_000)
-    with pytest.raises(ConfigError) as caught:
-        require_memory("this", 900_000_001)
-    assert str(caught.value) == (
+    assert refusal(require_memory, "this", 900_000_001) == (
         "this would take about 0.90 GB of memory, and 1.00 GB are free, of which 90% are planned with"
     )

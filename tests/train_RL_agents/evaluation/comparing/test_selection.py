@@ -11,6 +11,7 @@ from marinenav_env import ConfigError, Level, WorldConfig
 from marinenav_env.scenarios.scenario_file import write_scenarios
 from marinenav_env.vessels import scaled_world
 from tests.marinenav_env.helpers import simple_episode
+from tests.refusals import refusal
 from train_RL_agents.config.levels import convert_levels
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import MAX_SEED, EvalSchedule
@@ -48,9 +49,7 @@ def test_levels_are_counted_from_one():
     ],
 )
 def test_what_cannot_be_chosen_is_refused(given, message):
-    with pytest.raises(ConfigError) as caught:
-        choose_scenarios(WORLD, SCHEDULE, given)
-    assert str(caught.value).startswith(message)
+    assert refusal(choose_scenarios, WORLD, SCHEDULE, given).startswith(message)
 
 
 def test_baselines_are_evaluated_in_the_published_world():
