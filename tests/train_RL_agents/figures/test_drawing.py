@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
-from marinenav_env.pictures.drawing import draw_map, map_limits, new_figure, to_page
+from marinenav_env.pictures.drawing import to_page
+from tests.marinenav_env.pictures.test_drawing import axes_of, patches
 from tests.refusals import refusal
 from tests.train_RL_agents.recorded import CROSSING_PAIR, first_frames, small_recording
 from train_RL_agents.figures import drawing
@@ -20,16 +21,6 @@ pytest.importorskip("imageio")
 
 def view_of(index, quantiles=True):
     return view_episode(small_recording(quantiles), index + 1)
-
-
-def patches(artists, kind):
-    return [each for each in artists if type(each).__name__ == kind]
-
-
-def axes_of(view):
-    axes = new_figure(4, 4).add_axes((0, 0, 1, 1))
-    draw_map(axes, view, map_limits(view))
-    return axes
 
 
 def test_perception_and_zone_of_the_chosen_vessel():

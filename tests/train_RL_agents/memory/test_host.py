@@ -33,16 +33,6 @@ class EarlyReplay:
         return getattr(self.replay, name)
 
 
-def inserting(monkeypatch, insert):
-    """Let replay on the host take in rows by a function of the usual one and of the rows."""
-
-    class Inserting(Replay):
-        def insert(self, rows):
-            insert(super().insert, rows)
-
-    monkeypatch.setattr("train_RL_agents.memory.host.Replay", Inserting)
-
-
 def both(alpha, capacity=40):
     host = HostReplay(example(), capacity, 16, seeded(3), CPU, alpha)
     return host, EarlyReplay(Replay(example(), capacity, 16, seeded(3), alpha))
@@ -73,10 +63,10 @@ def test_rows_are_those_of_replay_on_the_device_drawn_as_early(alpha):
 
 
 def test_errors_of_the_background_come_up(monkeypatch):
-    def fail(usual, rows):
+    def fail(replay, rows):
         raise RuntimeError("out of order")
 
-    inserting(monkeypatch, fail)
+    monkeypatch.setattr(Replay, "insert", fail)
     replay = HostReplay(example(), 40, 16, seeded(), CPU)
     with pytest.raises(RuntimeError, match="out of order"):
         insert_rows(replay, rows_of([1], [True]))
