@@ -34,8 +34,16 @@ def track(own, commands, seconds, rate=1000.0, **vessel):
     return places
 
 
-def shortfall(own, objects, contacts, margin, commands, seconds, **vessel):
-    """By how much the gap of a plan to some object falls short of what is asked for."""
+def distance(x, y, begin, end):
+    """Distance of a place to a segment."""
+    along = (end[0] - begin[0]) + 1j * (end[1] - begin[1])
+    away = (x - begin[0]) + 1j * (y - begin[1])
+    share = (away * along.conjugate()).real / abs(along) ** 2
+    return abs(away - min(max(share, 0.0), 1.0) * along)
+
+
+def shortfall(own, objects, contacts, margin, commands, seconds, shores=(), radius=0.0, **vessel):
+    """By how much the gap of a plan to some object or shore falls short of what is asked for."""
     worst = 0.0
     places = track(own, commands[:HORIZON], seconds, **vessel)
     for (x, y, vx, vy, _), contact in zip(objects, contacts, strict=True):
@@ -45,11 +53,16 @@ def shortfall(own, objects, contacts, margin, commands, seconds, **vessel):
             time = number * seconds
             least = min(least, math.hypot(x + time * vx - px, y + time * vy - py))
         worst = max(worst, min(start, contact + margin) - least)
+    for begin, end in shores:
+        start = distance(0.0, 0.0, begin, end)
+        least = min(start, *(distance(*place, begin, end) for place in places))
+        worst = max(worst, min(start, radius + margin) - least)
     return worst
 
 
-def guard(command, own, objects, contacts, radius, seconds, **vessel):
+def guard(command, own, objects, contacts, radius, seconds, shores=(), **vessel):
     """A command after which an escape is left, and whether it is another one."""
+    vessel |= {"shores": shores, "radius": radius}
     margin = MARGIN * radius
     everything = own, objects, contacts, margin
     after = [shortfall(*everything, [command, *plan], seconds, **vessel) for plan in plans()]

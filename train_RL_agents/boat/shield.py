@@ -1,6 +1,6 @@
 """Safety shield: it replaces a command after which no escape manoeuvre would be left.
 
-A command is kept if, after it, one of the manoeuvres keeps clear of all observed objects for some seconds (a predictive
+A command is kept if, after it, one of the manoeuvres keeps clear of all that is observed for some seconds (a predictive
 safety filter: Wabersich and Zeilinger, Automatica 129, 2021). Otherwise it is replaced by the first command of a
 manoeuvre that is safe if it begins now, the nearest to the policy's; if none is safe, of the one that misses the margin
 by the least. So the shield acts late; keeping clear before that is left to the policy.
@@ -51,6 +51,20 @@ class Scene(NamedTuple):
     """[N, K] distance between the centres at which the hulls touch (m)."""
     own_radius: Any
     """[N, 1], or a number: radius of the own hull (m)."""
+    along: Any = None
+    """[N, K, 2] from the position to the other end of segments of shore, 0 for objects (m); None without any."""
+
+    def with_shores(self, xp: Any, shore: Any, is_shore: Any) -> "Scene":
+        """Return the scene with S segments of shore [N, S, 7] (entry ``shore``) as further objects, with a mask."""
+        begin, end, still = shore[..., :2], shore[..., 2:4], 0.0 * shore[..., :3]
+        return Scene(
+            self.own_state,
+            xp.concatenate((self.objects, xp.concatenate((begin, still), 2)), 1),
+            xp.concatenate((self.is_object, is_shore), 1),
+            xp.concatenate((self.contact_distance, still[..., 0] + self.own_radius), 1),
+            self.own_radius,
+            xp.concatenate((0.0 * self.objects[..., :2], end - begin), 1),
+        )
 
 
 def clearance_shortfall(
@@ -65,8 +79,8 @@ def clearance_shortfall(
     u, v, r, *thrusts = (
         scene.own_state[:, column, None] + 0.0 * plans.first_commands[..., 0] for column in range(2, 7)
     )
-    x, y, vx, vy = (scene.objects[:, :, column, None] for column in range(4))
-    start = xp.sqrt(x * x + y * y)
+    vx, vy = (scene.objects[:, :, column, None] for column in (2, 3))
+    start = _distance(xp, scene, 0.0, 0.0)
     least, pose = start + 0.0 * u[:, None], (0.0 * u, 0.0 * u, 0.0 * u)
     delay, most = 0 if begin is None else 1, seconds * vessel["max_thrust_rate"]
     limits = [(vessel[name] * vessel["min_thrust"], vessel[name] * vessel["max_thrust"]) for name in LIMIT_FACTORS]
@@ -82,10 +96,20 @@ def clearance_shortfall(
         for _ in range(SUBSTEPS):
             pose, (u, v, r) = _integrate(xp, pose, (u, v, r), thrusts, vessel, seconds / SUBSTEPS)
         time = seconds * (step + 1)
-        dx, dy = x + time * vx - pose[0][:, None], y + time * vy - pose[1][:, None]
-        least = xp.minimum(least, xp.sqrt(dx * dx + dy * dy))
+        least = xp.minimum(least, _distance(xp, scene, time * vx - pose[0][:, None], time * vy - pose[1][:, None]))
     wanted = xp.minimum(start, (scene.contact_distance + MARGIN_RADII * scene.own_radius)[:, :, None])
     return xp.amax(xp.where(scene.is_object[:, :, None], wanted - least, 0.0), 1)
+
+
+def _distance(xp: Any, scene: Scene, x: Any, y: Any) -> Any:
+    """Return the distances [N, K, M] (m) of objects that are moved by x and y (m) from the origin."""
+    x, y = scene.objects[:, :, 0, None] + x, scene.objects[:, :, 1, None] + y
+    if scene.along is not None:
+        along_x, along_y = scene.along[..., 0, None], scene.along[..., 1, None]
+        square = xp.clip(along_x * along_x + along_y * along_y, 1e-12, None)
+        share = xp.clip(-(x * along_x + y * along_y) / square, 0.0, 1.0)
+        x, y = x + share * along_x, y + share * along_y
+    return xp.sqrt(x * x + y * y)
 
 
 def _integrate(xp: Any, pose: Any, velocity: Any, thrust: Any, hull: Mapping[str, Any], dt: float) -> tuple[Any, Any]:

@@ -18,6 +18,14 @@ UNEVEN = VesselConfig(
 """Vessel with other limits and commands to port than to starboard, none of which keeps the right thrust."""
 
 
+def random_shores(count, seed=0):
+    """Entries ``shore`` [N, 2, 7] of segments that are near, and their mask [N, 2]."""
+    rng = np.random.default_rng(seed)
+    shore = np.zeros((count, 2, 7))
+    shore[..., :4] = rng.uniform(-12.0, 12.0, (count, 2, 4))
+    return shore, rng.random((count, 2)) < 0.7
+
+
 def random_scenes(count, slots=3, seed=0):
     """Own states [N, 7], objects [N, K, 5], mask [N, K] and commands [N, 2] of vessels that are near to others."""
     rng = np.random.default_rng(seed)

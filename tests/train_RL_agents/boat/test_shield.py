@@ -10,7 +10,7 @@ import torch
 from marinenav_env import WorldConfig
 from tests.oracle import shield as oracle
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, contract_of
-from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, VESSEL, random_scenes
+from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, VESSEL, random_scenes, random_shores
 from tests.train_RL_agents.exporting.policies import make_policy
 from train_RL_agents.boat.manoeuvres import escape_manoeuvres
 from train_RL_agents.boat.runtime import BoatError, Pilot, Tracks
@@ -20,11 +20,12 @@ from train_RL_agents.boat.shield import MARGIN_RADII, SIDE_COMMANDS, BoatShield,
 @pytest.mark.heavy
 def test_shortfalls_equal_the_oracle_in_numpy_and_in_torch():
     own, objects, seen, command = random_scenes(3)
+    shore, is_shore = random_shores(3)
     radius = VESSEL["radius"]
     results = []
     for xp, convert in ((np, np.asarray), (torch, torch.tensor)):
         arrays = [convert(column) for column in (own, objects, seen)]
-        scene = Scene(*arrays, arrays[1][..., 4] + radius, radius)
+        scene = Scene(*arrays, arrays[1][..., 4] + radius, radius).with_shores(xp, convert(shore), convert(is_shore))
         plans = escape_manoeuvres(xp, convert(np.array(SIDE_COMMANDS)))
         for begin in (None, convert(command)):
             results.append(np.asarray(clearance_shortfall(xp, scene, VESSEL, SECONDS, plans, begin)))
@@ -35,7 +36,8 @@ def test_shortfalls_equal_the_oracle_in_numpy_and_in_torch():
             there = objects[number][seen[number]]
             begin = [tuple(command[number]) for _ in first]
             inputs = own[number], there, there[:, 4] + radius, MARGIN_RADII * radius
-            rows.append([oracle.shortfall(*inputs, [*begin, *plan], SECONDS) for plan in oracle.plans()])
+            land = [(row[:2], row[2:4]) for row in shore[number][is_shore[number]]]
+            rows.append([oracle.shortfall(*inputs, [*begin, *plan], SECONDS, land, radius) for plan in oracle.plans()])
         expected.append(rows)
     for result, wanted in zip(results, [*expected, *expected], strict=True):
         np.testing.assert_allclose(result, wanted, rtol=0.0, atol=1e-9)

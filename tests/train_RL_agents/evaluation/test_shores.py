@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from marinenav_env import ConfigError, WorldConfig
+from marinenav_env import WorldConfig
 from marinenav_env.physics.shores import ABSENT_SHORE
 from tests.marinenav_env.helpers import simple_episode
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.baselines.base import with_shores
-from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.evaluation.judging.seamanship import judge
 from train_RL_agents.evaluation.judging.shield import Shield
 from train_RL_agents.evaluation.running import recording as recordings
@@ -96,10 +95,11 @@ def test_room_for_shores_does_not_change_the_hash_of_open_water():
     assert scenario_hash(sets[0]) == scenario_hash(sets[1])
 
 
-def test_the_shield_refuses_waters_with_shores():
-    policy = EvaluatedPolicy("straight")
-    with pytest.raises(ConfigError, match="--shield=True: must be left out in waters with shores"):
-        Shield(policy, WORLD, Part(WORLD, scenes()), True, StepShare())
+def test_the_shield_stops_a_vessel_that_would_run_aground():
+    count, part = StepShare(), Part(WORLD, scenes())
+    episodes = run_episodes(Shield(BASELINES["straight"](WORLD), WORLD, part, True, count), scenes(), WORLD)
+    assert episodes.grounding.tolist() == [False, False] and episodes.success.tolist() == [False, True]
+    assert 0.0 < count.value < 1.0
 
 
 def test_baselines_see_the_nearest_points_of_shores_as_objects_at_rest():

@@ -89,8 +89,8 @@ globalThis.checks = {
   // Commands behind the shield, without noise.
   guarded({ scenes, hull, seconds, shield }) {
     const sides = [[-1, 0, 1], [-1, 0, 1]];
-    return scenes.map(({ command, self_state, objects, seen }) => shields.guard(command, {
-      self_state, objects_state: Float64Array.from(objects.flat()), seen,
+    return scenes.map(({ command, self_state, objects, seen, shore = [], shore_mask }) => shields.guard(command, {
+      self_state, objects_state: Float64Array.from(objects.flat()), seen, shore: Float64Array.from(shore.flat()), shore_mask,
     }, hull, seconds, 1, sides, shield));
   },
 

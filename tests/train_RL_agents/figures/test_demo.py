@@ -21,7 +21,8 @@ from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.vessels import scaled_world, vessel_files
 from tests.marinenav_env.helpers import QUIET, simple_episode
-from tests.train_RL_agents.boat.shield_scenes import SECONDS, random_scenes
+from tests.oracle import shield as shield_oracle
+from tests.train_RL_agents.boat.shield_scenes import SECONDS, random_scenes, random_shores
 from tests.train_RL_agents.figures.demo_pages import TOLERANCE, agree, data_in, page_of, pretrained, recordings_agree
 from tests.train_RL_agents.figures.javascript import in_node
 from train_RL_agents.boat.shield import BoatShield
@@ -248,6 +249,25 @@ def test_the_shield_is_pythons(rotation):
     found = in_node("guarded", given)
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)
     assert 5 < np.any(np.array(found) != command, 1).sum() < 55
+
+
+def test_the_shield_sees_land_as_the_oracle_does():
+    own, objects, seen, command = random_scenes(8)
+    shore, is_shore = random_shores(8)
+    vessel, most, scenes, expected = VesselConfig(), VesselConfig().max_thrust_rate, [], []
+    for number in range(len(own)):
+        there, land = objects[number][seen[number]], shore[number][is_shore[number]]
+        entries = {"shore": shore[number].tolist(), "shore_mask": is_shore[number].tolist()}
+        slots = {"seen": list(range(len(there))), "objects": there.tolist()}
+        scenes.append({"command": command[number].tolist(), "self_state": own[number].tolist()} | slots | entries)
+        everything = own[number], there, there[:, 4] + vessel.radius, vessel.radius, SECONDS
+        segments = [(row[:2], row[2:4]) for row in land]
+        expected.append(shield_oracle.guard(command[number], *everything, segments, rate=most)[0])
+    found = in_node(
+        "guarded", {"scenes": scenes, "hull": asdict(vessel), "seconds": SECONDS, "shield": SHIELD_SETTINGS}
+    )
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)
+    assert not np.array_equal(found, command)
 
 
 def meetings(count):

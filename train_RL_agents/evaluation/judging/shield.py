@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
-from marinenav_env.physics.shores import has_shores
 from marinenav_env.runtime.host_reads import true_indices
-from marinenav_env.scenarios.episode import Episode, padded_worlds
+from marinenav_env.scenarios.episode import padded_worlds
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS, build_extras, build_parameters
+from marinenav_env.sensing.shores import SHORE, SHORE_MASK
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from train_RL_agents.boat.manoeuvres import EscapeManoeuvres, escape_manoeuvres
@@ -48,7 +48,6 @@ class Shield:
     """
 
     def __init__(self, policy: Policy, world: WorldConfig, part: Part, continuous: bool, count: StepShare) -> None:
-        require(not _has_shores(part.scenarios), "--shield", True, "left out in waters with shores, which it ignores")
         self._policy, self._part, self._continuous, self._count = policy, part, continuous, count
         first, *_ = worlds = self._worlds(1)
         for steering in {world.vessel.actuators.steering for world in worlds}:
@@ -67,14 +66,20 @@ class Shield:
         numbers, plans, pairs = self._constants(active.shape[1], own.device, own.dtype)
         values = {name: value.expand(active.shape)[..., None] for name, value in numbers.items()}
         radius = values["radius"]
-        scene = Scene(own, objects, seen & active[..., None], objects[..., 4] / values["ratio"] + radius, radius)
+        scene = Scene(
+            *(own.flatten(0, 1), objects.flatten(0, 1), (seen & active[..., None]).flatten(0, 1)),
+            (objects[..., 4] / values["ratio"] + radius).flatten(0, 1),
+            radius.flatten(0, 1),
+        )
+        if SHORE in observation:
+            scene = scene.with_shores(torch, observation[SHORE].flatten(0, 1), observation[SHORE_MASK].flatten(0, 1))
         first, second = (column.expand(*active.shape, -1, 2).flatten(0, 1) for column in plans[:2])
         pairs = pairs.expand(*active.shape, -1, 2)
         chosen = action[..., None, None].long()
         command = action.to(own) if self._continuous else pairs.take_along_dim(chosen, 2).squeeze(2)
         new, replaced = safe_commands(
             command.flatten(0, 1),
-            Scene(*(column.flatten(0, 1) for column in scene)),
+            scene,
             {name: values[name].flatten(0, 1) for name in (*VESSEL_PARAMETERS, *LIMIT_FACTORS)},
             self._seconds,
             plans._replace(first_commands=first, second_commands=second),
@@ -122,13 +127,6 @@ class Shield:
         return numbers, escape_manoeuvres(torch, sides, device=device), pairs
 
 
-def _has_shores(scenarios: Scenario | Sequence[Episode]) -> bool:
-    """Return whether scenarios have shores."""
-    if isinstance(scenarios, Scenario):
-        return has_shores(scenarios)
-    return any(episode.shores for episode in scenarios)
-
-
 def _extreme_commands(commands: Tensor) -> Tensor:
     """Return the lowest, the neutral and the highest command [..., 3] of commands [..., n]."""
     neutral = commands.take_along_dim(commands.abs().argmin(-1, True), -1)
@@ -145,7 +143,7 @@ def safe_commands(
     """
 
     def short(rows: Any, some: EscapeManoeuvres, begin: Tensor | None) -> Tensor:
-        chosen = Scene(*(column[rows] for column in scene))
+        chosen = Scene(*(None if column is None else column[rows] for column in scene))
         parameters = {name: value[rows] for name, value in vessel.items()}
         return clearance_shortfall(torch, chosen, parameters, seconds, _select_plans(some, rows), begin)
 

@@ -1,5 +1,6 @@
 // Safety shield of one vessel (train_RL_agents/boat/shield.py), in float64.
 import * as dynamics from "./dynamics.js";
+import * as shores from "./shores.js";
 
 // Manoeuvres by their commands; left and right: the lowest, the neutral and the highest command of a side.
 function escapes({ manoeuvres }, left, right) {
@@ -27,9 +28,9 @@ function shortfall({ own, objects, hull, seconds, settings }, { first, second, s
       : [now.left, now.right].map((thrust) => most * dynamics.limit(-thrust / (seconds * most)));
     const moved = dynamics.move(now, rates, hull, [0, 0, 0], [], 1, seconds / settings.substeps, settings.substeps);
     now = { ...now, ...moved };
-    objects.forEach(({ x, y, vx, vy }, i) => {
-      const time = seconds * (step + 1), dx = x + time * vx - now.x, dy = y + time * vy - now.y;
-      least[i] = Math.min(least[i], Math.sqrt(dx * dx + dy * dy));
+    const time = seconds * (step + 1);
+    objects.forEach(({ segment, vx, vy }, i) => {
+      least[i] = Math.min(least[i], Math.hypot(...shores.offset(now.x - time * vx, now.y - time * vy, segment)));
     });
   }
   return Math.max(0, ...objects.map(({ start, wanted }, i) => Math.min(start, wanted) - least[i]));
@@ -41,9 +42,13 @@ export function guard(command, observation, hull, seconds, ratio, sides, setting
   const [, , u, v, r, ...thrusts] = observation.self_state;
   const objects = observation.seen.map((_, slot) => {
     const [x, y, vx, vy, radius] = observation.objects_state.subarray(5 * slot, 5 * slot + 5);
-    const wanted = radius / ratio + (1 + settings.margin) * hull.radius;
-    return { x, y, vx, vy, start: Math.sqrt(x * x + y * y), wanted };
+    return { segment: [x, y, x, y], vx, vy, wanted: radius / ratio + (1 + settings.margin) * hull.radius };
   });
+  observation.shore_mask?.forEach((isShore, slot) => {
+    const segment = observation.shore.subarray(shores.COLUMNS * slot, shores.COLUMNS * slot + 4);
+    if (isShore) objects.push({ segment, vx: 0, vy: 0, wanted: (1 + settings.margin) * hull.radius });
+  });
+  for (const object of objects) object.start = Math.hypot(...shores.offset(0, 0, object.segment));
   const own = {
     x: 0, y: 0, theta: 0, wx: u, wy: v, r, left: thrusts[0], right: thrusts[1], angles: [0, 0], actuator: [0, 0],
   };

@@ -1,10 +1,10 @@
 // Shores (marinenav_env/physics/shores.py, physics/routes.py and sensing/shores.py): segments [x, y, end x, end y]
 // with land on their left, routes as waypoints of which the last is the goal.
-const SLOTS = 8;
-const COLUMNS = 7, SAME_DISTANCE = 1e-3, SHORTEST = 1e-12;
+const SLOTS = 8, SAME_DISTANCE = 1e-3, SHORTEST = 1e-12;
+export const COLUMNS = 7;
 
 // From a place to the nearest point of a segment.
-function offset(x, y, [ax, ay, bx, by]) {
+export function offset(x, y, [ax, ay, bx, by]) {
   const ux = bx - ax, uy = by - ay, square = Math.max(ux * ux + uy * uy, SHORTEST);
   const share = Math.min(1, Math.max(0, ((x - ax) * ux + (y - ay) * uy) / square));
   return [ax + share * ux - x, ay + share * uy - y];
