@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 15_420,
-    "train_RL_agents": 28_050,
+    "train_RL_agents": 28_147,
     "pages": 4_171,
     "tools": 1_556,
-    "tests": 41_294,
-    "docs (bytes)": 299_975,
+    "tests": 41_366,
+    "docs (bytes)": 299_995,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from .checks import BoatError, checked_setting, common_number, is_finite_number, require
+from .checks import BoatError, check_limits, checked_name, checked_setting, common_number, is_finite_number, require
 from .encounters import DutyRules, Encounters
 from .network import MEMORY, OBJECTS_ID, Array, Network, load_network, reproduces
 from .shield import OBSERVED_ENTRIES, BoatShield
+from .waters import SHORE, SHORE_MASK, Waters
 
 THRUSTERS = "thrusters"
 """Type of steering of a boat with two fixed thrusters."""
@@ -101,6 +102,8 @@ class Settings:
     """Whether commands after which no manoeuvre could avoid a collision are replaced, by the safety shield."""
     boat: str = ""
     """Name of this boat, or its vessel file (.json); a policy for another boat is refused. Empty: no check."""
+    chart: str = ""
+    """File of the chart whose south-west corner is the origin of the map; for policies that observe shores."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +134,26 @@ class Pilot:
         require(is_version, "the contract is of another version, export the policy again")
         self._network, self.settings = network, settings or Settings()
         inputs = {description["name"]: description for description in contract["inputs"]}
-        supported = {"self_state", "objects_state", "objects_mask", DUTIES, OBJECTS_ID, "taus", MEMORY}
+        supported = {
+            "self_state",
+            "objects_state",
+            "objects_mask",
+            DUTIES,
+            OBJECTS_ID,
+            SHORE,
+            SHORE_MASK,
+            "taus",
+            MEMORY,
+        }
         unknown = ", ".join(set(inputs) - supported)
         require(not unknown, f"the policy needs inputs that a boat does not have here: {unknown}")
         self._input_names = list(inputs)
         self._read_boat(contract)
         self._read_sensor(inputs)
+        require(
+            SHORE not in inputs or bool(self.settings.chart), "chart: the policy observes shores, and none is named"
+        )
+        self._waters = Waters.load(self.settings.chart) if self.settings.chart else None
         self._read_risk(inputs.get("taus"))
         self._read_limits(contract)
         self._encounters: Encounters | None = None
@@ -181,7 +198,7 @@ class Pilot:
         vessel = contract.get("config", {}).get("world", {}).get("vessel", {})
         name, boat, actuators = str(vessel.get("name", "published")), self.settings.boat, vessel.get("actuators", {})
         if str(boat).endswith(".json"):
-            file, boat = boat, _checked_name(Path(boat), vessel)
+            file, boat = boat, checked_name(Path(boat), vessel)
             require(boat == name, f"the policy is for the boat {name}, not for {boat} of {file}")
         require(boat in ("", name), f"the policy is for the boat {name}, not for {boat}")
         kinds = np.unique(actuators.get("steering", THRUSTERS)).tolist()
@@ -195,10 +212,10 @@ class Pilot:
     def _read_sensor(self, inputs: dict[str, Any]) -> None:
         """Read the sensor's limits and the numbers of objects from the contract's descriptions of inputs, by name."""
         objects = inputs.get("objects_state", inputs.get(DUTIES))
-        self._num_slots, self._max_objects, self._sensor_range, self._sensor_angle = 0, 0, 0.0, 0.0
-        if objects is not None:
-            sensor = objects["seen"]
-            self._num_slots = int(objects["shape"][1])
+        self._num_slots = 0 if objects is None else int(objects["shape"][1])
+        self._max_objects, self._sensor_range, self._sensor_angle = 0, 0.0, 0.0
+        if (seen := objects or inputs.get(SHORE)) is not None:
+            sensor = seen["seen"]
             self._max_objects = int(common_number(sensor["max_objects"], "max_objects"))
             self._sensor_range = common_number(sensor["range"], "range")
             self._sensor_angle = common_number(sensor["angle"], "angle")
@@ -291,7 +308,9 @@ class Pilot:
         rates = self._thrust_rates(self._act(now, observed))
         is_shielded = False
         if self._shield is not None:
-            rates, is_shielded = self._shield(rates, *(observed[name] for name in OBSERVED_ENTRIES))
+            rates, is_shielded = self._shield(
+                rates, *(observed.get(name) for name in (*OBSERVED_ENTRIES, SHORE, SHORE_MASK))
+            )
         self._setpoints = left, right = self._next_setpoints(rates)
         if self.steering == THRUSTERS:
             return Command(left, right, is_shielded=is_shielded)
@@ -320,13 +339,13 @@ class Pilot:
         require(target.shape == (2,), f"the goal is of the shape {list(target.shape)}, not [2]")
         require(rows.ndim == 2 and rows.shape[1] == 5, f"tracks are of the shape {list(rows.shape)}, not [N, 5]")
         require(len(rows) <= MAX_TRACKS, f"{len(rows)} tracks are more than {MAX_TRACKS}")
-        _check_limits("the goal", [target], [MAX_DISTANCE])
-        _check_limits(
+        check_limits("the goal", [target], [MAX_DISTANCE])
+        check_limits(
             "odometry",
             [[vessel.x, vessel.y], [vessel.forward_velocity, vessel.port_velocity, vessel.yaw_rate], [vessel.yaw]],
             [MAX_DISTANCE, MAX_SPEED, MAX_DISTANCE],
         )
-        _check_limits("tracks", [rows[:, :2], rows[:, 2:4], rows[:, 4]], [MAX_DISTANCE, MAX_SPEED, MAX_DISTANCE])
+        check_limits("tracks", [rows[:, :2], rows[:, 2:4], rows[:, 4]], [MAX_DISTANCE, MAX_SPEED, MAX_DISTANCE])
         require(not (rows[:, 4] < 0.0).any(), "tracks have a negative radius")
         for name, stamp in (("odometry", odometry.stamp), ("tracks", tracks.stamp)):
             age, settings = now - _checked_seconds(f"the stamp of {name}", stamp), self.settings
@@ -393,6 +412,9 @@ class Pilot:
             "objects_mask": mask[None],
             "taus": self._risk_level(objects, mask) * self._taus[None],
         }
+        if self._waters is not None:
+            heading = 0.5 * math.pi - odometry.yaw
+            found |= self._waters.observe(odometry.y, odometry.x, heading, self._sensor_range)
         if encounters is not None:
             found[DUTIES] = self._in_slots(encounters.rows(_own_motion(odometry), _track_ids(tracks)[first]))[None]
         if self._observes_ids:
@@ -471,30 +493,4 @@ def _check_numbers(tracks: Tracks, count: int) -> None:
     require(is_valid, "the policy follows objects, but not every track has a number (ids)")
     headings = np.asarray([] if tracks.headings is None else tracks.headings, float)
     require(tracks.headings is None or headings.shape == (count,), "not every track has a heading")
-    _check_limits("headings of tracks", [headings], [MAX_DISTANCE])
-
-
-def _check_limits(name: str, groups: list[Any], limits: list[float]) -> None:
-    """Raise a BoatError if a number in a group is not finite, or its absolute value exceeds the limit of the group."""
-    for values, limit in zip(groups, limits, strict=True):
-        values = np.abs(np.asarray(values, float))
-        require(bool(np.isfinite(values).all()), f"{name}: a value is not finite")
-        largest = float(values.max(initial=0.0))
-        require(largest <= limit, f"{name}: {largest:g} is not plausible, the limit is {limit:g}")
-
-
-def _checked_name(file: Path, vessel: dict[str, Any]) -> str:
-    """Return the name of the boat in a vessel file (JSON), whose stated numbers must be those of the policy's boat."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8-sig"))
-        stated = content["vessel"]
-        own = vessel | vessel.get("actuators", {})
-        for key, given in (stated | stated.get("actuators", {})).items():
-            value = given["value"] if isinstance(given, dict) and "value" in given else given
-            same = key == "actuators" or own.get(key) == value
-            require(same, f"the policy is for a boat with {key}={own.get(key)}, not {value} as in {file}")
-        return str(content["name"])
-    except BoatError:
-        raise
-    except Exception as error:  # damaged text may raise any error
-        raise BoatError(f"{file}: no vessel file ({error!r})") from error
+    check_limits("headings of tracks", [headings], [MAX_DISTANCE])

@@ -185,17 +185,21 @@ class BoatShield:
         sides = SIDE_COMMANDS if rates is None or most <= 0.0 else _lowest_neutral_highest(rates / most)
         return cls(numbers | {"width": spacing or numbers["width"]}, seconds, sides)
 
-    def __call__(self, rates: Any, own: Any, objects: Any, mask: Any) -> tuple[Any, bool]:
+    def __call__(
+        self, rates: Any, own: Any, objects: Any, mask: Any, shore: Any = None, shore_mask: Any = None
+    ) -> tuple[Any, bool]:
         """Return the policy's rates [2] (N/s), or others if no escape would be left, and whether they were replaced.
 
         The own state [1, 7] and objects [1, K, 5], with radii of the hulls, are as in Scene; the mask [1, K] is 0 for
-        empty slots.
+        empty slots. So are segments of shore [1, S, 7] and their mask [1, S], without any in open water.
         """
-        radius, most, seen = self._vessel["radius"], self._vessel["max_thrust_rate"], mask > 0.0
-        if not seen.any() or most <= 0.0:
+        radius, most = self._vessel["radius"], self._vessel["max_thrust_rate"]
+        scene = Scene(own, objects, mask > 0.0, objects[..., 4] + radius, radius)
+        if shore is not None:
+            scene = scene.with_shores(np, shore, shore_mask > 0.0)
+        if not scene.is_object.any() or most <= 0.0:
             return rates, False
         begin = rates[None] / most
-        scene = Scene(own, objects, seen, objects[..., 4] + radius, radius)
         for plans in (self._plans.subset(0, 1), self._plans):
             left = self._shortfalls(scene, plans, begin).min()
             if left <= SHORTFALL_TOLERANCE:

@@ -8,6 +8,7 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.sensing.duties import DUTIES, DUTY_COLUMNS, DutyScales
 from marinenav_env.sensing.perception import OBJECTS_ID
+from marinenav_env.sensing.shores import SHORE, SHORE_MASK
 from train_RL_agents.agents import Agent
 from train_RL_agents.boat.network import ACTION_OUTPUT
 from train_RL_agents.boat.runtime import CONTRACT_VERSION
@@ -34,6 +35,10 @@ SELF_COLUMNS = [
     *("goal x (m, body)", "goal y (m, body)"),
     *("velocity over ground x (m/s, body)", "velocity over ground y (m/s, body)"),
     *("yaw rate (rad/s)", "left thrust (N)", "right thrust (N)"),
+]
+SHORE_COLUMNS = [
+    *("begin x", "begin y", "end x", "end y of a segment with land on its left, cut to the range (m, body)"),
+    *("nearest point x (m, body)", "nearest point y (m, body)", "distance of that point (m)"),
 ]
 OBJECT_COLUMNS = [
     *("position x (m, body)", "position y (m, body)"),
@@ -138,6 +143,8 @@ def _describe_inputs(network: DeployedAgent, world: WorldConfig | None) -> list[
             "objects_state": {"columns": OBJECT_COLUMNS, "rows": order, "seen": to_dict(world.sensor)},
             "objects_mask": {"meaning": "1 for an object, 0 for none"},
             DUTIES: _describe_duties(world),
+            SHORE: {"columns": SHORE_COLUMNS, "rows": "nearest first; the rest zero", "seen": to_dict(world.sensor)},
+            SHORE_MASK: {"meaning": "1 for a segment of shore, 0 for none"},
             OBJECTS_ID: {"meaning": "a whole number from 1 for each object, the same while it is known; 0 for none"},
         }
     inputs: list[dict[str, Any]] = [

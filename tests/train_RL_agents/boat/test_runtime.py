@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv
+from marinenav_env.physics.routes import next_waypoint
 from marinenav_env.vessels import scale_of_vessel, scaled_level, vessel_files
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, ROWS, contract_of
 from tests.train_RL_agents.exporting.policies import make_policy, require_onnx
@@ -77,7 +78,7 @@ def tracks_of(env, e, r, stamp=0.0):
 
 
 def goal_of(env, e, r):
-    x, y = env.scenario.goal[e, r].tolist()
+    x, y = next_waypoint(env.state, env.scenario)[e, r].tolist()
     return y, x
 
 

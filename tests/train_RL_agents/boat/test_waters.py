@@ -1,0 +1,71 @@
+"""Shores of a chart on board against the world's, and what the runtime does with them."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from marinenav_env import Level
+from marinenav_env.waters.generator import random_chart
+from tests.train_RL_agents.boat.pilots import PATIENT, contract_of
+from tests.train_RL_agents.boat.test_runtime import EXACT, decisions, network_of
+from tests.train_RL_agents.exporting.policies import make_policy
+from train_RL_agents.boat.runtime import BoatError, Odometry, Pilot, Tracks
+
+LAND = {"world.scenario.shore_segments": 64}
+NORTHWARDS = Odometry(0.0, 20.0, 20.0, 0.5 * math.pi, 2.0, 0.0, 0.0)
+GOAL = (20.0, 80.0)
+
+
+@pytest.fixture
+def chart(tmp_path):
+    """The file of a chart with land to the north of 25 m."""
+    content = {"name": "wall", "width": 100.0, "height": 60.0, "shores": [[25.0, 60.0, 25.0, 0.0]]}
+    (tmp_path / "wall.json").write_text(json.dumps({"chart": content}))
+    return str(tmp_path / "wall.json")
+
+
+@pytest.mark.heavy
+def test_shores_are_the_environments(tmp_path):
+    file = tmp_path / "chart.json"
+    random_chart(seed=3, size=160.0, kind="islands").save(file)
+    policy = make_policy("DQN", **EXACT, **LAND)
+    contract, network = contract_of(policy, tmp_path), network_of(policy)
+    level, settings = Level(3, 0, 0, 60.0, maps=str(file)), replace(PATIENT, chart=str(file))
+    pilots, seen = [[Pilot(contract, network, settings) for _ in range(3)] for _ in range(4)], 0
+    for found, expected in decisions(policy, pilots, 40, level):
+        for key, each in expected.items():
+            np.testing.assert_allclose(found[key][0], each, rtol=0.0, atol=1e-9)
+            seen += int(each.sum()) if key == "shore_mask" else 0
+    assert seen > 100
+
+
+def test_the_shield_keeps_clear_of_land(make_pilot, chart):
+    """The network asks for full thrust, towards the land."""
+    for file, is_shielded in (("", False), (chart, True)):
+        pilot = make_pilot(settings=replace(PATIENT, shield=True, chart=file))
+        command = pilot.command(0.0, NORTHWARDS, Tracks(0.0, []), GOAL)
+        assert not command.stop_reason and command.is_shielded == is_shielded
+
+
+def test_it_stops_where_land_is_not_known(make_pilot, chart):
+    pilot = make_pilot(settings=replace(PATIENT, chart=chart))
+    command = pilot.command(0.0, replace(NORTHWARDS, x=60.1), Tracks(0.0, []), GOAL)
+    assert command.stop_reason == "the vessel is outside of the chart, at 60.1 m east and 20 m north"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"chart": {}}', '{"chart": {"width": 9, "height": 9, "shores": [[1, 2, NaN, 4]]}}']
+)
+def test_what_is_no_chart_is_refused(make_pilot, tmp_path, text):
+    (tmp_path / "chart.json").write_text(text)
+    with pytest.raises(BoatError, match=r"^chart: .*chart\.json is no file of marinenav chart \(.*\)$"):
+        make_pilot(settings=replace(PATIENT, chart=str(tmp_path / "chart.json")))
+
+
+def test_a_policy_that_observes_shores_needs_a_chart(tmp_path):
+    contract = contract_of(make_policy("DQN", **LAND), tmp_path)
+    with pytest.raises(BoatError, match="chart: the policy observes shores, and none is named"):
+        Pilot(contract, lambda inputs: np.array([24]), PATIENT)
