@@ -258,6 +258,11 @@ def value_for_robot(value: Any, robot: int) -> Any:
     return value[min(robot, len(value) - 1)] if isinstance(value, tuple) else value
 
 
+def largest_value(value: PerRobot) -> float:
+    """Return the value of a setting, or the largest one if robots differ."""
+    return max(value) if isinstance(value, tuple) else value
+
+
 def _robot_settings(vessel: VesselConfig) -> list[dict[str, Any]]:
     """Return the settings of each robot by dotted name; one dict if all robots share all settings."""
     settings = _all_settings(vessel)
@@ -350,20 +355,15 @@ def scale_of_vessel(vessel: VesselConfig) -> VesselScale:
     without_thrust = "above 0, like one limit and one strength of the thrusters: the boat has no thrust"
     require(fastest > 1e-9, "world.vessel.max_thrust", vessel.max_thrust, without_thrust)
     return VesselScale(
-        _largest(vessel.length) / _largest(usual.length),
+        largest_value(vessel.length) / largest_value(usual.length),
         fastest / top_speed(usual),
-        _largest(vessel.max_thrust) / _largest(usual.max_thrust),
+        largest_value(vessel.max_thrust) / largest_value(usual.max_thrust),
     )
 
 
 def observation_scale(vessel: VesselConfig) -> VesselScale:
     """Return the factors on typical magnitudes (Entry.scale) of what a vessel observes, 1 if it is ``published``."""
     return VesselScale(1.0, 1.0, 1.0) if vessel.name == PUBLISHED_VESSEL else scale_of_vessel(vessel)
-
-
-def _largest(value: PerRobot) -> float:
-    """Return a number, or the largest number of a tuple."""
-    return max(value) if isinstance(value, tuple) else value
 
 
 def _round(value: float, digits: int = 3) -> float:
@@ -387,7 +387,7 @@ def complete_vessel(settings: Mapping[str, Any]) -> dict[str, Any]:
         for robot in range(min(counts, default=1))
     )
     radius = radii if counts else radii[0]
-    reached = _largest(usual.goal_distance) / _largest(usual.length)
+    reached = largest_value(usual.goal_distance) / largest_value(usual.length)
     derived: dict[str, Any] = {
         "radius": radius,
         "detect_radius": radius,
@@ -395,8 +395,8 @@ def complete_vessel(settings: Mapping[str, Any]) -> dict[str, Any]:
         # The default vessel reaches full thrust ahead in a second.
         "max_thrust_rate": _scale_numbers(vessel.max_thrust, 1.0 / scale.time),
     }
-    rate = _largest(settings.get("max_thrust_rate", derived["max_thrust_rate"]))
-    share = {number / _largest(usual.max_thrust_rate): None for number in usual.left_thrust_change}
+    rate = largest_value(settings.get("max_thrust_rate", derived["max_thrust_rate"]))
+    share = {number / largest_value(usual.max_thrust_rate): None for number in usual.left_thrust_change}
     changes = tuple(_round(part * rate, 4) for part in share)
     derived |= {"left_thrust_change": changes, "right_thrust_change": changes}
     return derived | dict(settings)
@@ -439,7 +439,7 @@ def scaled_settings(vessel: VesselConfig) -> dict[str, Any]:
     factors = dict.fromkeys(_LENGTH_SETTINGS, scale.length) | dict.fromkeys(_SPEED_SETTINGS, scale.speed)
     for name, factor in (factors | dict.fromkeys(_TIME_SETTINGS, scale.time)).items():
         settings[name] = _scale_numbers(attrgetter(name)(usual), factor)
-    needed = min(4.0 * (stopping_distance(vessel) + _largest(vessel.radius)), settings["scenario.width"])
+    needed = min(4.0 * (stopping_distance(vessel) + largest_value(vessel.radius)), settings["scenario.width"])
     for name in ("sensor.range", "sensor.scan_range"):
         settings[name] = max(settings[name], _round(needed))
     return settings

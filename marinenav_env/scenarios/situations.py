@@ -36,7 +36,13 @@ from marinenav_env.scenarios.episode import Episode, map_per_robot
 from marinenav_env.scenarios.nodes import Node
 from marinenav_env.scenarios.scenario_file import MAX_MAGNITUDE
 from marinenav_env.support.validation import ConfigError, require
-from marinenav_env.vessels import holding_setpoints, max_thrust_for_top_speed, top_speed, value_for_robot
+from marinenav_env.vessels import (
+    holding_setpoints,
+    largest_value,
+    max_thrust_for_top_speed,
+    top_speed,
+    value_for_robot,
+)
 from marinenav_env.waters.shapes import Floats, contains, edges_of, segment_distances, unite
 from marinenav_env.waters.simplify import simplify
 
@@ -413,8 +419,7 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
 
 def _shores_around(areas: Sequence[Floats], ends: Floats, world: WorldConfig, name: str) -> list[list[float]]:
     """Return the shores around areas (m), with land on their left, except areas at the ends of voyages [N, 2] (m)."""
-    radii = world.vessel.radius
-    clearance = 1.5 * (max(radii) if isinstance(radii, tuple) else radii)
+    clearance = 1.5 * largest_value(world.vessel.radius)
     edges = [edges_of([area], 0.01, closed=True) for area in areas]
     kept = [
         area
@@ -446,14 +451,14 @@ def _clipped_setpoints(vessel: VesselConfig, speed: float, robot: int) -> list[f
 
 def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: float) -> VesselConfig:
     """Return the settings of the vessels, with a smaller ``max_thrust`` for those slower than the own vessel."""
-    base = vessel.max_thrust if isinstance(vessel.max_thrust, tuple) else (vessel.max_thrust,) * len(ships)
+    base = [value_for_robot(vessel.max_thrust, robot) for robot in range(len(ships))]
     limits = [
         min(limit, max_thrust_for_top_speed(vessel, SPEED_RESERVE * max(ship.speed, slowest), robot))
         if ship.speed < SAME_SPEED_SHARE * ships[0].speed
         else limit
         for robot, (limit, ship) in enumerate(zip(base, ships, strict=True))
     ]
-    return vessel if limits == list(base) else replace(vessel, max_thrust=tuple(limits))
+    return vessel if limits == base else replace(vessel, max_thrust=tuple(limits))
 
 
 def situation_from_episode(episode: Episode, name: str = "episode") -> Situation:

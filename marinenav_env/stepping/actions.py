@@ -15,6 +15,7 @@ from torch import Tensor
 from marinenav_env.config import VesselConfig
 from marinenav_env.runtime.host_reads import host_reads_are_free
 from marinenav_env.support.validation import ConfigError, brief, require
+from marinenav_env.vessels import largest_value
 
 STEPS_BETWEEN_READS = 1000
 """Number of steps of the batch between two reads of ``ActionChecks.flag`` by ``read_flag_periodically``."""
@@ -47,9 +48,8 @@ def commands_of_discrete_actions(vessel: VesselConfig) -> Tensor:
     They command the same thrust rates up to ``max_thrust_rate``, of which the largest counts if robots differ.
     """
     sides = (vessel.left_thrust_change, vessel.right_thrust_change)
-    most = vessel.max_thrust_rate
     rates = torch.cartesian_prod(*map(torch.tensor, sides))
-    return (rates / (max(most) if isinstance(most, tuple) else most)).clamp(-1.0, 1.0)
+    return (rates / largest_value(vessel.max_thrust_rate)).clamp(-1.0, 1.0)
 
 
 class ActionChecks:

@@ -13,7 +13,7 @@ from torch import Tensor
 from marinenav_env import GROUP, WorldConfig
 from marinenav_env.physics.thrust import ThrustController
 from marinenav_env.sensing.shores import SHORE, SHORE_MASK
-from marinenav_env.vessels import PUBLISHED_VESSEL
+from marinenav_env.vessels import PUBLISHED_VESSEL, largest_value
 from train_RL_agents.networks.observation import OBSERVATION_KEY, Observation, to_observation
 
 
@@ -39,8 +39,7 @@ class Baseline(TensorDictModuleBase, ABC):
             )
         self.in_keys = [OBSERVATION_KEY, (GROUP, "mask")]
         self.out_keys = [(GROUP, "action")]
-        radius = world.vessel.radius
-        self.own_radius = max(radius) if isinstance(radius, tuple) else radius
+        self.own_radius = largest_value(world.vessel.radius)
         self.controller = ThrustController.from_world(world)
 
     @abstractmethod

@@ -9,6 +9,7 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.sensing.observation import observation_entries
 from marinenav_env.support.validation import require
+from marinenav_env.vessels import largest_value
 from train_RL_agents.agents import Agent, agent_class
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
@@ -26,10 +27,8 @@ _TEACHER_SETTINGS = (
 
 def make_observation_spec(world: WorldConfig) -> ObservationSpec:
     """Return the specification of what the vessels of a world observe; of several radii it has the largest."""
-    radius = world.vessel.radius
-    largest = max(radius) if isinstance(radius, tuple) else radius
     # Rounded to millimetres, as policies were trained with 2.795 m for the published vessel.
-    return ObservationSpec(observation_entries(world), round(largest, 3))
+    return ObservationSpec(observation_entries(world), round(largest_value(world.vessel.radius), 3))
 
 
 def require_compatible_teacher(config: TrainConfig[Any], teacher: TrainConfig[Any], name: str) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from marinenav_env import Episode, WorldConfig
 from marinenav_env.levels import DRAWN_BEHAVIOURS
 from marinenav_env.scenarios.episode import episodes_from_scenarios
+from marinenav_env.vessels import largest_value
 from train_RL_agents.config.schema import MAX_SEED
 from train_RL_agents.evaluation.judging.avoidance import collision_masks
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
@@ -184,8 +185,7 @@ def distinct_failures(results: Sequence[SearchResult], world: WorldConfig, seed:
     hit = torch.cat([result.trials.hit[result.trials.failed] for result in results])
     first = _first_of_each_group(signatures(chosen, hit))
     chosen, hit = chosen.rows(first), hit[first]
-    labels, radius = describe_encounters(chosen, hit), world.vessel.radius
-    apart = 2.0 * (max(radius) if isinstance(radius, tuple) else radius)
+    labels, apart = describe_encounters(chosen, hit), 2.0 * largest_value(world.vessel.radius)
     episodes: dict[int, Episode] = {}
     for batch in encounter_batches(chosen, world) if len(hit) else ():
         start, mask = batch.scenarios.start, batch.scenarios.robot_mask

@@ -12,12 +12,13 @@ import torch
 from marinenav_env import Episode, WorldConfig
 from marinenav_env.physics.weather import build_weather
 from marinenav_env.pictures.drawing import VESSEL_COLOURS
-from marinenav_env.scenarios.episode import episodes_from_scenarios, map_per_robot
+from marinenav_env.scenarios.episode import MOTION_FIELDS, episodes_from_scenarios, map_per_robot
 from marinenav_env.scenarios.scenario_file import scenario_text
 from marinenav_env.sensing.duties import DutyScales
 from marinenav_env.sensing.perception import von_mises_quantiles
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
+from marinenav_env.vessels import value_for_robot
 from train_RL_agents.boat.manoeuvres import SHORT_LIST
 from train_RL_agents.boat.shield import HORIZON_STEPS, MARGIN_RADII, SHORTFALL_TOLERANCE, SUBSTEPS
 from train_RL_agents.evaluation.suites.suites import make_scenario_set
@@ -45,8 +46,7 @@ SHIELD_SETTINGS = {
 """Manoeuvres and numbers of the safety shield, for ``pages/shields.js``."""
 _NUM_QUANTILES = 1025
 """Number of quantiles of the von Mises distribution of measured radii."""
-_MOTION_FIELDS = ("start", "goal", "heading", "velocity", "thruster_angle", "thrust")
-_START_FIELDS = (*_MOTION_FIELDS, "obstacles", "cores", "shores", "route")
+_START_FIELDS = (*MOTION_FIELDS, "obstacles", "cores", "shores", "route")
 """Fields of Episode that the page needs."""
 
 
@@ -125,8 +125,7 @@ def world_settings(config: WorldConfig) -> dict[str, Any]:
     waves = build_weather([high], torch.device("cpu"), torch.float64)
     parts = ("frequency", "amplitude", "phase")
     spectrum = {part: getattr(waves, f"wave_{part}")[0].tolist() for part in parts}
-    kappa = config.sensor.r_kappa
-    angles = von_mises_quantiles([kappa[0] if isinstance(kappa, tuple) else kappa], _NUM_QUANTILES)[0]
+    angles = von_mises_quantiles([value_for_robot(config.sensor.r_kappa, 0)], _NUM_QUANTILES)[0]
     scales = DutyScales.from_config(config)._asdict()
     return asdict(config) | {"spectrum": spectrum, "von_mises": angles.tolist(), "duty_scales": scales}
 

@@ -16,6 +16,7 @@ from marinenav_env import WorldConfig
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.behaviours import INSTANT_BEHAVIOURS
 from marinenav_env.support.validation import require
+from marinenav_env.vessels import value_for_robot
 from train_RL_agents.boat.manoeuvres import DENSE_LIST, EscapeManoeuvres, escape_manoeuvres
 from train_RL_agents.boat.shield import SIDE_COMMANDS
 from train_RL_agents.evaluation.judging.policies import (
@@ -148,8 +149,7 @@ def find_unavoidable_in_set(
         rows = first + torch.arange(len(part.scenarios))
         rows = rows[examined[rows]]
         if len(rows):
-            rate = part.world.vessel.max_thrust_rate
-            commands = recording.actions[:, rows, 0] / (rate[0] if isinstance(rate, tuple) else rate)
+            commands = recording.actions[:, rows, 0] / value_for_robot(part.world.vessel.max_thrust_rate, 0)
             # The recorded commands are repeated as continuous actions.
             fastest = float(commands.abs().max())
             allowed = "at most 1 where it is to be found which collisions are unavoidable"

@@ -18,6 +18,7 @@ from marinenav_env.scenarios.parameters import COMMAND_FIELDS
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.actions import commands_of_discrete_actions
 from marinenav_env.support.validation import is_number, require
+from marinenav_env.vessels import largest_value
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation.judging.shield import Shield
 from train_RL_agents.evaluation.running import episodes as evaluation
@@ -224,8 +225,7 @@ def steering_policy(part: Part, acting: ActingOptions, device: torch.device) -> 
 
 def _equivalent_commands(vessel: VesselConfig) -> Tensor:
     """Return the continuous actions [A, 2] that command the same as the A discrete actions."""
-    rate = vessel.max_thrust_rate
-    most = max(rate) if isinstance(rate, tuple) else rate
+    most = largest_value(vessel.max_thrust_rate)
     for name in COMMAND_FIELDS:
         values = getattr(vessel, name)
         allowed = f"at most {most:g} N/s (max_thrust_rate) where another policy steers the other vessels"

@@ -21,6 +21,7 @@ from marinenav_env.scenarios.parameters import build_parameters
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.behaviours import SEE_NOTHING
 from marinenav_env.support.validation import require
+from marinenav_env.vessels import largest_value
 from train_RL_agents.evaluation.running.episodes import run_episodes
 from train_RL_agents.evaluation.running.others import ACTION_KEY
 from train_RL_agents.evaluation.suites.encounter_suites import with_group, with_points
@@ -77,8 +78,7 @@ def draw_candidates(world: WorldConfig, episodes: int, seed: int, in_weather: bo
 def _draw(group: str, episodes: int, world: WorldConfig, generator: torch.Generator) -> Encounters:
     """Return random encounters of a group, in which the first of the others would pass within the hulls."""
     others = LARGER_GROUPS.get(group, 1)
-    radius = world.vessel.radius
-    contact = 2.0 * (max(radius) if isinstance(radius, tuple) else radius) / world.scenario.scale
+    contact = 2.0 * largest_value(world.vessel.radius) / world.scenario.scale
     unit = torch.rand(episodes, others, NUM_PARAMETERS, generator=generator, dtype=torch.float64)
     unit[:, 0, PASSING_SIDE] = 0.5 + (unit[:, 0, PASSING_SIDE] - 0.5) * contact / MAX_PASSING_DISTANCE
     kinds = len(KIND_NAMES) - 1  # the last one is that the own vessel is overtaken

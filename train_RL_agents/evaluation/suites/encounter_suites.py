@@ -23,6 +23,7 @@ from marinenav_env.config import WorldConfig
 from marinenav_env.scenarios.draws import GeneratorDraws
 from marinenav_env.scenarios.encounters import draw_courses, starts_and_goals
 from marinenav_env.state import Scenario
+from marinenav_env.vessels import value_for_robot
 from train_RL_agents.evaluation.suites.rules_suite import moving_vessels, with_slow_vessel
 
 IMAZU_COURSES: tuple[tuple[float, ...], ...] = (
@@ -102,8 +103,7 @@ def with_group(scenarios: Scenario, index: int) -> Scenario:
 
 def with_points(world: WorldConfig, robots: int) -> WorldConfig:
     """Return a world of ``robots`` vessels in which all but the first collide only with the first."""
-    base = world.vessel.radius
-    contact = 2.0 * (base[0] if isinstance(base, tuple) else base)
+    contact = 2.0 * value_for_robot(world.vessel.radius, 0)
     radius = (contact - POINT_RADIUS, *[POINT_RADIUS] * (robots - 1))
     return replace(world, vessel=replace(world.vessel, radius=radius))
 

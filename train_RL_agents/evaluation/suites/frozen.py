@@ -17,7 +17,7 @@ from marinenav_env.scenarios.episode import stack_episodes
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS, build_parameters
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
-from marinenav_env.vessels import PUBLISHED_VESSEL, scaled_world
+from marinenav_env.vessels import PUBLISHED_VESSEL, largest_value, scaled_world
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
 from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.shipped import shipped_paths
@@ -64,8 +64,7 @@ _UNHASHED_PARAMETERS = {*COMMAND_FIELDS, "max_objects", "table_row"}
 def frozen_world(own: WorldConfig) -> WorldConfig:
     """Return the published world, scaled to the boat of a policy's own world and with its sensor and commands."""
     world = WorldConfig() if own.vessel.name == PUBLISHED_VESSEL else scaled_world(own.vessel)
-    limit = world.vessel.max_thrust_rate
-    most = max(limit) if isinstance(limit, tuple) else limit
+    most = largest_value(world.vessel.max_thrust_rate)
     commands = {name: getattr(own.vessel, name) for name in COMMAND_FIELDS}
     for name, values in commands.items():
         is_allowed = max(map(abs, values)) <= most

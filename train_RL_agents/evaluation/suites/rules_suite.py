@@ -13,7 +13,7 @@ from marinenav_env import WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.scenarios.scenario import blank_scenarios
 from marinenav_env.state import Scenario
-from marinenav_env.vessels import holding_setpoints
+from marinenav_env.vessels import holding_setpoints, largest_value
 
 MEETING_COORDINATE = 27.5
 """Coordinate of the meeting point of the courses on both axes of the map (m)."""
@@ -56,8 +56,7 @@ def with_slow_vessel(world: WorldConfig, robots: int, slot: int, thrust: float) 
 
     The thrust is scaled for a boat with a name; the others have the strongest thrusters of the world.
     """
-    most = world.vessel.max_thrust
-    strongest = max(most) if isinstance(most, tuple) else most
+    strongest = largest_value(world.vessel.max_thrust)
     if world.vessel.name != VesselConfig.name:
         thrust = thrust / DEFAULT_MAX_THRUST * strongest
     limits = tuple(thrust if robot == slot else strongest for robot in range(robots))

@@ -23,7 +23,7 @@ from marinenav_env.scenarios.situations import scaled_episode
 from marinenav_env.scenarios.varying import MAX_WAVE_DEVIATION
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
-from marinenav_env.vessels import scaled_level
+from marinenav_env.vessels import scaled_level, value_for_robot
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
 from train_RL_agents.evaluation.suites.candidates import GROUPS, draw_candidates
 from train_RL_agents.evaluation.suites.encounter_suites import (
@@ -266,8 +266,7 @@ def _scale(value: PerRobot, factor: float) -> PerRobot:
 
 def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
     """Return the value of every robot, multiplied by the factor of that robot."""
-    values = value if isinstance(value, tuple) else (value,) * len(factors)
-    return tuple(number * factor for number, factor in zip(values, factors, strict=False))
+    return tuple(value_for_robot(value, robot) * factor for robot, factor in enumerate(factors))
 
 
 HARBOUR_SIZES = (1, 2, 3, 4, 5)
