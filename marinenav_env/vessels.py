@@ -150,7 +150,6 @@ def make_vessel(settings: Mapping[str, Any]) -> VesselConfig:
 
 
 def _parse_vessel_file(content: Any) -> VesselFile:
-    """Convert the parsed JSON of a vessel file to a VesselFile."""
     require(isinstance(content, dict), "vessel file", content, "a JSON object")
     for key, expected in (("format", VESSEL_FILE_FORMAT), ("version", VESSEL_FILE_VERSION)):
         require(content.get(key) == expected, key, content.get(key), str(expected))

@@ -91,12 +91,7 @@ class PolicyWrapper(TensorDictModuleBase):
 
     @torch.no_grad()
     def forward(self, tensordict: TensorDictBase, noise: Any = None) -> TensorDictBase:
-        """Write the actions of all robots, [E, R, D] or [E, R].
-
-        Args:
-            tensordict: entries of a step, batch [E]; the class lists those that are read and written.
-            noise: result of ``draw_noise``; by default it is drawn here.
-        """
+        """Write the actions of all robots, [E, R, D] or [E, R]; ``noise`` is of ``draw_noise``, or drawn here."""
         observation = to_observation(tensordict.get(OBSERVATION_KEY))
         active = observation[ACTIVE_KEY] = tensordict.get((GROUP, "mask"))
         if self.agent.memory_size:
@@ -138,7 +133,6 @@ class PolicyWrapper(TensorDictModuleBase):
         return memory * ~tensordict.get(STARTS)[..., None]
 
     def _explore(self, observation: Observation, noise: Any) -> ExploreResult:
-        """Call ``Agent.explore``, compiled if so configured."""
         kind = type(self.agent)
         explore = kind.explore
         if self.compile and not torch.compiler.is_compiling():
@@ -146,11 +140,7 @@ class PolicyWrapper(TensorDictModuleBase):
         return explore(self.agent, observation, noise)
 
     def draw_noise(self, batch: torch.Size) -> tuple[Any, tuple[Tensor, ...]]:
-        """Sample the random numbers of one step: those of ``Agent.exploration_noise``, and those of ``_perturb``.
-
-        Args:
-            batch: shape [E, R] of the robots.
-        """
+        """Sample what ``Agent.exploration_noise`` and ``_perturb`` need in a step of robots with the shape [E, R]."""
         generator = self._generator
         assert generator is not None
         agent_noise = self.agent.exploration_noise(batch, generator)

@@ -363,7 +363,6 @@ class TorchRLTrainer:
         }
 
     def _load_state(self, state: dict[str, Any]) -> None:
-        """Restore the state that ``save`` wrote."""
         path = self.run.checkpoints / STATE_FILE
         before = saved_settings(state, path)
         require_resumable(before, flatten(to_dict(self.config)), state.get("env_steps"), self.run.path)
@@ -437,7 +436,6 @@ class TorchRLTrainer:
         return "saved"
 
     def _close(self) -> None:
-        """Close the run and print where its results are."""
         self.stopped = self.ranks.any_rank(self.stopped)
         self.run.writer.close()
         best = find_policy(self.run.path) if self.ranks.is_main else None

@@ -68,11 +68,8 @@ def _describe(value: Any) -> Any:
 class KeptFunction:
     """Compiled function whose first code comes from a file, or goes into one; further variants are compiled as usual.
 
-    Args:
-        function: plain function or method, whose closure refers to the same objects in each process.
-        options: options of Inductor.
-        settings: what decides which functions and classes the function calls.
-        compiled: function that compiles it as usual.
+    The closure of the function refers to the same objects in each process; ``settings`` say what decides which
+    functions and classes it calls. The options are those of Inductor, and ``compiled`` compiles it as usual.
     """
 
     def __init__(

@@ -65,7 +65,6 @@ def _load_chart(file: Path, modified: int, size: int) -> Chart:
 
 @cache
 def _random_charts() -> tuple[Chart, ...]:
-    """Return the generated charts."""
     from marinenav_env.waters.generator import random_chart
 
     sizes = np.linspace(*RANDOM_SIZES, NUM_RANDOM_MAPS)

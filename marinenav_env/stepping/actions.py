@@ -57,11 +57,7 @@ class ActionChecks:
 
     Where host reads are free, invalid values raise an error before the step. Elsewhere a flag on the
     device records whether there was an invalid value, until the flag is read.
-
-    Args:
-        pairs: number of thrust-change pairs that discrete actions index; None: continuous actions.
-        device: device of the actions.
-        values: whether values are checked in addition to shapes and types.
+    Discrete actions index ``pairs`` of thrust changes (None: they are continuous).
     """
 
     def __init__(self, pairs: int | None, device: torch.device, values: bool = True) -> None:
@@ -105,5 +101,4 @@ class ActionChecks:
 
     @property
     def _allowed(self) -> str:
-        """Return a description of valid action values, for error messages."""
         return "finite" if self._pairs is None else f"an index from 0 to {self._pairs - 1}"

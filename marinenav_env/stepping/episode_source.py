@@ -89,18 +89,10 @@ def convert_user_errors(config: WorldConfig, scenarios: Any) -> Iterator[str]:
 
 
 class EpisodeSource:
-    """Source of the episodes of a batch of environments, with their world.
+    """Source of the episodes of a batch of E environments, with their world.
 
-    Args:
-        config: settings of the world.
-        scenarios: a Curriculum, episodes, or scenarios, batch [P].
-        num_envs: number of environments E.
-        device: device of the tensors.
-        dtype: floating-point type of the tensors.
-        noise: random source of noise and scenarios; None: one that follows from the seed.
-        total_envs: number of environments that take turns at given scenarios; None: each source uses all of them.
-        world: class of the world.
-        world_options: further arguments of the world.
+    ``scenarios`` are a Curriculum, episodes, or scenarios with the batch [P], at which ``total_envs`` environments
+    take turns (None: each source uses all of them). Without ``noise``, its random source follows from the seed.
     """
 
     pool: ResetPool
@@ -204,7 +196,6 @@ class EpisodeSource:
 
     @property
     def _shares_parameters(self) -> bool:
-        """Return whether all episodes have the same parameters."""
         return bool(self.parameters.batch_size[0] == 1)
 
     def start_all(self, env_steps: int) -> WorldState:

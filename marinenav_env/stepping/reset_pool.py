@@ -185,8 +185,7 @@ class ResetPool(ABC):
     def next_index(self) -> Tensor | RandomSource:
         """Return the index of the pool entry from which each environment would start its next episode.
 
-        Returns:
-            [E] int64 indices, or the random source from which RandomSource.randint draws them.
+        These are int64 [E], or the random source from which RandomSource.randint draws them.
         """
 
     @abstractmethod
@@ -198,22 +197,11 @@ class ResetPool(ABC):
         """Bring the entries up to date, after a number of env-steps, before all environments are reset from them."""
 
     def due_entries(self, env_steps: int) -> list[Tensor]:
-        """Return which groups of adjacent pool entries are due for replacement; called once per vector step.
-
-        Args:
-            env_steps: env-steps of the run so far, which a curriculum may depend on.
-
-        Returns:
-            For each call of ``replace`` that is due, the index of the first entry to replace, [] int64.
-        """
+        """Return the argument of each call of ``replace`` that is due; called once per vector step."""
         return []
 
     def replace(self, begin: Tensor) -> None:
-        """Replace a group of adjacent pool entries in place; this can be captured in a CUDA graph.
-
-        Args:
-            begin: index of the first entry to replace, [] int64.
-        """
+        """Replace adjacent pool entries, of which the first is ``begin`` ([] int64); CUDA graphs can capture this."""
         raise NotImplementedError
 
     def refresh(self, env_steps: int) -> None:
@@ -246,12 +234,8 @@ class SampledPool(ResetPool):
     numbers follow from the seed, the number of the entry or environment, and the number of calls of
     ``advance``.
 
-    Args:
-        sampler: sampler of the scenarios.
-        curriculum: levels, schedule and size of the pool.
-        make_reset_state: function that adds state and observation to scenarios.
-        source: random source of E environments; it is not changed.
-        generator: generator that is passed to a user-defined sampler; its device is that of the pool.
+    The random source of E environments is not changed. The generator is for a user-defined sampler; its device is
+    that of the pool.
     """
 
     def __init__(
@@ -380,15 +364,9 @@ class SampledPool(ResetPool):
 class FixedPool(ResetPool):
     """Pool of reset states of given scenarios, used in order.
 
-    Environment e of N starts with scenario e, then uses e + N, e + 2 N and so on, modulo P. Where an
-    environment returns to its first scenario before it has used all P, it continues with
-    the next one, so every environment uses every scenario equally often in the long run.
-
-    Args:
-        scenario: scenarios, batch [P].
-        make_reset_state: function that adds state and observation to scenarios.
-        env_numbers: [E] int64 numbers of the environments, below N.
-        total_envs: number N of all environments, of which E are in this process.
+    Environment e of all N (``total_envs``), of which E are in this process, starts with scenario e of P, then uses
+    e + N, e + 2 N and so on, modulo P. Where an environment returns to its first scenario before it has used all P,
+    it continues with the next one, so every environment uses every scenario equally often in the long run.
     """
 
     def __init__(

@@ -168,12 +168,8 @@ class StepResult(NamedTuple):
 class World:
     """Simulator of the world with one configuration, as pure functions of tensors.
 
-    Args:
-        config: configuration shared by all environments.
-        quantiles: von Mises quantile table of the radius noise, [rows, points].
-        continuous: True for continuous actions, False for indices of pairs of thrust changes.
-        compile_step: whether ``advance``, the computation of ``step``, is compiled (fullgraph).
-        statistics: whether statistics of episodes are accumulated.
+    ``quantiles`` [rows, points] are the von Mises quantile table of the radius noise; discrete actions are indices of
+    pairs of thrust changes. ``compile_step`` compiles ``advance``, the computation of ``step`` (fullgraph).
     """
 
     def __init__(

@@ -122,7 +122,6 @@ def describe_error(error: BaseException, modules: Collection[str]) -> str:
 
 
 def _reference_of_entry_point(point: EntryPoint) -> str:
-    """Return ``package.module:Name`` of an entry point."""
     return f"{point.module}:{point.attr}"
 
 
@@ -133,7 +132,6 @@ def is_reference(text: object) -> bool:
 
 
 def _import_object(reference: str) -> Any:
-    """Import and return the object that a reference names."""
     module_name, _, name = reference.partition(":")
     try:
         module = import_module(module_name)

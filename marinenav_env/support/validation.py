@@ -164,7 +164,6 @@ def field_types(config_type: Any) -> dict[str, Any]:
 
 
 def _convert(annotation: Any, value: Any) -> Any:
-    """Convert a value to a declared type."""
     if get_origin(annotation) is Annotated:
         converted = _convert(annotation.__origin__, value)
         if not all(rule.predicate(converted) for rule in annotation.__metadata__):
@@ -182,7 +181,6 @@ def _convert(annotation: Any, value: Any) -> Any:
 
 
 def _convert_to_single_type(kind: Any, value: Any) -> Any:
-    """Convert a value to a type that is neither a union nor ``Annotated``."""
     if isinstance(kind, TypeVar):
         kind = kind.__bound__
     origin, arguments = get_origin(kind) or kind, get_args(kind)
@@ -211,7 +209,6 @@ def _may_be_instance(value: Any, kind: Any) -> bool:
 
 
 def _convert_number(kind: type[int | float], value: Any) -> int | float:
-    """Convert a value to an int or float."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(value)
     if not is_number(value):

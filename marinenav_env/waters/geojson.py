@@ -74,7 +74,6 @@ class _Reader:
         self.crs = self._read_crs(content.get("crs"))
 
     def _error(self, reason: str) -> ConfigError:
-        """Return the error for a file that is not GeoJSON for a reason."""
         return ConfigError(f"{self.name}: cannot be read as {DESCRIPTION} ({reason})")
 
     def _read_crs(self, crs: Any) -> str:
@@ -124,7 +123,6 @@ class _Reader:
         self.features.append(feature)
 
     def _list(self, value: Any) -> list[Any]:
-        """Return a value that must be a list."""
         if not isinstance(value, list):
             raise self._error(f"{brief(value)} must be a list of coordinates")
         return value

@@ -45,9 +45,7 @@ class Passages(NamedTuple):
 class WaterMap:
     """The water of a chart that is at a distance from land and from the edge of the window.
 
-    Args:
-        chart: the chart.
-        clearance: the distance (m), such as that of a vessel's outermost point from its centre.
+    The ``clearance`` (m) is, for example, the distance of a vessel's outermost point from its centre.
     """
 
     def __init__(self, chart: Chart, clearance: float) -> None:
@@ -200,7 +198,6 @@ class WaterMap:
 
 
 def _stack(rows: list[tuple[Floats, Floats, Floats, float]]) -> Passages:
-    """Return the passages of rows of start, goal, waypoints and length."""
     start, goal = np.stack([row[0] for row in rows]), np.stack([row[1] for row in rows])
     waypoints = np.repeat(goal[:, None], MAX_WAYPOINTS, axis=1)
     for number, (_, _, points, _) in enumerate(rows):

@@ -167,7 +167,6 @@ def _worker_env_factories(
 
 
 def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
-    """Start the workers as processes on this host, and return their collector."""
     return MultiSyncCollector(
         worlds,
         policy,

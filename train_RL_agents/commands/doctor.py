@@ -61,7 +61,6 @@ def run_checks(path: Path) -> Iterator[CheckResult]:
 
 
 def _check_python() -> CheckResult:
-    """Check that Python is recent enough, and return the result."""
     version = ".".join(map(str, sys.version_info[:3]))
     oldest = ".".join(map(str, _MIN_PYTHON))
     return CheckResult("Python", version, "" if sys.version_info >= _MIN_PYTHON else f"use {oldest} or later")
@@ -105,7 +104,6 @@ def _check_compiler() -> CheckResult:
 
 
 def _check_gpu() -> CheckResult:
-    """Check the GPU by running a kernel, and return the result."""
     try:
         torch = import_module("torch")
         if not torch.cuda.is_available():

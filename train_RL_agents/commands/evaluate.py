@@ -47,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_acting_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of how policies act."""
     add = parser.add_argument
     acting = parser.add_mutually_exclusive_group()
     acting.add_argument(
@@ -183,7 +182,6 @@ def _progress_bars() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _write_all(given: dict[str, Any], evaluations: Sequence[Evaluation]) -> None:
-    """Write evaluations to the files that the parsed options name."""
     from train_RL_agents.evaluation.comparing.figures import figures_text
     from train_RL_agents.evaluation.running.recording import save
     from train_RL_agents.figures.evaluation_page import make_page

@@ -87,7 +87,6 @@ def changed_settings(config: TrainConfig[Any]) -> list[str]:
 
 
 def _policy_lines(path: Path) -> list[str]:
-    """Return the description of a policy file as lines."""
     from train_RL_agents.run.checkpoint import load_policy
 
     loaded = load_policy(path)
@@ -100,7 +99,6 @@ def _policy_lines(path: Path) -> list[str]:
 
 
 def _run_lines(path: Path) -> list[str]:
-    """Return the description of a run folder as lines."""
     from train_RL_agents.run.checkpoint import STATE_FILE, STOPPED_POLICY_FILE, read_manifest
     from train_RL_agents.run.run_folder import RunFolder
 
@@ -124,7 +122,6 @@ def _run_lines(path: Path) -> list[str]:
 
 
 def _metrics_line(metrics: dict[str, Any]) -> str:
-    """Return the most important metrics as a line."""
     names = ("success_rate", "collision_rate", "grounding_rate", "timeout_rate", "avg_time", "avg_return")
     entries = [f"{name} {metrics[name]:.3f}" for name in names if metrics.get(name) is not None]
     return ", ".join([*entries, metrics["note"]] if "note" in metrics else entries)

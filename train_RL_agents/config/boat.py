@@ -52,10 +52,7 @@ def merge_boat_settings(
 def merge_profiles(read: dict[str, Any], file_settings: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
     """Return settings with those of the profiles that a file and overrides name, except where others are stated.
 
-    Args:
-        read: the settings of both, with those of their boat, whose scales apply to profiles.
-        file_settings: those of the file.
-        overrides: those that override the file.
+    ``read`` are the settings of both, with those of their boat, whose scales apply to profiles.
     """
     scales = (read.get(f"world.scenario.{name}") for name in ("scale", "speed_scale"))
     length, speed = (value if is_number(value) and value > 0.0 else 1.0 for value in scales)  # others are refused later

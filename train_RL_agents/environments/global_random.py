@@ -65,7 +65,6 @@ def _vmas_state() -> list[Any] | None:
 
 
 def _read_generators() -> _GeneratorStates:
-    """Return the states of the global random generators."""
     cuda = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
     vmas = _vmas_state()
     vmas = None if vmas is None else [*vmas]
@@ -73,7 +72,6 @@ def _read_generators() -> _GeneratorStates:
 
 
 def _write_generators(states: _GeneratorStates) -> None:
-    """Set the states of the global random generators."""
     random.setstate(states.python)
     _NUMPY_RANDOM.set_bit_generator(states.numpy)
     torch.set_rng_state(states.torch)

@@ -37,7 +37,6 @@ class _PlannerNetwork(nn.Module):
 
 @contextmanager
 def _without_deprecation() -> Iterator[None]:
-    """Suppress the warnings that TorchScript is deprecated."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*torch\.jit\.", FutureWarning)
         yield

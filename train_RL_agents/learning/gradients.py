@@ -54,11 +54,7 @@ class _TotalLoss(nn.Module):
 
 
 def make_gradient_function(agent: Agent[Any], losses: LossFunction, flat: FlatWeights) -> GradientFunction:
-    """Return a function that computes the gradients of losses by autograd.
-
-    Returns:
-        The function; it raises RuntimeError when a parameter gets no gradient from any loss.
-    """
+    """Return a function that computes gradients by autograd; a parameter without any is a RuntimeError."""
     total_loss = _TotalLoss(agent, losses)
 
     def gradients(batch: Any, noise: Any, factor: Tensor) -> tuple[Tensor, Losses]:

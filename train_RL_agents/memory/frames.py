@@ -26,15 +26,8 @@ _ROW = "row"
 class FrameStore:
     """Observations of single robots in a ring buffer, a Replay that is not sampled.
 
-    It is large enough for all transitions of a replay, each of which has at most one observation of its own and the
-    first one of an episode.
-
-    Args:
-        frames: stack of the agent's frames.
-        shape: numbers (E, R) of environments and of robots of each.
-        capacity: number of transitions of the replay.
-        n_steps: number of steps until a transition is in replay.
-        device: device of the observations.
+    It is large enough for the ``capacity`` of a replay, of which each transition has at most one observation of its
+    own and the first one of an episode. The shape is (E, R); a transition is in replay after ``n_steps`` steps.
     """
 
     def __init__(

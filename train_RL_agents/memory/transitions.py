@@ -75,7 +75,6 @@ class MultiStep:
     def _advance_one_step(
         self, group: TensorDictBase, following: TensorDictBase, before: NStepWindows | None
     ) -> tuple[PackedTransitions, NStepWindows]:
-        """Advance the windows of all robots by one step."""
         gained, ended = self.reward_scale * _squeezed_entry(following, "reward"), _squeezed_entry(following, "done")
         zeros, ones = torch.zeros_like(gained), torch.ones_like(gained)
         opening = NStepWindows(self._first.pack(group), zeros, ones, group.get("mask"))

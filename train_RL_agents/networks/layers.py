@@ -121,13 +121,8 @@ def ensemble_outputs(
 ) -> list[Tensor]:
     """Return the outputs of several networks of the same structure for the same arguments.
 
-    On a GPU, they are computed together by batched products, which launches fewer and larger kernels.
-
-    Args:
-        networks: networks that differ only in their parameters.
-        args: arguments of every network.
-        own: a further first argument of each network; none if empty.
-        frozen: whether gradients reach only the arguments, not the parameters.
+    On a GPU, they are computed together by batched products, which launches fewer and larger kernels. ``own`` are
+    further first arguments, one of each network; with ``frozen``, gradients do not reach the parameters.
     """
     first, *others = networks
     if not others or not launches_dominate(next(first.parameters()).device):

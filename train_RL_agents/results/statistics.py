@@ -164,7 +164,6 @@ def _mean_without_nan(values: Array, axis: int) -> Array:
 
 
 def _ratio_or_nan(total: Array, count: Array) -> Array:
-    """Return total / count, nan where the count is 0."""
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 

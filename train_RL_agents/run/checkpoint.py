@@ -220,7 +220,6 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
 
 
 def _is_policy(content: dict[str, Any]) -> bool:
-    """Return whether the content of a policy file has the entries and types of one."""
     weights, actions = content.get("weights"), content.get("num_actions")
     return (
         isinstance(weights, dict)
@@ -295,7 +294,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _is_entry(value: Any) -> bool:
-    """Return whether a value is a policy's entry in a manifest."""
     return (
         isinstance(value, dict)
         and is_printable_text(value.get("file"))

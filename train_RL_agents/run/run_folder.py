@@ -46,7 +46,6 @@ from train_RL_agents.utils.provenance import git_revision, software_versions
 
 
 def _make_folder(path: Path) -> None:
-    """Make a new folder and its missing parents."""
     try:
         path.mkdir(parents=True)
     except FileExistsError:

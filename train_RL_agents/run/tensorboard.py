@@ -122,6 +122,5 @@ def _setting_text(value: Any) -> str:
 
 
 def _settings_table(settings: dict[str, Any]) -> str:
-    """Return settings by key as a table in Markdown, sorted by key."""
     rows = [{"setting": key, "value": f"`{_setting_text(value)}`"} for key, value in sorted(settings.items())]
     return Table([Column("setting"), Column("value")], rows).markdown()

@@ -71,7 +71,6 @@ def apply_profile(
 
 
 def _largest_profile(device: torch.device) -> str:
-    """Return the name of the largest profile for the memory of a GPU."""
     memory = torch.cuda.get_device_properties(device).total_memory
     names = [name for name, size in _GPU_MEMORY.items() if memory >= 0.9 * size * 2**30]
     return names[-1] if names else "cpu"

@@ -56,11 +56,7 @@ def processor_times() -> tuple[float, float]:
 class ThreadFollower:
     """Number of threads that fits what other programs leave of the cores, measured again and again.
 
-    Args:
-        threads: number of threads so far.
-        cores: number of cores of this process.
-        now: monotonic time (s).
-        read_load: function that returns what ``processor_times`` does.
+    ``now`` is a monotonic time (s), and ``read_load`` returns what ``processor_times`` does.
     """
 
     def __init__(self, threads: int, cores: int, now: float, read_load: Callable[[], tuple[float, float]]) -> None:

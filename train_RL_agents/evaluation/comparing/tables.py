@@ -314,13 +314,11 @@ def compliance_table(results: Sequence[Result]) -> Table:
 
 
 def _tables(results: Sequence[Result]) -> list[Table]:
-    """Return the table of metrics, and that of compliance if there is any."""
     compliance = [compliance_table(results)] if results[0].compliance is not None else []
     return [metric_table(results), *compliance]
 
 
 def _html(results: Sequence[Result], heading: str) -> str:
-    """Return the tables in HTML, below a heading."""
     return f"<p>{escape(heading)}</p>\n" + "".join(table.html(heading) for table in _tables(results))
 
 
