@@ -30,7 +30,6 @@ Scripted vessels (``Scenario.scripted``) have ideal thrusters.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -48,21 +47,6 @@ _MIN_DIVISOR = 1e-30
 """Smallest thrust limit by which setpoints are divided, because a limit may be 0 (N)."""
 
 
-class Motion(NamedTuple):
-    """Pose, velocities, thrusts and actuators of every robot after a control step; the fields are those of State."""
-
-    pose: Tensor
-    """[E, R, 3] x, y (m), yaw (rad)."""
-    velocity_water: Tensor
-    """[E, R, 3] velocity relative to the water (m/s, m/s, rad/s)."""
-    velocity_ground: Tensor
-    """[E, R, 3] velocity over ground (m/s, m/s, rad/s)."""
-    thrust: Tensor
-    """[E, R, 2] left and right thrust, or setpoints of the actuators (N)."""
-    actuator: Tensor | None
-    """[E, R, 2] state of the actuators, as State.actuator; None without ActuatorParameters."""
-
-
 def move_vessels(
     state: State,
     rates: Tensor,
@@ -71,16 +55,19 @@ def move_vessels(
     dt: float,
     substeps: int,
     weather: Wrench | None = None,
-) -> Motion:
-    """Return the motion of every robot after one control step, with actuators if the parameters have any.
+) -> State:
+    """Return the state after the motion of every robot in one control step, with actuators if the parameters have any.
 
     ``rates`` [E, R, 2] are the commanded rates of the thrusts or setpoints (N/s), ``weather`` is the Wrench [E, R] of
     wind and waves.
     """
     vessel, extras, core_radius = parameters.vessel, parameters.extras, parameters.rules.core_radius
+    moved = state.clone(recurse=False)
     if extras is None or state.actuator is None:
-        step = move_ideal_vessels(state, rates, scenario, vessel, core_radius, dt, substeps, weather)
-        return Motion(*step, state.actuator)
+        moved.pose, moved.velocity_water, moved.velocity_ground, moved.thrust = move_ideal_vessels(
+            state, rates, scenario, vessel, core_radius, dt, substeps, weather
+        )
+        return moved
     low, high = setpoint_limits(vessel, extras)
     setpoint = torch.clamp(state.thrust + dt * substeps * rates, low, high)
     drive = _ActuatorModel(setpoint, scenario, vessel, extras, dt)
@@ -93,10 +80,11 @@ def move_vessels(
             surge, sway, yaw = surge + ambient[0], sway + ambient[1], yaw + ambient[2]
         return actual, (surge, sway, yaw)
 
-    pose, water, ground, actual = integrate_motion(
+    moved.pose, moved.velocity_water, moved.velocity_ground, actual = integrate_motion(
         state, scenario, vessel, core_radius, dt, substeps, env_last(state.actuator), force
     )
-    return Motion(pose, water, ground, setpoint, env_first(actual))
+    moved.thrust, moved.actuator = setpoint, env_first(actual)
+    return moved
 
 
 def setpoint_limits(vessel: Vessel, extras: ActuatorParameters) -> tuple[Tensor, Tensor]:

@@ -82,27 +82,10 @@ def _move_robots(state: State, scenario: Scenario, parameters: Parameters, rates
         scale, seconds = config.scenario, config.control_step
         behaving = behaviour_rates(state, scenario, parameters, seconds, scale.time_scale, scale.speed_scale)
         rates = torch.where(scenario.scripted[..., None], behaving, rates)
-    new = move_vessels(state, rates, scenario, parameters, config.dt, config.substeps, force)
-    old = (state.pose, state.velocity_water, state.velocity_ground, state.thrust)
-    pose, velocity_water, velocity_ground, thrust = (
-        torch.where(state.active[..., None], after, before) for after, before in zip(new[:4], old, strict=True)
-    )
-    moved = State(
-        pose=pose,
-        velocity_water=velocity_water,
-        velocity_ground=velocity_ground,
-        thrust=thrust,
-        active=state.active,
-        collided=state.collided,
-        arrived=state.arrived,
-        steps=state.steps + 1,
-        pending=pending,
-        actuator=new.actuator,
-        encounters=state.encounters,
-        waypoint=state.waypoint,
-        grounded=state.grounded,
-        batch_size=state.batch_size,
-    )
+    moved = move_vessels(state, rates, scenario, parameters, config.dt, config.substeps, force)
+    for name in ("pose", "velocity_water", "velocity_ground", "thrust"):
+        setattr(moved, name, torch.where(state.active[..., None], getattr(moved, name), getattr(state, name)))
+    moved.steps, moved.pending = state.steps + 1, pending
     follows = _track_followers(scenario)
     if scenario.track is None or follows is None:
         return moved
@@ -293,10 +276,9 @@ class World:
         """Return collisions, arrivals, rewards and endings of a step, and set the flags of ``moved``."""
         config, vessel = self.config, parameters.vessel
         state, scenario = before.state, before.scenario
-        present, active = scenario.robot_mask, state.active
+        present, active, controlled = scenario.robot_mask, state.active, controlled_robots(before)
         if scenario.scripted is not None:
             present = present & ~scenario.scripted
-        controlled = active if scenario.scripted is None else active & present
         colregs, phi = required_turn(seen, vessel.radius, config.colregs)
         collided, grounded = _contacts(state, moved, scenario, near, vessel, controlled)
         arrived = _goals_reached(moved, scenario, vessel.goal_distance, config.control_step) & active & ~collided
@@ -337,7 +319,7 @@ class World:
             grounded=grounded,
             statistics=statistics,
             batch_size=state.batch_size,
-            **ended._asdict(),
+            **ended,
         )
         return outcome.apply(to_fast_storage)
 

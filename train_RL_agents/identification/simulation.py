@@ -126,10 +126,9 @@ class Simulator:
         for setpoint in setpoints.unbind(1):
             rates = (setpoint[:, None] - state.thrust) / TIME_STEP
             before = state.pose[:, 0, 2]
-            moved = move_vessels(state, rates, scenario, parameters, TIME_STEP / self._substeps, self._substeps)
-            state = state.replace(**moved._asdict())
-            yaw = yaw + wrap_to_pi(moved.pose[:, 0, 2] - before)
-            poses.append(torch.cat((moved.pose[:, 0, :2], yaw[:, None]), -1))
+            state = move_vessels(state, rates, scenario, parameters, TIME_STEP / self._substeps, self._substeps)
+            yaw = yaw + wrap_to_pi(state.pose[:, 0, 2] - before)
+            poses.append(torch.cat((state.pose[:, 0, :2], yaw[:, None]), -1))
         return torch.stack(poses, 1)
 
 

@@ -116,7 +116,7 @@ def test_a_control_step_equals_the_oracle(driven):
     moved = move_vessels(
         state, rates, world.scenario, parameters, config.dt, config.substeps, (force[0], force[1], force[2])
     )
-    got = torch.cat(moved[:4], -1)
+    got = torch.cat((moved.pose, moved.velocity_water, moved.velocity_ground, moved.thrust), -1)
     kinds = set()
     for e, episode in enumerate(world.episodes):
         before = oracle_states(state[e])
@@ -148,7 +148,7 @@ def test_ideal_actuators_move_a_vessel_as_without_them(driven):
         state, rates, world.scenario, plain.vessel, plain.rules.core_radius, 0.05, 10
     )
     got = move_vessels(state, rates, world.scenario, ideal, 0.05, 10)
-    for a, b in zip(got[:4], expected, strict=True):
+    for a, b in zip((got.pose, got.velocity_water, got.velocity_ground, got.thrust), expected, strict=True):
         torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-9)
 
 

@@ -55,8 +55,7 @@ def sailed():
         wanted = [[thrusts(step * DT * SUBSTEPS)] for thrusts in MANOEUVRES.values()]
         rates = (torch.tensor(np.array(wanted)) - state.thrust) / (DT * SUBSTEPS)
         before = state.pose[:, 0, 2]
-        moved = move_vessels(state, rates, scenario, parameters, DT, SUBSTEPS)
-        state.pose, state.velocity_water, state.velocity_ground, state.thrust, state.actuator = moved
+        state = move_vessels(state, rates, scenario, parameters, DT, SUBSTEPS)
         turned = turned + wrap_to_pi(state.pose[:, 0, 2] - before)
         track.append(torch.cat((state.pose[:, 0, :2], turned[:, None]), -1))
     return torch.stack(track, 1).numpy()

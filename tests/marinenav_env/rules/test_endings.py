@@ -28,9 +28,9 @@ def test_equals_the_oracle(steps: int, evaluation: bool) -> None:
         collisions = [fate == "collided" for fate in present]
         terminated = oracle.episode_over([x.terminated for x in each], collisions, evaluation)
         over = oracle.episode_over([x.terminated or x.truncated for x in each], collisions, evaluation)
-        assert bool(got.episode_terminated[e]) == terminated, row
-        assert bool(got.episode_done[e]) == over, row
+        assert bool(got["episode_terminated"][e]) == terminated, row
+        assert bool(got["episode_done"][e]) == over, row
         for r, fate in enumerate(row):
             ended = fate != "sails"
-            assert bool(got.terminated[e, r]) == ended
-            assert bool(got.truncated[e, r]) == (over and not ended)
+            assert bool(got["terminated"][e, r]) == ended
+            assert bool(got["truncated"][e, r]) == (over and not ended)
