@@ -83,7 +83,7 @@ def smallest_clearance(recording: Recording) -> tuple[Tensor, Tensor]:
     """
     position, radius = recording.poses[..., :2], recording.vessel_radius
     gap = (position[:, :, 1:] - position[:, :, :1]).norm(dim=-1) - radius[:, 1:] - radius[:, :1]
-    there = present_robots(recording)
+    there = present_robots(recording.active)
     gap = torch.where(there[:, :, 1:] & there[:, :, :1], gap, torch.inf).amin(0)
     return gap.min(-1)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,12 @@ from marinenav_env.rules.encounters import NONE, EncounterState, Sight, update_e
 from marinenav_env.runtime.layout import env_last
 from marinenav_env.state import Observation
 from marinenav_env.support.validation import require
-from train_RL_agents.evaluation.running.recording import Recording, hiding_shores, present_robots
+from train_RL_agents.evaluation.running.recording import (
+    Recording,
+    episode_tensors,
+    hiding_shores,
+    present_robots,
+)
 
 Integers = NDArray[np.int64]
 
@@ -122,24 +128,24 @@ class EpisodeView(VesselTracks):
 
 def view_episode(recording: Recording, number: int) -> EpisodeView:
     """Return one episode of a recording, by its number from 1, as NumPy arrays of its vessels."""
-    select = _Selection.of(recording, number)
-    row, frames = select.row, select.steps + 1
-    poses = select.over_time(recording.poses, frames)
-    arrived = _has_happened(select.over_time(recording.arrived))
-    collided = _has_happened(select.over_time(recording.collided))
-    active, radius = ~(arrived | collided), select.per_vessel(recording.vessel_radius)
-    self_state, objects, seen = map(
-        select.over_time, (recording.self_state, recording.objects_state, recording.objects_mask)
-    )
-    rule, rule_object, turn = find_rules(self_state, objects, seen, radius, recording.rules)
-    phase, role = follow_encounters(recording, select)
-    quantiles = select.estimates(recording.quantiles, recording.reward_scale or 1.0)
-    rocks = select.discs(recording.obstacle_mask, recording.obstacle_position, recording.obstacle_radius)
-    north, east = recording.map_size[row].tolist()
+    episodes, row = len(recording.steps), number - 1
+    require(1 <= number <= episodes, "--episode", number, f"from 1 to {episodes}")
+    is_finite = bool(recording.poses[:, row].isfinite().all())
+    require(is_finite, "--episode", number, "one in which all positions are finite")
+    tensors = episode_tensors(recording, row)
+    arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
+    poses, radius, seen = arrays["poses"], arrays["vessel_radius"], arrays["objects_mask"]
+    arrived, collided = _has_happened(arrays["arrived"]), _has_happened(arrays["collided"])
+    active, objects = ~(arrived | collided), arrays["objects_state"]
+    rule, rule_object, turn = find_rules(arrays["self_state"], objects, seen, radius, recording.rules)
+    phase, role = follow_encounters(recording, row)
+    rocks = np.column_stack((arrays["obstacle_position"], arrays["obstacle_radius"]))
+    shores = arrays.get("shores", np.zeros((0, 4), np.float32))
+    north, east = arrays["map_size"].tolist()
+    optional: Any = {name: arrays.get(name) for name in ("commands", "steering", "routes", "waypoint")}
     return EpisodeView(
-        poses=poses,
-        velocities=select.over_time(recording.velocities, frames),
-        thrust=select.over_time(recording.thrust, frames),
+        **{name: arrays[name] for name in ("poses", "velocities", "thrust", "goals")},
+        **optional,
         active=active,
         arrived=arrived,
         collided=collided,
@@ -150,25 +156,18 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         turn=_append_zeros(turn),
         phase=phase,
         role=role,
-        quantiles=quantiles,
-        scores=select.estimates(recording.scores),
-        doubtful=select.repeat_last(recording.doubtful),
-        commands=None if recording.commands is None else recording.commands[row].numpy(),
-        rates=_append_zeros(select.over_time(recording.actions)),
+        quantiles=_estimates(arrays.get("quantiles"), recording.reward_scale or 1.0),
+        scores=_estimates(arrays.get("scores")),
+        doubtful=_repeat_last(arrays.get("doubtful")),
+        rates=_append_zeros(arrays["actions"]),
         clearance=compute_clearance(poses[..., :2], active, radius, rocks),
-        reward_terms=reward_terms(recording, row),
-        goals=select.per_vessel(recording.goals),
-        hulls=np.stack((select.per_vessel(recording.vessel_length), select.per_vessel(recording.vessel_width)), -1),
-        ranges=select.per_vessel(recording.sensor_range),
-        steering=None if recording.steering is None else select.per_vessel(recording.steering),
+        reward_terms=reward_terms(tensors),
+        hulls=np.stack((arrays["vessel_length"], arrays["vessel_width"]), -1),
+        ranges=arrays["sensor_range"],
         obstacles=rocks,
-        cores=select.discs(
-            recording.core_mask, recording.core_position, recording.core_circulation, recording.core_radius
-        ),
-        grounded=None if recording.grounded is None else _has_happened(select.over_time(recording.grounded)),
-        shores=_real_shores(recording, row),
-        routes=None if recording.routes is None else select.per_vessel(recording.routes),
-        waypoint=None if recording.waypoint is None else select.over_time(recording.waypoint, frames),
+        cores=np.column_stack([arrays[f"core_{name}"] for name in ("position", "circulation", "radius")]),
+        grounded=_has_happened(arrays["grounded"]) if "grounded" in arrays else None,
+        shores=shores[shores[:, 0] < ABSENT_SHORE],
         map_size=(north, east),
         dt=recording.dt,
         policy=recording.policy,
@@ -181,55 +180,15 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
     )
 
 
-def _real_shores(recording: Recording, row: int) -> Floats:
-    """Return the segments of shore [S, 4] (m) of one episode of a recording."""
-    if recording.shores is None:
-        return np.zeros((0, 4), np.float32)
-    shores = recording.shores[row]
-    return shores[shores[:, 0] < ABSENT_SHORE].numpy()
+def _repeat_last(values: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Return the values [T, R, ...] of all steps with the last one repeated; None without values."""
+    return None if values is None else np.append(values, values[-1:], 0)
 
 
-class _Selection(NamedTuple):
-    """Selection of one episode from the tensors of a recording."""
-
-    row: int
-    steps: int
-    """Number of its control steps."""
-    mask: Tensor
-
-    @classmethod
-    def of(cls, recording: Recording, number: int) -> _Selection:
-        """Return the selection of an episode by its number, from 1; raise a ConfigError if it cannot be shown."""
-        episodes = len(recording.steps)
-        require(1 <= number <= episodes, "--episode", number, f"from 1 to {episodes}")
-        row = number - 1
-        is_finite = bool(recording.poses[:, row].isfinite().all())
-        require(is_finite, "--episode", number, "one in which all positions are finite")
-        return cls(row, int(recording.steps[row]), recording.robot_mask[row])
-
-    def over_time(self, tensor: Tensor, frames: int | None = None) -> NDArray[Any]:
-        """Return the values of the episode's vessels in a tensor [T, E, R, ...], in its steps or a number of frames."""
-        return tensor[: self.steps if frames is None else frames, self.row, self.mask].numpy()
-
-    def per_vessel(self, tensor: Tensor) -> NDArray[Any]:
-        """Return the values of the episode's vessels in a tensor [E, R, ...]."""
-        return tensor[self.row, self.mask].numpy()
-
-    def discs(self, mask: Tensor, *tensors: Tensor) -> Floats:
-        """Return the values of the episode's discs (obstacles or cores) in tensors [E, O] or [E, O, 2], as columns."""
-        return np.column_stack([tensor[self.row, mask[self.row]] for tensor in tensors])
-
-    def repeat_last(self, tensor: Tensor | None) -> NDArray[Any] | None:
-        """Return the values of the vessels in a tensor [T, E, R, ...], the last one repeated; None without a tensor."""
-        if tensor is None:
-            return None
-        values = self.over_time(tensor)
-        return np.append(values, values[-1:], 0)
-
-    def estimates(self, tensor: Tensor | None, scale: float = 1.0) -> Floats | None:
-        """Return estimates [T, E, R, ...] of a policy in all frames, divided by a scale; None without a tensor."""
-        values = self.repeat_last(tensor)
-        return None if values is None else (values / scale).astype(np.float32)
+def _estimates(values: NDArray[Any] | None, scale: float = 1.0) -> Floats | None:
+    """Return estimates [T, R, ...] of a policy in all frames, divided by a scale; None without values."""
+    repeated = _repeat_last(values)
+    return None if repeated is None else (repeated / scale).astype(np.float32)
 
 
 def compute_clearance(places: Floats, active: Flags, radius: Floats, obstacles: Floats) -> Floats:
@@ -248,31 +207,30 @@ def compute_clearance(places: Floats, active: Flags, radius: Floats, obstacles: 
     return np.asarray(np.concatenate((gaps, obstacle_gaps), -1).min(-1, initial=np.inf), np.float32)
 
 
-def reward_terms(recording: Recording, row: int) -> dict[str, Floats]:
-    """Return the terms of the reward of an episode by name, each [T+1, R] for the step before a frame.
+def reward_terms(episode: Mapping[str, Tensor]) -> dict[str, Floats]:
+    """Return the terms of the reward of an episode, given its tensors, by name, each [T+1, R] for the step before.
 
     They are ``progress``, and with the weights of the published reward ``rules``, ``time`` and ``end`` (arrival and
     collision), else ``other``.
     """
-    steps, present = int(recording.steps[row]), recording.robot_mask[row]
-    poses, goals = recording.poses[: steps + 1, row, present, :2], recording.goals[row, present]
-    distance = (goals - poses).norm(dim=-1)
-    if recording.routes is not None and recording.waypoint is not None:
-        route = make_route(recording.starts[row, present], recording.routes[row, present])
-        numbers = recording.waypoint[: steps + 1, row, present].T[..., None].expand(-1, -1, route.shape[-1])
+    places = episode["poses"][..., :2]
+    distance = (episode["goals"] - places).norm(dim=-1)
+    if "routes" in episode and "waypoint" in episode:
+        route = make_route(episode["starts"], episode["routes"])
+        numbers = episode["waypoint"].T[..., None].expand(-1, -1, route.shape[-1])
         waypoints = route.gather(1, numbers).transpose(0, 1)
-        distance = (waypoints[..., :2] - poses).norm(dim=-1) + waypoints[..., 2]
-    active = recording.active[:steps, row, present]
-    if recording.behaviour is not None:
-        active = active & (recording.behaviour[row, present] < 0)  # others have no reward
+        distance = (waypoints[..., :2] - places).norm(dim=-1) + waypoints[..., 2]
+    active = episode["active"][:-1]
+    if "behaviour" in episode:
+        active = active & (episode["behaviour"] < 0)  # others have no reward
     terms = {"progress": (distance[:-1] - distance[1:]) * active}
-    if recording.weights is not None:
-        step, turn = recording.weights[row]
-        terms["rules"] = turn * recording.phi[:steps, row, present] * active
+    if "weights" in episode:
+        step, turn = episode["weights"]
+        terms["rules"] = turn * episode["phi"] * active
         terms["time"] = step * active
-    remainder = recording.reward[:steps, row, present] - torch.stack(list(terms.values())).sum(0)
+    remainder = episode["reward"] - torch.stack(list(terms.values())).sum(0)
     # The remainder is arrival and collision, apart from rounding errors of positions in single precision.
-    name = "end" if recording.weights is not None else "other"
+    name = "end" if "weights" in episode else "other"
     terms[name] = torch.where(remainder.abs() > 1e-3, remainder, 0.0)
     return {name: np.pad(term.numpy(), ((1, 0), (0, 0))) for name, term in terms.items()}
 
@@ -306,18 +264,15 @@ def find_rules(
     return rule, first[0], angle
 
 
-def follow_encounters(recording: Recording, select: _Selection) -> tuple[Integers, Integers]:
+def follow_encounters(recording: Recording, row: int) -> tuple[Integers, Integers]:
     """Return the phase and the role of each vessel towards each other in every frame of an episode, [T+1, R, R]."""
-    one = slice(select.row, select.row + 1)
-    radii = recording.vessel_radius, recording.detect_radius, recording.sensor_range
-    shores = hiding_shores(recording)
-    radius, detected, reach = (tensor[one, select.mask] for tensor in radii)
-    sight = Sight(radius, detected, reach, None if shores is None else shores[one])
-    motions = recording.poses, recording.velocities, present_robots(recording)
-    poses, velocities, there = (tensor[: select.steps + 1, one][:, :, select.mask] for tensor in motions)
+    shores, found = hiding_shores(recording), episode_tensors(recording, row)
+    radius, detected, reach = (found[name][None] for name in ("vessel_radius", "detect_radius", "sensor_range"))
+    sight = Sight(radius, detected, reach, None if shores is None else shores[row][None])
+    poses, velocities, there = found["poses"], found["velocities"], present_robots(found["active"])
     robots = there.shape[-1]
     known, states = poses.new_zeros(1, robots, robots, len(EncounterState._fields)), []
-    for motion in zip(poses, velocities, there, strict=True):
+    for motion in zip(poses[:, None], velocities[:, None], there[:, None], strict=True):
         known = update_encounters(known, *motion, sight, recording.rules, recording.dt)
         states.append(EncounterState(*env_last(known)))
     phase, role = (torch.stack([getattr(state, name)[..., 0] for state in states]) for name in ("phase", "role"))

@@ -64,7 +64,7 @@ def test_recordings_have_shores_routes_and_groundings(tmp_path):
     assert again.routes[1, 0, 0].tolist() == [10.0, 30.0]
     is_near = torch.linalg.vector_norm(again.poses[:, 1, 0, :2] - again.routes[1, 0, 0], dim=-1) <= 5.0
     assert torch.equal(again.waypoint[:, 1, 0] > 0, is_near.cumsum(0) > 0)
-    terms = reward_terms(again, 1)
+    terms = reward_terms(recordings.episode_tensors(again, 1))
     last = int(again.steps[1])
     assert not terms["end"][:last].any() and terms["end"][last] > 10.0  # progress is along the route
     wide = run_and_record([replace(each, shores=WALL * 10) for each in scenes()])

@@ -73,7 +73,7 @@ def judge(recording: Recording, rules: ColregsConfig | None = None) -> JudgedEnc
 
     The definitions ``rules`` of encounters and duties are by default those of the recorded world.
     """
-    there, rules = present_robots(recording), rules or recording.rules
+    there, rules = present_robots(recording.active), rules or recording.rules
     sight = Sight(recording.vessel_radius, recording.detect_radius, recording.sensor_range, hiding_shores(recording))
     envs, robots = there.shape[1:]
     encounters = recording.poses.new_zeros(envs, robots, robots, len(EncounterState._fields))
@@ -92,7 +92,7 @@ def judge(recording: Recording, rules: ColregsConfig | None = None) -> JudgedEnc
 
 def safety_scores(recording: Recording) -> Tensor:
     """Return the safety [E, R], from 0 at a contact to 1 where no other vessel came closer than the domain."""
-    position, there, radius = recording.poses[..., :2], present_robots(recording), recording.vessel_radius
+    position, there, radius = recording.poses[..., :2], present_robots(recording.active), recording.vessel_radius
     distance = torch.linalg.vector_norm(position[..., None, :] - position[..., None, :, :], dim=-1)
     both = there[..., None] & there[..., None, :]
     both = both & ~torch.eye(position.shape[-2], dtype=torch.bool)
@@ -105,7 +105,7 @@ def safety_scores(recording: Recording) -> Tensor:
 def steps_and_paths(recording: Recording) -> tuple[Tensor, Tensor, Tensor]:
     """Return the control steps of each vessel, its path (m), and its control steps astern; [E, R] each."""
     step = recording.poses[1:, ..., :2] - recording.poses[:-1, ..., :2]
-    moving = present_robots(recording)[1:]
+    moving = present_robots(recording.active)[1:]
     heading = recording.poses[1:, ..., 2]
     vx, vy = recording.velocities[1:, ..., :2].unbind(-1)
     astern = moving & (heading.cos() * vx + heading.sin() * vy < ASTERN_SPEED)

@@ -172,10 +172,10 @@ class Recording:
         return [next((name for name, flag in zip(flags, row, strict=True) if flag), "timeout") for row in ended]
 
 
-def present_robots(recording: Recording) -> Tensor:
-    """Return which robots are present in each frame, [T+1, E, R] bool: those that acted in the step before it."""
+def present_robots(active: Tensor) -> Tensor:
+    """Return which robots are present in each frame, like Recording.active: those that acted in the step before it."""
     # The last position of a robot counts, too, although the robot is not active there any more.
-    return torch.cat((recording.active[:1], recording.active[:-1]))
+    return torch.cat((active[:1], active[:-1]))
 
 
 def hiding_shores(recording: Recording) -> Tensor | None:
@@ -360,6 +360,19 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
     groups = tuple(group for recording in recordings for group in recording.groups)
     texts = {name: getattr(first, name) for name in _JSON_FIELDS} | {"groups": groups}
     return Recording(**joined, **texts)
+
+
+def episode_tensors(recording: Recording, row: int) -> dict[str, Tensor]:
+    """Return the tensors of one episode by name, without the axis E, empty slots and frames after its end."""
+    steps = int(recording.steps[row])
+    kept: dict[str, Any] = {"T": slice(steps), "T+1": slice(steps + 1), "E": row}
+    kept |= {"R": recording.robot_mask[row], "O": recording.obstacle_mask[row], "C": recording.core_mask[row]}
+    found = {name: getattr(recording, name) for name in TENSORS}
+    return {
+        name: tensor[tuple(kept.get(dimension, slice(None)) for dimension in _TENSORS[name][1])]
+        for name, tensor in found.items()
+        if tensor is not None
+    }
 
 
 def _concatenate_padded(tensors: Sequence[Tensor], axis: int, padding: float) -> Tensor:
