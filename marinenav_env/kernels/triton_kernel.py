@@ -120,7 +120,7 @@ def _integrate(inputs, pose, water, tau, hull, radius, dt, substeps, e, E, C):
 
 @triton.jit
 def _load_object(number, inputs, numbers, result, e, sizes):
-    """Return x, y, velocity, detected and collision radius, existence of an object, like perception._true_objects."""
+    """Return x, y, velocity, detected and collision radius, existence of an object, like contact.Discs."""
     E, R, M, _C = sizes
     is_robot = number < R
     robot = number * E + e

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import STEERING_TYPES, PerRobot, WorldConfig
+from marinenav_env.physics.contact import Discs
 from marinenav_env.physics.routes import next_waypoint
 from marinenav_env.runtime.layout import env_first, env_last, stack_last
 from marinenav_env.runtime.philox import RandomSource, normal, uniform
@@ -186,14 +187,12 @@ def observe(
     """
     # Tensors of the own robot are [R, E], true ones of objects [M, 1, E], measured ones [M, R, E].
     robots, device = state.active.shape[1], state.pose.device
-    actual = _true_objects(state, scenario, vessel)
+    actual = Discs.of(state, scenario, vessel.detect_radius)
     seen = _measure(actual, state, sensor, quantiles, noise)
     distance = torch.sqrt(seen.x.square() + seen.y.square())
     in_range = distance <= env_last(sensor.range) + seen.radius
     in_view = torch.atan2(seen.y, seen.x).abs() <= 0.5 * env_last(sensor.angle)
-    index = torch.arange(actual.x.shape[0], device=device)[:, None, None]
-    other = index != index[:robots, 0]
-    gap = torch.where(other & in_range & in_view, distance - seen.radius, torch.inf)
+    gap = torch.where(actual.are_others(robots) & in_range & in_view, distance - seen.radius, torch.inf)
     gap = gap + actual.absent + actual.absent[:robots, 0]
     if hidden is not None:
         gap = gap + env_last(hidden)
@@ -210,20 +209,6 @@ def observe(
     )
 
 
-class _TrueObjects(NamedTuple):
-    """True x, y (m), velocities (m/s, world frame) and radii of all robots, then of all obstacles; all [M, 1, E]."""
-
-    x: Tensor
-    y: Tensor
-    vx: Tensor
-    vy: Tensor
-    radius: Tensor
-    """Radius that is measured (m): for robots, the detection radius."""
-    absent: Tensor
-    """Infinite where the slot has no object, else 0 (m). This is a distance instead of a flag, since
-    compiled code handles bool slowly on a CPU."""
-
-
 class _Detections(NamedTuple):
     """Objects as measured by every robot: x, y, radius (m) and velocity (m/s), in its body frame; [M, R, E]."""
 
@@ -234,38 +219,16 @@ class _Detections(NamedTuple):
     radius: Tensor
 
 
-def _true_objects(state: State, scenario: Scenario, vessel: Vessel) -> _TrueObjects:
-    """Return the true states of the objects that robots can detect: M = R + O robots and obstacles, in this order."""
-    x, y, _ = env_last(state.pose)
-    vx, vy, _ = env_last(state.velocity_ground)
-    obstacle_x, obstacle_y = env_last(scenario.obstacle_position)
-    obstacle_radius = env_last(scenario.obstacle_radius)
-    still = torch.zeros_like(obstacle_radius)
-    detected = env_last(vessel.detect_radius).expand_as(x)
-    away, obstacle_away = (
-        torch.where(env_last(exists), 0.0, torch.inf) for exists in (state.active, scenario.obstacle_mask)
-    )
-    pairs = (
-        (x, obstacle_x),
-        (y, obstacle_y),
-        (vx, still),
-        (vy, still),
-        (detected, obstacle_radius),
-        (away, obstacle_away),
-    )
-    return _TrueObjects(*(torch.cat(pair)[:, None] for pair in pairs))
-
-
-def _measure(
-    objects: _TrueObjects, state: State, sensor: Sensor, quantiles: Tensor, noise: PerceptionNoise
-) -> _Detections:
+def _measure(objects: Discs, state: State, sensor: Sensor, quantiles: Tensor, noise: PerceptionNoise) -> _Detections:
     """Return objects as every robot measures them, in its body frame."""
     x, y, theta = env_last(state.pose)
     parameters = (sensor.pos_std, sensor.vel_std, sensor.r_mean_ratio, sensor.table_row)
     pos_std, vel_std, ratio, row = (env_last(parameter) for parameter in parameters)
     noise_x, noise_y, noise_vx, noise_vy = (env_last(normal_noise) for normal_noise in noise.normal)
     dx, dy = objects.x - x + pos_std * noise_x, objects.y - y + pos_std * noise_y
-    vx, vy = objects.vx + vel_std * noise_vx, objects.vy + vel_std * noise_vy
+    still = torch.zeros_like(objects.x[len(x) :, 0])
+    true_vx, true_vy = (torch.cat((own, still))[:, None] for own in env_last(state.velocity_ground)[:2])
+    vx, vy = true_vx + vel_std * noise_vx, true_vy + vel_std * noise_vy
     turn = look_up_quantile(quantiles, row, env_last(noise.uniform))
     # Stacked, so that compiled code computes them once per robot, not once per object and slot.
     cos, sin = torch.stack((theta.cos(), theta.sin()))

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.config import WorldConfig
+from marinenav_env.physics.contact import Discs
 from marinenav_env.physics.shores import ray_distance
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.runtime.philox import RandomSource
@@ -46,17 +47,13 @@ class RangeScan(EntrySensor):
         angles = beam_angles(sensor.scan_beams, sensor.scan_angle, radius.device)
         distance = cast_rays(scene.state, scene.scenario, radius, angles, sensor.scan_range)
         if scene.scenario.shores is not None:
-            distance = torch.minimum(distance, _distance_to_land(scene.state, scene.scenario.shores, angles))
+            x, y, theta = env_last(scene.state.pose)
+            beam = theta + angles.to(theta.dtype)[:, None, None]
+            land = ray_distance(x, y, beam.cos(), beam.sin(), scene.scenario.shores)
+            distance = torch.minimum(distance, env_first(land))
         measured = distance if noise is None else distance + sensor.scan_std * noise
         measured = measured.clamp(0.0, sensor.scan_range)
         return torch.where(distance < sensor.scan_range, measured, sensor.scan_range)
-
-
-def _distance_to_land(state: State, shores: Tensor, angles: Tensor) -> Tensor:
-    """Return the distance (m) [E, R, n] from every robot's centre to land along beams at angles [n] (rad)."""
-    x, y, theta = env_last(state.pose)
-    beam = theta + angles.to(theta.dtype)[:, None, None]
-    return env_first(ray_distance(x, y, beam.cos(), beam.sin(), shores))
 
 
 def beam_angles(beams: int, field_of_view: float, device: torch.device | None = None) -> Tensor:
@@ -89,17 +86,9 @@ def cast_rays(state: State, scenario: Scenario, radius: Tensor, angles: Tensor, 
 
 def _discs(state: State, scenario: Scenario, radius: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return x and y of the discs from the robots in radii, and the radii (m); absent ones are far away."""
-    x, y, _ = env_last(state.pose)
-    obstacle_x, obstacle_y = env_last(scenario.obstacle_position)
-    exists = torch.cat((env_last(state.active), env_last(scenario.obstacle_mask)))[:, None]
-    radii = torch.cat((env_last(radius).expand_as(x), env_last(scenario.obstacle_radius)))[:, None]
-    radii = radii.clamp_min(1e-6)
-    index = torch.arange(radii.shape[0], device=x.device)[:, None, None]
-    exists = exists & (index != index[: x.shape[0], 0])
-    away_x, away_y = (
-        torch.where(exists, (torch.cat(pair)[:, None] - pair[0]) / radii, _ABSENT_COORDINATE)
-        for pair in ((x, obstacle_x), (y, obstacle_y))
-    )
+    (x, y, _), discs = env_last(state.pose), Discs.of(state, scenario, radius)
+    radii, exists = discs.radius.clamp_min(1e-6), (discs.absent == 0.0) & discs.are_others(len(x))
+    away_x, away_y = (torch.where(exists, away / radii, _ABSENT_COORDINATE) for away in (discs.x - x, discs.y - y))
     # Stacked, so that compiled code stores them instead of computing them for every beam.
     away_x, away_y = torch.stack((away_x, away_y))[:, :, None]
     return away_x, away_y, radii[:, None]
