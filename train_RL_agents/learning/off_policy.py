@@ -115,16 +115,12 @@ class OffPolicy(Algorithm):
     def update(self, env_steps: int) -> None:
         """Make an update per ``train_freq`` env-steps after ``learning_starts``, and due updates of target networks."""
         before, self._last_env_steps = self._last_env_steps, env_steps
-        for _ in range(self._num_due_updates(env_steps)):
+        due = (env_steps - self.settings.learning_starts) // self.settings.train_freq
+        for _ in range(due - self.learner.updates):
             self._update()
         interval = self.settings.target_update_interval
         for _ in range(env_steps // interval - before // interval if interval else 0):
             self.learner.update_targets(self.settings.tau)
-
-    def _num_due_updates(self, env_steps: int) -> int:
-        """Return the number of updates that are due after ``env_steps`` env-steps of the run, over all ranks."""
-        due = (env_steps - self.settings.learning_starts) // self.settings.train_freq
-        return max(0, due - self.learner.updates)
 
     def _learn(self) -> UpdateResult:
         """Sample a batch, learn from it and set its priorities, in operations that a CUDA graph can capture."""
