@@ -21,7 +21,6 @@ Speed = TypeVar("Speed", float, "Tensor")
 """Type of a speed or thrust, a number or a tensor of any shape."""
 
 VESSEL_FILE_FORMAT, VESSEL_FILE_VERSION = "marinenav vessel", 1
-"""Values of the keys ``format`` and ``version`` of a vessel file."""
 PUBLISHED_VESSEL = "published"
 """Name of the default vessel, that of arXiv 2412.09466, which has no file."""
 UNITS_BY_SETTING = {

@@ -45,7 +45,6 @@ SCENARIO_FIELDS = (
     *("goal", "thruster_angle", "robot_mask", "obstacle_position", "obstacle_radius", "obstacle_mask"),
     *("core_position", "core_circulation"),
 )
-"""Fields of Scenario that the kernel reads."""
 COMMAND_FIELDS = ("left_thrust_change", "right_thrust_change")
 """Fields of Vessel with the thrust rates of discrete actions."""
 HULL_FIELDS = (
@@ -54,10 +53,8 @@ HULL_FIELDS = (
 )
 """Fields of Vessel that the kernel reads in every substep."""
 VESSEL_FIELDS = tuple(name for name in Vessel.__annotations__ if name not in (*COMMAND_FIELDS, *HULL_FIELDS))
-"""Other fields of Vessel that the kernel reads."""
 OBSERVATION_FIELDS = tuple(Observation.__annotations__)
 OUTCOME_FIELDS = tuple(name for name in Outcome.__annotations__ if name not in ("statistics", "grounded"))
-"""Fields of Outcome that the kernel writes."""
 _named: Any = namedtuple  # typed as Any, because mypy cannot follow computed field names
 _Inputs = _named("_Inputs", (*STATE_FIELDS, *SCENARIO_FIELDS, *COMMAND_FIELDS, "action", "seed", "environment", "step"))
 """Tensors that a step reads, besides the parameters of vessels and sensors: state, scenario, actions and noise."""

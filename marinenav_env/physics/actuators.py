@@ -40,7 +40,6 @@ from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import ActuatorParameters, Parameters, Scenario, State, Vessel
 
 THRUSTERS, AZIMUTH, RUDDER = (STEERING_TYPES.index(name) for name in ("thrusters", "azimuth", "rudder"))
-"""Indices of the types of steering in STEERING_TYPES."""
 WATER_DENSITY = 1025.0
 """Density of the water (kg/m^3)."""
 _MIN_DIVISOR = 1e-30

@@ -51,7 +51,6 @@ class Sight(NamedTuple):
     detect_radius: Tensor
     """Radius of the disc that the sensors of others detect."""
     range: Tensor
-    """Range of the own sensor."""
     shores: Tensor | None = None
     """[E, S, 4] segments of shore that hide what is behind them (m); None if nothing is hidden."""
 
@@ -152,11 +151,9 @@ class _Frame(NamedTuple):
     visible: Tensor
     """The own vessel detects the other."""
     touches: Tensor
-    """The hulls touch."""
     is_close: Tensor
     """They would pass within the domain if both kept course and speed."""
     risk: Tensor
-    """There is a risk of collision."""
     heading: Tensor
     """Own heading (rad)."""
     speed: Tensor

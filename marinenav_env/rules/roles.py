@@ -21,7 +21,6 @@ HEAD_ON, GIVE_WAY, STAND_ON, OVERTAKING, OVERTAKEN = range(1, 6)
 ROLES = ("none", "head-on", "give-way", "stand-on", "overtaking", "overtaken")
 """Names of the roles by number; "none" is the role of a vessel towards itself."""
 DEFAULT_RULES = ColregsConfig()
-"""Definitions of roles unless others are given."""
 MIN_RELATIVE_SPEED = 1e-6
 """Relative speed up to which two vessels count as at rest towards each other (m/s), since rounding would decide the
 sign of the time to the closest approach."""

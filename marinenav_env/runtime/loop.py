@@ -149,7 +149,6 @@ class Loop:
     """
 
     _instances: ClassVar[WeakSet["Loop"]] = WeakSet()
-    """All existing Loop objects of this process."""
 
     def __init__(
         self,

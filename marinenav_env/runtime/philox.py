@@ -19,7 +19,6 @@ Words = tuple[Tensor, Tensor, Tensor, Tensor]
 """Four words of 32 bits, stored as int64."""
 
 _WORD_MASK = 0xFFFFFFFF
-"""Mask of the lower 32 bits of an int64."""
 _NUM_ROUNDS = 10
 _MULTIPLIERS = 0xD2511F53 - 2**32, 0xCD9E8D57 - 2**32
 """Multipliers of Philox minus 2^32, so that their products with words of 32 bits fit into int64."""

@@ -15,7 +15,6 @@ from torch.fx import Graph, Node
 MIN_MULTIPLICATIONS = 1 << 22
 """Number of scalar multiplications from which a product is computed by oneDNN, whose call takes 10 us longer."""
 _PRODUCT_OPERATORS = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
-"""Operators of a graph that are replaced by ``product``."""
 _FLOAT32_PRECISIONS = ("none", "ieee")
 """Values of PyTorch's setting ``fp32_precision`` with products in full float32; "none" means not set."""
 _precision_lock = Lock()

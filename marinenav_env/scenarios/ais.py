@@ -35,7 +35,6 @@ MAX_SPEED = 60.0
 REST_SPEED = 0.5
 """Speed over ground (knots) below which all reports of a vessel at rest are; it lies at their mean position."""
 MAX_BYTES = 2**34
-"""Largest size of a file."""
 _COLUMNS = {
     "MMSI": ("mmsi",),
     "time": ("time", "timestamp", "# timestamp", "basedatetime", "base_date_time"),

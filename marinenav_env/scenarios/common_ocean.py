@@ -31,11 +31,9 @@ from marinenav_env.support.validation import ConfigError, require
 Pose = tuple[Point, float]
 """Position: north and east (m); course (rad)."""
 ROOT_TAG = "commonOcean"
-"""Tag of the root element of a scenario."""
 SOURCE_NAME = "marinenav"
 """Value of the attribute ``source`` in files that this module writes."""
 FORMAT_VERSION = "2022a"
-"""Version of the CommonOcean format in written files."""
 MAX_SPEED = 100.0
 """Largest accepted speed (m/s)."""
 MAX_TIME_STEP = 1e4

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from marinenav_env.waters.routing import Passages
 
 NUM_RANDOM_MAPS = 48
-"""Number of generated maps."""
 RANDOM_SIZES = (120.0, 320.0)
 """Sides of the first and of the last generated map (m); those between are evenly spaced."""
 PASSAGES_PER_MAP = 64

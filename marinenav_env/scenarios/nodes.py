@@ -19,7 +19,6 @@ class Node:
     """A value of a parsed file, with its location for messages; a value that is not as required raises ConfigError."""
 
     value: Any
-    """Parsed value."""
     place: str
     """Name of the file, followed by the keys and indices that lead to the value."""
 

@@ -46,7 +46,6 @@ MAX_MAGNITUDE = 1e6
 LEAST_TRACK_TIME = 0.01
 """Least time between two points of a track (s)."""
 MAX_TRACK_POINTS = 1000
-"""Largest number of points of a track."""
 # Keys that are written for other readers and accepted without effect.
 _UNUSED_KEYS = {"is_eval_env": True, "angular_speed_max": torch.pi / 2, "angular_speed_penalty": -1.0}
 # Keys of the initial motion, and how many numbers each has per robot (None: a single number, not in a list).

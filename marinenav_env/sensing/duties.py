@@ -22,7 +22,6 @@ from marinenav_env.support.validation import require
 from marinenav_env.vessels import observation_scale
 
 DUTIES = "duties"
-"""Name of the entry."""
 DUTY_COLUMNS = (
     *(f"1 if the own role is {role}" for role in ROLES[1:]),
     "1 if the encounter is confirmed",

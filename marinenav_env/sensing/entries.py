@@ -19,7 +19,6 @@ EntryKind = Literal["vector", "objects", "mask", "scan", "identity"]
 """Kind of an entry: vector (numbers of a robot), objects (one row per object), mask (which rows hold an object), scan
 (numbers in the order of their directions) or identity (numbers by which objects in rows are known, no features)."""
 ENTRY_KINDS: tuple[str, ...] = get_args(EntryKind)
-"""All kinds of entries, see EntryKind."""
 DEFAULT_LIMIT = 1e4
 """Largest magnitude of the numbers of an entry that states no limits."""
 

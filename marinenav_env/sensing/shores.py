@@ -14,7 +14,6 @@ from marinenav_env.state import Sensor, State
 from marinenav_env.vessels import observation_scale
 
 SHORE, SHORE_MASK = "shore", "shore_mask"
-"""Names of the entry and of its mask."""
 _MAX_POSITION = 1e4
 """Bound of observed positions (m)."""
 

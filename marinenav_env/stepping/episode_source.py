@@ -96,7 +96,6 @@ class EpisodeSource:
     """
 
     pool: ResetPool
-    """States that episodes are reset to."""
 
     def __init__(
         self,
@@ -125,7 +124,6 @@ class EpisodeSource:
         self._varying: ParameterSampler | None = None
         self._source, quantiles, spread = self._load()
         self.world = world(self.config, quantiles, **world_options)
-        """Simulator of the environments."""
         entries, extras = self.world.entries, self.parameters.extras
         self.world.entries = with_thrust_limits(entries, self._base_vessel, extras, spread)
 

@@ -128,7 +128,6 @@ class StepNoise(NamedTuple):
     """Random numbers of one observation of every robot, for perception and the additional sensors (EntrySensor)."""
 
     perception: PerceptionNoise
-    """Noise of the measured objects."""
     entries: tuple[Tensor | None, ...]
     """Noise of every additional sensor, as its method ``noise`` returns it; None for a sensor without noise."""
     missed: Tensor | None = None
@@ -151,8 +150,12 @@ class StepResult(NamedTuple):
 class World:
     """Simulator of the world with one configuration, as pure functions of tensors.
 
-    ``quantiles`` [rows, points] are the von Mises quantile table of the radius noise; discrete actions are indices of
-    pairs of thrust changes. ``compile_step`` compiles ``advance``, the computation of ``step`` (fullgraph).
+    Args:
+        config: configuration shared by all environments.
+        quantiles: von Mises quantile table of the radius noise, [rows, points].
+        continuous: True for continuous actions, False for indices of pairs of thrust changes.
+        compile_step: whether ``advance``, the computation of ``step``, is compiled (fullgraph).
+        statistics: whether statistics of episodes are accumulated.
     """
 
     def __init__(

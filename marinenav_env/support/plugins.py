@@ -33,7 +33,6 @@ _REFERENCE_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]
 _MAX_REFERENCE_LENGTH = 120
 """Largest number of characters of a reference, ``package.module:Name``, so that messages stay readable."""
 _allowed_references: set[str] = set()
-"""References passed to ``allow`` in this process."""
 
 
 def allow(*references: str) -> None:

@@ -27,7 +27,6 @@ from typing import (
 _MAX_VALUE_LENGTH = 120
 """Largest number of characters of a value in an error message."""
 _MAX_MESSAGE_LENGTH = 380
-"""Largest number of characters of an error message."""
 MAX_FLOAT = 1e30
 """Largest magnitude of a float in a configuration, within the range of float32."""
 MAX_INT = 2**53

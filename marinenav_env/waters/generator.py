@@ -19,7 +19,6 @@ _WATER = (0.4, 0.97)
 _CLEAR = 0.02
 """Distance from land, as a share of the window's side, at which water is wide enough."""
 _DRAWS = 100
-"""Most draws for one chart."""
 
 
 def random_chart(seed: int, size: float = 200.0, most_segments: int = MOST_SEGMENTS, kind: str | None = None) -> Chart:

@@ -25,7 +25,6 @@ FAIRWAY_LAYER = "FAIRWY"
 ROUTE_LAYERS = ("RECTRC", "NAVLNE", "RCRTCL", "DWRTCL", "TRACK", "ROUTE")
 """Layers of lines that are offered as routes: recommended tracks, navigation lines, centre lines; plain names."""
 LAYERS = (*LAND_LAYERS, DEPTH_LAYER, COVERAGE_LAYER, FAIRWAY_LAYER, *ROUTE_LAYERS)
-"""Layers that are read."""
 NAME_OF_DEPTH = "DRVAL2"
 """Attribute of a depth area: its greatest depth (m)."""
 _WGS84 = ("CRS84", "4326", "WGS84", "WGS 84", "4979", "CRS84H")

@@ -58,7 +58,6 @@ class ActionCriticAgent(Agent[ConfigType]):
     """Base class of agents with an actor and critics Q(s, a) (DDPG, SAC)."""
 
     critics: list[str]
-    """Names of the critics among ``networks``."""
 
     def add_critics(self) -> None:
         """Add the critics to ``networks`` as ``critic_0``, ``critic_1``, ..., and set ``critics`` to their names."""

@@ -75,7 +75,6 @@ class Encounters:
     """Encounters with vessels by the numbers of their tracks; ``follow`` returns those after a control step."""
 
     duties: DutyRules
-    """Definitions."""
     ids: Array
     """Numbers of the tracks [N]."""
     motion: Array

@@ -14,7 +14,6 @@ Network = Callable[[dict[str, Array]], NDArray[Any] | tuple[NDArray[Any], Array]
 """Function from inputs by name, [B, ...] each, to actions: [B] indices of discrete ones, or [B, 2] from -1 to 1; with
 the memory [B, H] after them if the inputs have the memory before."""
 ACTION_OUTPUT = "selected_action"
-"""Name of the ONNX output with the action."""
 MEMORY, NEXT_MEMORY = "memory", "next_memory"
 """Names of the input with the memory of a policy, and of the output with that after a step."""
 OBJECTS_ID = "objects_id"

@@ -29,7 +29,6 @@ DUTIES = "duties"
 """Name of the input with what the vessel knows of its encounters."""
 CONTRACT_FILE = "contract.json"
 CONTRACT_VERSION = 3
-"""Version of the contracts that this runtime reads."""
 MAX_DISTANCE = 1e4
 """Largest plausible coordinate or radius of an input (m)."""
 MAX_SPEED = 1e2

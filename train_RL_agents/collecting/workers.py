@@ -43,7 +43,6 @@ _RESUME_STRIDE = 10_007
 _SHUTDOWN_SECONDS = 3.0
 """Time limit for TorchRL or Ray to clean up after the workers (s)."""
 _worker_seed = 0
-"""Seed of the worker in this process."""
 
 
 def make_worker_env(make: Callable[[], EnvBase], seed: int, allowed: tuple[str, ...]) -> EnvBase:

@@ -100,7 +100,6 @@ class GroupEnv(EnvBase):
         self.action_space = self._read_action_space(spec)
         self._observed_leaves = self._read_observation()
         self.entries: dict[str, Entry] = {entry.name: entry for entry, _ in self._observed_leaves.values()}
-        """Specifications of the entries of the observation, by name."""
         observed = _to_tuples(base.full_observation_spec.keys(True, True))
         self._success_key = next((key for key in observed if key[-1] in SUCCESS_NAMES), None)
         """Key of the entry that reports whether an episode is a success; None if there is none."""

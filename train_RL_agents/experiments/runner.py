@@ -66,7 +66,6 @@ class Runner:
 
     def __init__(self, runs: Sequence[Run], at_once: int, quiet: bool = False, bar: bool = True) -> None:
         self.runs = deque(runs)
-        """Runs that have not begun."""
         self._free_shares = machine_shares(max(1, min(at_once, len(runs))))
         self._processes: dict[str, _Process] = {}
         self._lines: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()

@@ -123,7 +123,6 @@ FORMATS = {
     "torchscript": ExportFormat(torchscript.file_name, torchscript.make_content, torchscript.load),
     "onnx": ExportFormat(lambda agent: f"{agent}.onnx", _make_onnx, _load_onnx),
 }
-"""Formats by their names in ``marinenav export --format``."""
 
 
 def export(

@@ -79,7 +79,6 @@ class Run:
 
 
 Groups = dict[str, list[Run]]
-"""Runs by the name of their group."""
 
 
 # Reading ----------------------------------------------------------------------------------------

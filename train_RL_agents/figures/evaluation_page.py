@@ -25,7 +25,6 @@ from train_RL_agents.utils.provenance import software_versions
 FEWEST_EPISODES = 10
 """Number of episodes of a group below which a report is called a quick look."""
 _NUM_WORST_GROUPS = 15
-"""Number of groups in the table of the worst."""
 _DOT_INTERVAL = 10
 """Number of points of a track, which are a second apart, between two dots."""
 _LEFT_OUT = ("energy", "return", "robot success")

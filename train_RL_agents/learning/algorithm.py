@@ -32,7 +32,6 @@ class AlgorithmContext:
     config: TrainConfig[Any]
     """Configuration in which this process has its share of the totals (``TrainerConfig.divided_settings``)."""
     agent: Agent[Any]
-    """Agent that learns, on the device."""
     example: TensorDictBase
     """One step [E] of the environments with TorchRL's keys and the policy's entries, for shapes and dtypes."""
     generators: dict[str, torch.Generator]

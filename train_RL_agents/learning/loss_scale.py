@@ -18,7 +18,6 @@ class LossScale:
 
     def __init__(self, device: torch.device, interval: int = 2000) -> None:
         self.factor = torch.tensor(65_536.0, device=device)
-        """Factor that losses are multiplied by."""
         self._finite_updates = torch.zeros((), device=device)
         self._interval = interval
 

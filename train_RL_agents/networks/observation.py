@@ -14,7 +14,6 @@ from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is
 from train_RL_agents.networks.features import GeometryScales
 
 OBSERVATION_KEY = (GROUP, "observation")
-"""Key of the observation in a TensorDict of the environment."""
 ACTIVE_KEY = "active"
 """Name of the mask [B] of active robots, which networks get in addition to the entries of an observation."""
 

@@ -21,7 +21,6 @@ Counts = NDArray[Any]
 Z_95 = 1.959964
 """97.5% quantile of the standard normal distribution, for central intervals of 95%."""
 BOOTSTRAP_SAMPLES = 2000
-"""Number of bootstrap samples for an interval."""
 CURVE_BOOTSTRAP_SAMPLES = 500
 """Number of bootstrap samples where every point of a curve has an interval."""
 _BLOCK_SIZE = 250

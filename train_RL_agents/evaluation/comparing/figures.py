@@ -15,7 +15,6 @@ from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.utils.provenance import git_revision, software_versions
 
 FORMAT_NAME = "marinenav figures"
-"""Name of the file format, which files state."""
 _GROUP_METRICS = ("all_kept", "rules_kept", "safety", "broken_duties", "avoided", "unavoidable")
 """Metrics of compliance or safety that every group has in a file; others are only of all groups together."""
 

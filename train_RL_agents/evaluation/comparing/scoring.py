@@ -213,7 +213,6 @@ class Scored:
     situations: dict[str, int] | None = None
     """Result of ``count_clear`` for encounters."""
     judges: Comparison | None = None
-    """Comparison of several judges of encounters."""
 
 
 def score(chosen: ScenarioSet, policy: PolicyRun) -> Scored:

@@ -24,7 +24,6 @@ class Failure(NamedTuple):
     """An episode that failed, with the tracks of its vessels."""
 
     group: str
-    """Name of the group of the episode."""
     number: int
     """Number of the episode in the suite."""
     has_collision: bool

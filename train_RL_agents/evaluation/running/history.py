@@ -26,7 +26,6 @@ from train_RL_agents.results.rows import Episodes, nonfinite_to_none, stored_arr
 from train_RL_agents.run.run_folder import RunFolder, record_policy
 
 Results = TypeVar("Results")
-"""Results of the episodes of one evaluation."""
 Metrics = dict[str, Any]
 
 
@@ -38,7 +37,6 @@ class Evaluations(ABC, Generic[Results]):
         self.rows: list[Metrics] = []
         """Metrics of each evaluation, as in evaluations.csv."""
         self.episodes: list[Results] = []
-        """Results of the episodes of each evaluation."""
 
     def begin(self) -> None:
         """Write what a new run states about its evaluations: nothing, where episodes follow from the seed."""

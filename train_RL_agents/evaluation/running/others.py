@@ -15,7 +15,6 @@ from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.networks.observation import OBSERVATION_KEY
 
 ACTION_KEY = (GROUP, "action")
-"""Key of the actions of all robots."""
 MASK_KEY = (GROUP, "mask")
 """Key of the mask of the robots that act, [E, R] bool."""
 MEMORIES = (MEMORY, "memory_of_others")

@@ -35,9 +35,7 @@ from train_RL_agents.utils.arrays import read_arrays
 from train_RL_agents.utils.files import write_atomically
 
 FORMAT_NAME = "marinenav recording"
-"""Name of the file format, which files state."""
 FORMAT_VERSION = 4
-"""Version of the file format."""
 DOUBTFUL_KEY = (GROUP, "doubtful")
 """Key of the scores that a policy's critics do not agree on, [E, R, A] bool."""
 

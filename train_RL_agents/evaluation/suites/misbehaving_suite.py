@@ -41,7 +41,6 @@ BEHAVIOUR_GROUPS: dict[str, tuple[str, ...]] = {
 POLICY_GROUPS = {"steered by orca": "orca", "steered by ppo": "ppo", "steered by a blind ppo": "blind:ppo"}
 """Names of the policies that steer the other vessels by group, see policies.shipped_policy."""
 GROUP_NAMES = (*BEHAVIOUR_GROUPS, *POLICY_GROUPS)
-"""Names of all groups of the suite."""
 SIZES_ABOVE_TWO = (3, 4)
 """Numbers of vessels in the encounters with more than two vessels."""
 MAX_STEPS = 200

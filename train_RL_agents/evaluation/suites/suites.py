@@ -60,7 +60,6 @@ class Suite:
     is_fixed: bool = False
     """True if the number of episodes cannot be chosen."""
     scoring: Scoring = "episodes"
-    """Results that score policies."""
 
 
 def level_names(count: int) -> tuple[str, ...]:
@@ -101,7 +100,6 @@ def _make_currents(world: WorldConfig, episodes: int, seed: int) -> GroupsAndPar
 
 
 CROWD_SIZES = (10, 20, 30, 40, 50)
-"""Numbers of robots of the groups of ``crowd``."""
 
 
 def _make_crowd(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
@@ -122,7 +120,6 @@ def _make_crowd(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
 
 
 NOISE_FACTORS = (0, 1, 2, 4)
-"""Noise factors of the groups of ``noise``."""
 
 
 def _make_noise(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
@@ -325,7 +322,6 @@ SUITES: dict[str, Suite] = {
         partial(_make_candidates, in_weather=True),
     ),
 }
-"""Suites by name."""
 
 
 def make_scenario_set(
