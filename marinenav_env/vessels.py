@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from marinenav_env.config import ActuatorConfig, PerRobot, VesselConfig, WorldConfig
 from marinenav_env.levels import Level
 from marinenav_env.support.files import read_json
-from marinenav_env.support.validation import ConfigError, is_number, is_printable_text, require
+from marinenav_env.support.validation import ConfigError, is_number, is_printable_text, replace_settings, require
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -142,10 +142,7 @@ def _all_settings(vessel: VesselConfig) -> dict[str, Any]:
 
 def make_vessel(settings: Mapping[str, Any]) -> VesselConfig:
     """Return the configuration of a vessel from settings by dotted name, such as ``actuators.lag``."""
-    prefix = "actuators."
-    actuators = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
-    own = {name: value for name, value in settings.items() if not name.startswith(prefix)}
-    return VesselConfig(**own, actuators=ActuatorConfig(**actuators))
+    return replace_settings(VesselConfig(), settings)
 
 
 def _parse_vessel_file(content: Any) -> VesselFile:
@@ -452,13 +449,7 @@ def scaled_world(vessel: VesselConfig | str | Path, **changes: Any) -> WorldConf
     """
     if not isinstance(vessel, VesselConfig):
         vessel = read_vessel(vessel)
-    world, sections = WorldConfig(vessel=vessel), dict[str, dict[str, Any]]()
-    for name, value in scaled_settings(vessel).items():
-        section, dot, field_name = name.partition(".")
-        sections.setdefault(section if dot else "", {})[field_name if dot else name] = value
-    own = sections.pop("")
-    parts = {section: replace(getattr(world, section), **values) for section, values in sections.items()}
-    return replace(world, **own | parts | changes)
+    return replace(replace_settings(WorldConfig(vessel=vessel), scaled_settings(vessel)), **changes)
 
 
 def scaled_level(level: AnyLevel, length: float, speed: float) -> AnyLevel:

@@ -7,8 +7,8 @@ The fields of a configuration declare types and bounds in their annotations, as 
 import contextlib
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from numbers import Real
 from types import NoneType, UnionType
@@ -24,6 +24,7 @@ from typing import (
     get_type_hints,
 )
 
+ConfigType = TypeVar("ConfigType")
 _MAX_VALUE_LENGTH = 120
 """Largest number of characters of a value in an error message."""
 _MAX_MESSAGE_LENGTH = 380
@@ -160,6 +161,18 @@ def field_types(config_type: Any) -> dict[str, Any]:
     """Return the annotation of each field of a dataclass by field name, including ``Annotated`` with its rules."""
     hints = get_type_hints(config_type, include_extras=True)
     return {item.name: hints[item.name] for item in fields(config_type)}
+
+
+def replace_settings(config: ConfigType, values: Mapping[str, Any], prefix: str = "") -> ConfigType:
+    """Return a configuration with new values by dotted key; each section is checked with all of them at once."""
+    changes: dict[str, Any] = {}
+    for item in fields(config):  # type: ignore[arg-type]
+        key, value = prefix + item.name, getattr(config, item.name)
+        if is_dataclass(value):
+            changes[item.name] = replace_settings(value, values, f"{key}.")
+        elif key in values:
+            changes[item.name] = values[key]
+    return replace(config, **changes)  # type: ignore[type-var]
 
 
 def _convert(annotation: Any, value: Any) -> Any:

@@ -7,14 +7,21 @@ declares, and check it.
 
 import json
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeVar
+from typing import Any
 
 from marinenav_env.config import RewardConfig, VesselConfig
 from marinenav_env.support import plugins
-from marinenav_env.support.validation import ConfigError, field_types, require, strip_annotated, union_members
+from marinenav_env.support.validation import (
+    ConfigError,
+    field_types,
+    replace_settings,
+    require,
+    strip_annotated,
+    union_members,
+)
 from train_RL_agents.agents import AGENTS, registered_agent_name
 from train_RL_agents.config.boat import BOAT_KEY, UNIT_SCALE, merge_boat_settings, merge_profiles
 from train_RL_agents.config.levels import LEVEL_CLASSES, LEVEL_COLUMNS, level_to_dict, read_levels
@@ -29,7 +36,6 @@ from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainConfig
 from train_RL_agents.utils.files import read_json
 from train_RL_agents.utils.shipped import require_config, shipped_paths
 
-ConfigType = TypeVar("ConfigType")
 PLUGIN_GROUPS = {
     "agent_type": plugins.AGENTS,
     "agent.entry_encoders": plugins.ENCODERS,
@@ -193,7 +199,7 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), is_complete: bo
         if value is not None or NoneType in union_members(strip_annotated(settings[key].annotation))
     }
     stated = {key: value for key, value in (last if is_complete else file | last).items() if key in read}
-    config = _replace_settings(config, "", read)
+    config = replace_settings(config, read)
     if not config.env.is_built_in:
         risk = stated.get("agent.risk")
         require(risk != "adaptive", "agent.risk", risk, f"left out: it has no effect in {config.env.name}")
@@ -247,16 +253,4 @@ def _with_training_rewards(
     training_key, world_key = (f"{section}.reward.collision_penalty" for section in ("training", "world"))
     if "training_schedule.scenarios" in stated and not {training_key, world_key} & set(stated):
         changes[training_key] = None  # each episode may state its own
-    return _replace_settings(config, "", changes) if changes else config
-
-
-def _replace_settings(config: ConfigType, prefix: str, values: dict[str, Any]) -> ConfigType:
-    """Return a configuration with new values by dotted key; each section is checked with all of them at once."""
-    changes: dict[str, Any] = {}
-    for item in fields(config):  # type: ignore[arg-type]
-        key, value = prefix + item.name, getattr(config, item.name)
-        if is_dataclass(value):
-            changes[item.name] = _replace_settings(value, f"{key}.", values)
-        elif key in values:
-            changes[item.name] = values[key]
-    return replace(config, **changes)  # type: ignore[type-var]
+    return replace_settings(config, changes) if changes else config

@@ -246,8 +246,3 @@ class TrainConfig(Generic[AgentConfigType]):
             value = getattr(self, section)
             require(value == type(value)(), section, "...", allowed)
         require(self.eval_schedule.levels == EvalSchedule.levels, "eval_schedule.levels", "...", allowed)
-
-
-def replace_execution(config: TrainConfig[Any], **changes: Any) -> TrainConfig[Any]:
-    """Return a copy of a configuration with some settings of ``execution`` replaced, given as keyword arguments."""
-    return replace(config, execution=replace(config.execution, **changes))

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import torch
 
 from marinenav_env.runtime.kept_code import keep_code_in
-from marinenav_env.support.validation import ConfigError
+from marinenav_env.support.validation import ConfigError, replace_settings
 from train_RL_agents import torchrl_trainer
-from train_RL_agents.config.schema import TrainConfig, replace_execution
+from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import CHECKPOINTS_FOLDER
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
@@ -57,11 +57,11 @@ def run_to_the_end(run: Run) -> RunResult:
     def attempt(compiled: bool) -> RunResult:
         compiled = able and compiled
         if not compiled:
-            folder.config = replace_execution(folder.config, compile=False)
+            folder.config = replace_settings(folder.config, {"execution.compile": False})
         trainer = _make_trainer(run)
         if not compiled:
             # The next resume may have a compiler.
-            folder.config = replace_execution(folder.config, compile=execution.compile)
+            folder.config = replace_settings(folder.config, {"execution.compile": execution.compile})
             with ranks.barrier():
                 if ranks.is_main:
                     folder.write_config()

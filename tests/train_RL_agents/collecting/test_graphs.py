@@ -9,6 +9,7 @@ from tensordict.nn import TensorDictModuleBase
 from marinenav_env import GROUP, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.runtime.execution import Execution
 from marinenav_env.runtime.loop import WARMUP_CALLS, list_tensors
+from marinenav_env.support.validation import replace_settings
 from tests.marinenav_env.helpers import random_episode
 from tests.train_RL_agents.helpers import replayed, torchrl_collector
 from tests.train_RL_agents.tiny_runs import (
@@ -20,7 +21,6 @@ from tests.train_RL_agents.tiny_runs import (
     train,
 )
 from train_RL_agents.collecting.graphs import GraphCollector
-from train_RL_agents.config.schema import replace_execution
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 KINDS = [
@@ -225,7 +225,7 @@ def test_captured_is_uncaptured(tmp_path, surroundings, words):
     for captured in (False, True):
         trainer = on_gpu(tmp_path / str(captured), *words)
         if not captured:
-            trainer.collector._config = replace_execution(trainer.config, capture=False)
+            trainer.collector._config = replace_settings(trainer.config, {"execution.capture": False})
             trainer.algorithm._store.captures = False
         for number in range(60):
             trainer.collector.policy.set_exploration(1.0 / (number + 1), 0.5)

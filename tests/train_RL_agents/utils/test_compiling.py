@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch._inductor.runtime.compile_tasks import _reload_python_module
 
+from marinenav_env.support.validation import replace_settings
 from tests.train_RL_agents.tiny_runs import ROOT, TINY, new_run, train
-from train_RL_agents.config.schema import replace_execution
 from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE, STATE_FILE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -44,7 +44,7 @@ def test_generated_code_that_is_no_python_is_damage(tmp_path, monkeypatch):
 def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, surroundings, capsys):
     run = new_run(tmp_path)
     trainer = TorchRLTrainer(run, bar=False)
-    trainer.config = replace_execution(trainer.config, compile=True)
+    trainer.config = replace_settings(trainer.config, {"execution.compile": True})
     enter, seen = trainer.clock.phase, []
 
     @contextlib.contextmanager

@@ -8,10 +8,10 @@ import torch
 
 from marinenav_env import Curriculum, MarineNavEnv
 from marinenav_env.config import RewardConfig
+from marinenav_env.support.validation import replace_settings
 from tests.train_RL_agents.tiny_runs import CPU, TINY
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.config.schema import replace_execution
 from train_RL_agents.evaluation.running.episodes import make_evaluation_env
 from train_RL_agents.evaluation.running.history import WorldEvaluations
 from train_RL_agents.results.rows import STORED_NAMES
@@ -71,7 +71,7 @@ def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
     step = env.world.step
     env.world.step = lambda *given: steps.append(len(given[0].now)) or step(*given)
     run = Run(tmp_path)
-    run.config = replace_execution(CONFIG, compile=True)
+    run.config = replace_settings(CONFIG, {"execution.compile": True})
     batched = WorldEvaluations(run, CPU, env)
     for each in (history, batched):
         each.evaluate(agent)
@@ -93,7 +93,7 @@ def test_other_rewards_than_those_of_the_training_have_compiled_code_too(history
         return env
 
     run = Run(tmp_path)
-    run.config = replace_execution(CONFIG, compile=True)
+    run.config = replace_settings(CONFIG, {"execution.compile": True})
     monkeypatch.setattr("train_RL_agents.evaluation.running.history.make_evaluation_env", make)
     monkeypatch.setattr("train_RL_agents.evaluation.running.history.MAX_COMPILED_BATCH", 2)
     own = WorldEvaluations(run, CPU, training)
