@@ -145,7 +145,7 @@ def enlarged_situation(recording: Recording, number: int, name: str) -> Situatio
     of a sensor, after a state in which both are at rest, and end STEPS_AFTER_CLOSEST steps after the closest approach;
     if an episode ends earlier, vessels keep course and speed.
     """
-    seen = present_robots(recording)[:, number, :2]
+    seen = present_robots(recording.active)[:, number, :2]
     position = recording.poses[:, number, :2, :2]
     distance = torch.linalg.vector_norm(position[:, 0] - position[:, 1], dim=-1)
     in_range = distance <= (recording.sensor_range + recording.detect_radius.flip(-1))[number, :2].max()
