@@ -20,6 +20,7 @@ from tests.train_RL_agents.tiny_runs import (
     scalars,
     strict,
     train,
+    trainer_of,
 )
 from train_RL_agents.cli import main
 from train_RL_agents.config.building import describe_late_starts
@@ -102,7 +103,7 @@ def test_schedules_reach_their_last_values(tmp_path):
         "trainer.exploration_fraction=0.5",
         "trainer.exploration_spread=0.1",
     )
-    trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
+    trainer = trainer_of(tmp_path, *words)
     rates, strengths = {}, {}
 
     def note():
@@ -232,7 +233,7 @@ def test_rewards_that_an_agent_cannot_represent_are_told(tmp_path, word, warning
     words = ("agent_type=Rainbow", "training.reward.collision_penalty=-100", word)
     told = pytest.warns(UserWarning, match=warning) if warning else nullcontext()
     with told:
-        TorchRLTrainer(new_run(tmp_path, *words), quiet=True).run.writer.close()
+        trainer_of(tmp_path, *words).run.writer.close()
 
 
 @pytest.mark.parametrize(
@@ -288,7 +289,7 @@ def test_a_fixed_temperature_is_not_that_of_given_weights(tmp_path, learns, expe
     first, policy = new_run(tmp_path / "first", "agent_type=SAC"), tmp_path / "first.pt"
     save_policy(policy, TorchRLTrainer(first, quiet=True).algorithm.learner.agent, first.config, 0, {})
     words = (f"agent.learn_temperature={learns}", "agent.temperature=0.2", f"load_model={policy}")
-    learner = TorchRLTrainer(new_run(tmp_path / "next", "agent_type=SAC", *words), quiet=True).algorithm.learner
+    learner = trainer_of(tmp_path / "next", "agent_type=SAC", *words).algorithm.learner
     for agent in (learner.agent, learner.ema):
         assert agent.networks["temperature"]().exp().item() == pytest.approx(expected)
 

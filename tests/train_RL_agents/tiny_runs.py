@@ -146,6 +146,11 @@ def new_run(parent: Path, *overrides: str, seed: int = 0) -> RunFolder:
     return RunFolder.create(from_dict(settings, overrides), seed, ["marinenav"], parent)
 
 
+def trainer_of(parent: Path, *overrides: str) -> TorchRLTrainer:
+    """A trainer that starts a new run."""
+    return TorchRLTrainer(new_run(parent, *overrides), quiet=True)
+
+
 def begin(run: RunFolder) -> TorchRLTrainer:
     """A trainer that starts a run, or goes on from its checkpoint."""
     return (resume if (run.checkpoints / STATE_FILE).exists() else TorchRLTrainer)(run, quiet=True)

@@ -4,14 +4,13 @@ import pytest
 
 from marinenav_env import GROUP
 from tests.train_RL_agents.helpers import torchrl_collector
-from tests.train_RL_agents.tiny_runs import new_run
-from train_RL_agents.torchrl_trainer import TorchRLTrainer
+from tests.train_RL_agents.tiny_runs import trainer_of
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 def collector_of(path, *words):
-    return TorchRLTrainer(new_run(path, *words), quiet=True).collector
+    return trainer_of(path, *words).collector
 
 
 @pytest.mark.parametrize("steps", [1, 3])

@@ -19,6 +19,7 @@ from tests.train_RL_agents.tiny_runs import (
     results,
     saved,
     train,
+    trainer_of,
 )
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
@@ -215,7 +216,7 @@ def test_generated_code_makes_the_same_steps_and_rows(tmp_path, surroundings, re
 
 
 def on_gpu(path, *words):
-    return TorchRLTrainer(new_run(path, "execution.device=cuda:0", *words), quiet=True)
+    return trainer_of(path, "execution.device=cuda:0", *words)
 
 
 @pytest.mark.gpu

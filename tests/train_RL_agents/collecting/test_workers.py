@@ -21,6 +21,7 @@ from tests.train_RL_agents.tiny_runs import (
     saved,
     scalars,
     train,
+    trainer_of,
 )
 from train_RL_agents.collecting import collectors, workers
 from train_RL_agents.config.reading import from_dict
@@ -89,7 +90,7 @@ def test_ranks_and_workers_use_a_scenario_file_in_the_order_of_one_world(tmp_pat
 
 
 def test_a_sent_policy_acts_as_the_latest_one_and_tosses_its_own_coins(tmp_path):
-    trainer = TorchRLTrainer(new_run(tmp_path, "agent_type=AC-IQN"), quiet=True)
+    trainer = trainer_of(tmp_path, "agent_type=AC-IQN")
     sent = workers.WorkerPolicy(trainer.collector.policy, 4)
     learned = list(trainer.algorithm.learner.agent.networks.parameters())
     with torch.no_grad():

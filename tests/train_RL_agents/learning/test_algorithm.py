@@ -5,18 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.train_RL_agents.tiny_runs import new_run
+from tests.train_RL_agents.tiny_runs import trainer_of
 from train_RL_agents.agents import AGENTS, BASE_CLASSES
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS, OffPolicyConfig
 from train_RL_agents.learning import ALGORITHMS
-from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 NAMES = ["DQN", "PPO"]
-
-
-def trainer_of(tmp_path, name, *words):
-    return TorchRLTrainer(new_run(tmp_path, f"agent_type={name}", *words), quiet=True)
 
 
 def test_every_kind_of_settings_has_an_algorithm_and_a_base_of_agents():
@@ -28,7 +23,7 @@ def test_every_kind_of_settings_has_an_algorithm_and_a_base_of_agents():
 
 @pytest.mark.parametrize(("name", "taught"), [*((name, taught) for name in NAMES for taught in (False, True))])
 def test_memory_estimate_counts_what_is_kept_and_gives_losses_of_any_size(tmp_path, name, taught):
-    trainer = trainer_of(tmp_path, name)
+    trainer = trainer_of(tmp_path, f"agent_type={name}")
     step = trainer.collector.env.fake_tensordict()[:1]
     agent = trainer.algorithm.learner.agent
     teacher = {"imitation_learning": True, "teacher": "p.pt"} if taught else {}

@@ -11,14 +11,13 @@ from marinenav_env.stepping.actions import commands_of_discrete_actions
 from tests.train_RL_agents.helpers import make_rollout
 from tests.train_RL_agents.learners import KNOWN, agent_of
 from tests.train_RL_agents.observed import observations
-from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
+from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train, trainer_of
 from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import make_compiled_gradient_function
 from train_RL_agents.learning.imitation import add_imitation_loss, imitation_errors, make_teacher_targets
 from train_RL_agents.run.checkpoint import LoadedPolicy
-from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 WORLD = WorldConfig()
 PAIRS = commands_of_discrete_actions(WORLD.vessel)
@@ -152,7 +151,7 @@ def test_the_weight_of_the_imitation_changes_linearly(tmp_path, trained, name):
     policy = trained.checkpoints / "policy_000000000160.pt"
     words = (f"agent_type={name}", "imitation_learning=true", f"teacher={policy}")
     weights = ("trainer.imitation_weight=2.0", "trainer.imitation_weight_final=0")
-    trainer = TorchRLTrainer(new_run(tmp_path, *words, *weights), quiet=True)
+    trainer = trainer_of(tmp_path, *words, *weights)
     algorithm = trainer.algorithm
     for progress, weight in ((0.0, 2.0), (0.75, 0.5), (1.0, 0.0), (1.1, 0.0)):
         algorithm.set_progress(progress, trainer.collector.policy)

@@ -4,20 +4,19 @@ import pytest
 import torch
 
 from marinenav_env import GROUP
-from tests.train_RL_agents.tiny_runs import new_run
+from tests.train_RL_agents.tiny_runs import trainer_of
 from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.memory.frames import PLACES
 from train_RL_agents.memory.prioritized import SPARE_SLOTS
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.policy_wrapper import RECALLED
-from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 def algorithm_of(tmp_path, *words):
-    trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
+    trainer = trainer_of(tmp_path, *words)
     trainer.algorithm.add_steps(trainer.collector.collect())
     return trainer.algorithm
 
@@ -37,7 +36,7 @@ def test_progress_moves_exploration_and_importance_weights(tmp_path):
         "trainer.exploration_fraction=0.5",
         "trainer.exploration_spread=0.25",
     )
-    trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
+    trainer = trainer_of(tmp_path, *words)
     for progress, beta, epsilon in ((0.0, 0.4, 1.0), (0.25, 0.55, 0.525), (1.0, 1.0, 0.05), (1.5, 1.0, 0.05)):
         trainer.algorithm.set_progress(progress, trainer.collector.policy)
         assert float(trainer.algorithm.replay.sampler.beta) == pytest.approx(beta)
@@ -54,7 +53,7 @@ def test_memory_estimate_by_hand(tmp_path, storage, saved):
         "trainer.n_steps=3",
         "trainer.steps_per_batch=2",
     )
-    trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
+    trainer = trainer_of(tmp_path, *words)
     step = trainer.collector.env.fake_tensordict()[:1]
     found = OffPolicy.memory_estimate(trainer.config, trainer.algorithm.learner.agent, step)
     row = tree_bytes(trainer.algorithm.example_transition)
@@ -74,7 +73,7 @@ def test_memory_estimate_by_hand(tmp_path, storage, saved):
 def test_transitions_have_the_memory_that_was_acted_on(tmp_path):
     """Of every robot at every step, through ends of robots and of episodes."""
     words = ("agent.memory.kind=frames", "trainer.buffer_size=4000")
-    trainer = TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
+    trainer = trainer_of(tmp_path, *words)
     algorithm, stored, known = trainer.algorithm, 0, set()
     for _ in range(40):
         steps = trainer.collector.collect()
@@ -93,7 +92,7 @@ def test_frames_are_stored_once(tmp_path):
     sizes = {}
     for number in (2, 8):
         frames = ("agent.memory.kind=frames", f"agent.memory.number={number}")
-        trainer = TorchRLTrainer(new_run(tmp_path / str(number), *words, *frames), quiet=True)
+        trainer = trainer_of(tmp_path / str(number), *words, *frames)
         saved = trainer.algorithm.state_dict()
         assert saved["replay"] is None and saved["frames"] is None
         step = trainer.collector.env.fake_tensordict()[:1]

@@ -8,21 +8,16 @@ import torch
 from marinenav_env import GROUP
 from tests.host_reads import no_host_reads
 from tests.train_RL_agents.helpers import seeded
-from tests.train_RL_agents.tiny_runs import new_run
+from tests.train_RL_agents.tiny_runs import trainer_of
 from train_RL_agents.learning.on_policy import OnPolicy, normalize
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.networks.observation import ACTIVE_KEY, to_observation
-from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 LONG = ("agent_type=PPO", "trainer.rollout_steps=12", "total_timesteps=960", "trainer.normalize_advantages=false")
 """Rollouts in which every environment restarts: episodes take at most 8 steps."""
 FLEET = ("agent.critic=fleet",)
 pytestmark = pytest.mark.usefixtures("surroundings")
-
-
-def trainer_of(tmp_path, *words):
-    return TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
 
 
 def rollout_of(trainer, skipped=1):

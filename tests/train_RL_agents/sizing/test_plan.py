@@ -7,7 +7,7 @@ import torch
 
 from tests.refusals import refusal
 from tests.train_RL_agents.helpers import memory_of_rows
-from tests.train_RL_agents.tiny_runs import new_run
+from tests.train_RL_agents.tiny_runs import trainer_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
@@ -15,7 +15,6 @@ from train_RL_agents.learning.algorithm import MemoryPlanEntry
 from train_RL_agents.memory.prioritized import SPARE_SLOTS
 from train_RL_agents.memory.transitions import to_batch
 from train_RL_agents.sizing.plan import MemoryPlan, check_memory_plan, plan_memory
-from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 CPU = torch.device("cpu")
 
@@ -27,10 +26,6 @@ def size_of(memory, name):
 
 def leaf_bytes(tree):
     return sum(leaf.numel() * leaf.element_size() for leaf in tree)
-
-
-def trainer_of(tmp_path, *words):
-    return TorchRLTrainer(new_run(tmp_path, *words), quiet=True)
 
 
 def held_weights(learner):
