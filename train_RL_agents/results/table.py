@@ -1,6 +1,7 @@
 """Tables of results, as text, Markdown, CSV or HTML; columns define how metrics are shown.
 
-In a terminal, columns are left out until a table fits into the lines; numbers and keys are never cut.
+In a terminal, columns are left out until a table fits into the lines; elsewhere they follow in a table below. Numbers
+and keys are never cut.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import io
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from operator import eq
@@ -20,12 +21,14 @@ from typing import Any
 from train_RL_agents.results.statistics import Estimate
 
 UNLIMITED_WIDTH = 1_000_000
-"""Width of a line in characters if stdout is not a terminal, so that tables are not narrowed there."""
+"""Width of a line that every table fits into."""
+_FILE_WIDTH = 100
+"""Width of a line in characters if stdout is not a terminal."""
 
 
 def line_width() -> int:
-    """Return the width of the terminal in characters; UNLIMITED_WIDTH if stdout is not a terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED_WIDTH
+    """Return the width of the terminal in characters; _FILE_WIDTH if stdout is not a terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _FILE_WIDTH
 
 
 @dataclass(frozen=True)
@@ -130,15 +133,19 @@ class Table:
             f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table></div>\n"
         )
 
-    def print(self, heading: str) -> list[str]:
-        """Print the table below a heading, and the meanings of the columns that it has room for."""
+    def print(self, heading: str, explains: bool = True) -> list[str]:
+        """Print the table below a heading, and the meanings of the columns that it has room for unless told not to."""
         width = line_width()
         lines, left_out = self.lines(width)
         print(fill(heading, width, break_long_words=False, break_on_hyphens=False), end="\n\n")
         print("\n".join(lines), end="\n\n")
+        while left_out and not sys.stdout.isatty():
+            columns = [item for item in self.columns[self.keys :] if item.title in left_out]
+            lines, left_out = replace(self, columns=[*self.columns[: self.keys], *columns]).lines(width)
+            print("\n".join(lines), end="\n\n")
         if left_out:
             print(fill(f"no room for: {', '.join(left_out)}", width))
-        for column in self.columns:
+        for column in self.columns if explains else ():
             if column.meaning and column.title not in left_out:
                 print(fill(f"{column.title}: {column.meaning}", width, subsequent_indent="  "))
         return left_out

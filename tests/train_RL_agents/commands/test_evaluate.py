@@ -17,10 +17,10 @@ from train_RL_agents.evaluation.running.episodes import draw_scenarios
 
 
 def evaluated(capsys, path, policy, *argv):
-    """What an evaluation prints, and what it writes."""
+    """What an evaluation prints, in one line, and what it writes."""
     command = ["evaluate", "--checkpoint", str(policy), "-D", "cpu", "--json", str(path), *argv]
     assert main(command) == 0
-    return capsys.readouterr().out, json.loads(path.read_text())
+    return " ".join(capsys.readouterr().out.split()), json.loads(path.read_text())
 
 
 def test_evaluate_prints_a_table_with_its_meaning_and_writes_all(capsys, tmp_path, policy):

@@ -245,15 +245,15 @@ class Evaluation:
 
     def show(self) -> None:
         """Print the tables, with the meaning of each column below them."""
-        first, *compliance = _tables(self.results)
-        first.print(self.heading)
+        first, (metrics, *compliance) = self.results[0], _tables(self.results)
+        metrics.print(self.heading)
         for table in compliance:
             print()
             table.print("Rules of the sea" if "rules kept" in table.titles else "Safety")
         for result in self.results:
             if result.judges is not None:
                 print(f"\n{result.name}")
-                result.judges.show()
+                result.judges.show(explains=result is first)
         for line in self._lines():
             print(f"\n{line}")
 

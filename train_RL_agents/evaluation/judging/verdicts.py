@@ -44,9 +44,9 @@ class Comparison:
     reasons: dict[str, list[tuple[str, int]]]
     """Most frequent differences of each pair, in words, with their numbers of vessels."""
 
-    def show(self) -> None:
+    def show(self, explains: bool = True) -> None:
         """Print the totals, and below them each pair with its kappa and reasons."""
-        Table(_COLUMNS, self.rows, 1).print("Judges of the rules of the sea")
+        Table(_COLUMNS, self.rows, 1).print("Judges of the rules of the sea", explains)
         for pair, kappa in self.kappas.items():
             most = "; ".join(f"{count} vessels {text}" for text, count in self.reasons[pair])
             print(f"\n{pair}: kappa {'-' if kappa is None else f'{kappa:.2f}'}{f'; {most}' if most else ''}")
