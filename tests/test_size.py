@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 15_274,
-    "train_RL_agents": 27_980,
+    "train_RL_agents": 27_966,
     "pages": 4_171,
     "tools": 1_556,
     "tests": 41_367,

@@ -60,10 +60,8 @@ def make_page(result: Identification, name: str) -> str:
 
 def _tile_elements(result: Identification) -> Iterator[str]:
     """Yield the HTML of tiles: the errors of the predictions, and how many coefficients the log determines."""
-    preset_errors = {item.seconds: item.position for item in result.preset_prediction.errors}
-    for error in result.prediction.errors:
-        before = preset_errors.get(error.seconds, math.nan)
-        ends = f"{error.yaw:.1f} degrees; preset {before:.2f} m; {error.count} predictions"
+    for error, before in zip(result.prediction.errors, result.preset_prediction.errors, strict=True):
+        ends = f"{error.yaw:.1f} degrees; preset {before.position:.2f} m; {error.count} predictions"
         title = f"error after {error.seconds:g} s of {error.path:.0f} m"
         yield f"<div><dt>{title}</dt><dd>{error.position:.2f} m<small>{ends}</small></dd></div>"
     count = sum(item.verdict == DETERMINED for item in result.fit.estimates)

@@ -137,9 +137,11 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     )
     time, yaw, commands = time[:, 0], yaw[:, 0], _fill_missing(commands, command_names)
     _check_columns(time, (commands, position, yaw), (command_names, position_names, yaw_names[0]), vessel)
-    commands = _to_shares(commands, command_names, vessel)
+    least, most = np.transpose([_command_limits(vessel, name) for name in command_names])
+    commands = np.clip(commands / np.where(commands < 0.0, np.maximum(-least, 1e-9), most), -1.0, 1.0)
     if position_names[0] == "latitude":
-        position = _to_local_plane(position)
+        first = int(np.argmax(np.isfinite(position).all(1)))
+        position = LocalPlane(*position[first]).to_metres(position[:, ::-1])
     pose = np.column_stack((position, np.radians(yaw) if yaw_names[0] == "yaw_deg" else yaw))
     if frame == "enu":
         if position_names[0] == "x":
@@ -227,18 +229,6 @@ def _fill_missing(commands: Array, names: Sequence[str]) -> Array:
         _refuse(commands_present=present.mean(), name=name, missing=int((~present).sum()), rows_in_all=len(side))
         side[:] = side[np.maximum.accumulate(np.where(present, np.arange(len(side)), np.argmax(present)))]
     return held
-
-
-def _to_shares(commands: Array, names: Sequence[str], vessel: VesselConfig) -> Array:
-    """Return commands [T, 2] as shares of the limits of a boat, clipped to [-1, 1]."""
-    least, most = np.transpose([_command_limits(vessel, name) for name in names])
-    return np.clip(commands / np.where(commands < 0.0, np.maximum(-least, 1e-9), most), -1.0, 1.0)
-
-
-def _to_local_plane(degrees: Array) -> Array:
-    """Return positions [T, 2] north and east (m) of the first one present, from latitudes and longitudes (degrees)."""
-    first = int(np.argmax(np.isfinite(degrees).all(1)))
-    return LocalPlane(*degrees[first]).to_metres(degrees[:, ::-1])
 
 
 # Plausibility -----------------------------------------------------------------------------------

@@ -131,11 +131,9 @@ def summary_lines(result: Identification) -> list[str]:
     """Return sentences on misfit, on the errors of predictions at each horizon, and on horizons not reached."""
     misfit = "What the model leaves is not noise: the boat moves otherwise, so that intervals may miss."
     lines = [misfit] * any(item.verdict == UNCERTAIN for item in result.fit.estimates)
-    preset_errors = {item.seconds: item.position for item in result.preset_prediction.errors}
-    for error in result.prediction.errors:
-        before = preset_errors.get(error.seconds, math.nan)
+    for error, before in zip(result.prediction.errors, result.preset_prediction.errors, strict=True):
         share = f" ({100.0 * error.position / error.path:.1f}% of the path)" if error.path > 0.0 else ""
-        preset = f"; of the preset {before:.2f} m" if math.isfinite(before) else ""
+        preset = f"; of the preset {before.position:.2f} m" if math.isfinite(before.position) else ""
         lines.append(
             f"Prediction over {error.seconds:g} s of the part of the log that was not fitted: "
             f"{error.position:.2f} m{share}, {error.yaw:.1f} degrees{preset}."
