@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
 
 from marinenav_env.sensing.entries import Entry
+
+if TYPE_CHECKING:
+    from torchrl.data import Binary, Composite
 
 GROUP = "robots"
 """Key of the tensordict with the data of all agents, which form one group."""
@@ -42,6 +44,8 @@ def make_specs(
 
     ``num_actions`` is None for continuous actions; without ``num_statistics`` there is no such key.
     """
+    # Imported here, because it takes seconds and policies need only the names of the keys.
+    from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
 
     def entry_spec(entry: Entry) -> Any:
         if entry.kind == "mask":

@@ -136,6 +136,15 @@ def test_a_typo_is_answered_without_importing_torch(tmp_path):
     assert statuses == f"{[0 if line == '--version' else 2 for line in MISTYPED]} False"
 
 
+def test_torchrl_is_not_imported_where_no_world_is_run():
+    *_, last = printed(
+        "import sys; from train_RL_agents.cli import main;"
+        "lines = ('info iqn', 'identify none.csv --out boat.json');"
+        "print([main(line.split()) for line in lines], 'torchrl' in sys.modules)"
+    )
+    assert last == "[0, 2] False"
+
+
 # Train
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-IMPORTS = ("train_RL_agents.api",)
+IMPORTS = ("train_RL_agents.identification.report",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-from tensordict import TensorDictBase
-from torch import Tensor
-from torchrl.envs import EnvBase
+if TYPE_CHECKING:
+    import torch
+    from tensordict import TensorDictBase
+    from torch import Tensor
+    from torchrl.envs import EnvBase
 
-from marinenav_env.runtime.philox import RandomSource
-from train_RL_agents.agents import Agent
-from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.environments.external import ExternalEnvironment
-from train_RL_agents.environments.marinenav import BuiltInEnvironment
-from train_RL_agents.evaluation.running.history import Evaluations
-from train_RL_agents.networks.observation import ObservationSpec
-from train_RL_agents.run.run_folder import RunFolder
+    from marinenav_env.runtime.philox import RandomSource
+    from train_RL_agents.agents import Agent
+    from train_RL_agents.config.schema import TrainConfig
+    from train_RL_agents.evaluation.running.history import Evaluations
+    from train_RL_agents.networks.observation import ObservationSpec
+    from train_RL_agents.run.run_folder import RunFolder
 
 
 class Environment(Protocol):
@@ -68,7 +67,14 @@ class Environment(Protocol):
 
 def make_environment(config: TrainConfig[Any], num_processes: int = 1) -> Environment:
     """Return the environment that ``config.env`` names, built-in or external."""
-    return BuiltInEnvironment(config, num_processes) if config.env.is_built_in else ExternalEnvironment(config)
+    # Imported here, because they import torchrl, which evaluations in the built-in world do not need.
+    if config.env.is_built_in:
+        from train_RL_agents.environments.marinenav import BuiltInEnvironment
+
+        return BuiltInEnvironment(config, num_processes)
+    from train_RL_agents.environments.external import ExternalEnvironment
+
+    return ExternalEnvironment(config)
 
 
 __all__ = ["Environment", "make_environment"]

@@ -12,7 +12,6 @@ from marinenav_env import WorldConfig
 from marinenav_env.support.validation import require
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.config.schema import MAX_SEED
-from train_RL_agents.environments.episodes import compute_metrics, run_same_episodes
 from train_RL_agents.evaluation.comparing import scoring
 from train_RL_agents.evaluation.comparing.tables import Evaluation, Result
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, require_effect
@@ -49,6 +48,8 @@ def evaluate_all(
     env = shared_environment(policies)
     if env.is_built_in:
         return scoring.evaluate_built_in(policies, options, device, progress)
+    from train_RL_agents.environments.episodes import compute_metrics, run_same_episodes
+
     for name in _BUILT_IN_OPTIONS:
         require(name not in options, f"--{name}", options.get(name), f"left out: {env.name} has none")
     require(options.get("risk") != "adaptive", "--risk", "adaptive", f"a number: {env.name} has no distances")
