@@ -72,7 +72,7 @@ def draw_curves(rows: Rows) -> Any:
                 style = {key: styles[name][key] for key in ("color", "linestyle", "marker")}
                 axes.plot(x, mean, label=label, markersize=4, markevery=max(1, len(points) // 8), lw=1.4, **style)
                 axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
-            axes.set(xlabel=AXIS_LABELS[axis], ylabel=METRIC_LABELS[metric])
+            axes.set(xlabel=AXIS_LABELS[axis], ylabel=METRIC_LABELS[metric], visible=bool(chosen))
             axes.grid(alpha=0.3)
             axes.set_ylim((0.0, 1.02) if metric == "success" else None)
     # Not every group has every metric, so the legend is of all panels together.

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
+from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.figures.curves import (
     Run,
     curve_table,
@@ -135,6 +136,20 @@ def test_metrics_that_cannot_be_are_refused(tmp_path, row):
     path.write_text(json.dumps(content))
     with pytest.raises(ConfigError, match=r"best.json: not what marinenav evaluate --json writes"):
         read_runs([path])
+
+
+@pytest.mark.heavy
+def test_returns_while_training_have_a_curve_of_their_own(tmp_path):
+    run = new_run(tmp_path)
+    for steps, value in ((8, -50.0), (16, -20.0), (24, 1.0)):
+        run.writer.log({"train/episode_return": value, "train/episodes": 3.0}, steps)
+    run.writer.close()
+    np.savez(run.path / "evaluations.npz", timesteps=[24], successes=[[1, 0]])
+    runs = read_runs([run.path])
+    line = learning_curve(runs, "steps", "training")
+    assert (line.x.tolist(), line.mean.tolist()) == ([8, 16, 24], [-50.0, -20.0, 1.0])
+    assert learning_curve(runs, "minutes", "training") is None
+    assert learning_curve(runs, "steps", "success").x.tolist() == [24]
 
 
 def test_scenarios_are_no_figures(tmp_path):
