@@ -88,6 +88,7 @@ class TensorBoard(RunLogger):
             key: value if isinstance(value, bool | int | float) else _setting_text(value)
             for key, value in settings.items()
         }
+        plain["agent"] = plain.pop("agent_type")  # before the settings of agents by name
         _, start, self._end = hparams(plain, {})
         self._writer._get_file_writer().add_summary(start, begin)
 
