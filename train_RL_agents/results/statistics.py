@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincinv
 
 Array = NDArray[np.float64]
 Counts = NDArray[Any]
@@ -62,6 +61,8 @@ def share_estimate(count: int, total: int) -> Estimate:
 @lru_cache(maxsize=1024)
 def poisson_interval(count: int) -> tuple[float, float]:
     """Return the exact 95% confidence interval of the mean of a Poisson variable (Garwood, Biometrika 1936)."""
+    from scipy.special import gammaincinv
+
     low = float(gammaincinv(count, 0.025)) if count else 0.0
     return low, float(gammaincinv(count + 1, 0.975))
 
