@@ -50,23 +50,18 @@ def build_weather(configs: Sequence[WeatherConfig], device: torch.device, dtype:
     if all(config.is_calm for config in configs):
         return None
 
-    def tensor(values: Sequence[object]) -> Tensor:
-        return torch.tensor(values, device=device, dtype=dtype)
+    def tensor(name: str, dtype: torch.dtype = dtype) -> Tensor:
+        return torch.tensor([getattr(config, name) for config in configs], device=device, dtype=dtype)
 
+    numbers = "wind_speed", "wind_direction", "wave_height", "wave_period", "wave_direction", "hull_height", "missed"
     phases = [
         torch.rand(len(WAVE_FREQUENCY_RATIOS), generator=torch.Generator().manual_seed(config.wave_seed))
         for config in configs
     ]
     return make_weather(
-        wind_speed=tensor([config.wind_speed for config in configs]),
-        wind_direction=tensor([config.wind_direction for config in configs]),
-        wave_height=tensor([config.wave_height for config in configs]),
-        wave_period=tensor([config.wave_period for config in configs]),
-        wave_direction=tensor([config.wave_direction for config in configs]),
+        **{name: tensor(name) for name in numbers},
         phase_share=torch.stack(phases).to(device, dtype),
-        hull_height=tensor([config.hull_height for config in configs]),
-        delay=torch.tensor([config.delay for config in configs], device=device),
-        missed=tensor([config.missed for config in configs]),
+        delay=tensor("delay", torch.int64),
     )
 
 
