@@ -258,21 +258,19 @@ def largest_value(value: PerRobot) -> float:
     return max(value) if isinstance(value, tuple) else value
 
 
-def _robot_settings(vessel: VesselConfig) -> list[dict[str, Any]]:
+def _robot_settings(vessel: VesselConfig) -> tuple[dict[str, Any], ...]:
     """Return the settings of each robot by dotted name; one dict if all robots share all settings."""
     settings = _all_settings(vessel)
     values = [value for name, value in settings.items() if name not in _SHARED_SETTINGS]
     count = max(len(value) if isinstance(value, tuple) else 1 for value in values)
-    return [{name: value_for_robot(value, robot) for name, value in settings.items()} for robot in range(count)]
+    return tuple({name: value_for_robot(value, robot) for name, value in settings.items()} for robot in range(count))
 
 
 @lru_cache(maxsize=256)
 def top_speed(vessel: VesselConfig, robot: int | None = None) -> float:
     """Return the speed straight ahead under full thrust (m/s), of one robot, or of the fastest if ``robot`` is None."""
     robots = _robot_settings(vessel)
-    return (
-        max(map(_robot_top_speed, robots)) if robot is None else _robot_top_speed(robots[min(robot, len(robots) - 1)])
-    )
+    return max(map(_robot_top_speed, robots if robot is None else [value_for_robot(robots, robot)]))
 
 
 def num_thrusters(steering: str) -> int:
@@ -295,8 +293,7 @@ def holding_setpoints(vessel: VesselConfig, speed: Speed, robot: int = 0) -> tup
 
 def max_thrust_for_top_speed(vessel: VesselConfig, speed: float, robot: int = 0) -> float:
     """Return the ``max_thrust`` (N) with which a speed (m/s) is a robot's top speed; infinite if it has no thrust."""
-    robots = _robot_settings(vessel)
-    thrusters = _num_full_thrusters(robots[min(robot, len(robots) - 1)])
+    thrusters = _num_full_thrusters(value_for_robot(_robot_settings(vessel), robot))
     return sum(holding_setpoints(vessel, speed, robot)) / thrusters if thrusters else math.inf
 
 

@@ -22,8 +22,6 @@ from marinenav_env.support.validation import ConfigError, is_number
 
 KNOT = 1852.0 / 3600.0
 """Speed of one knot (m/s)."""
-MINUTE = 60.0
-"""Duration of one minute (s)."""
 MAX_SHIP_SPEED = 100.0
 """Largest accepted speed of a ship (knots)."""
 _EQUATORIAL_RADIUS, _ECCENTRICITY = 6_378_137.0, 0.0818191908426
@@ -144,7 +142,7 @@ def _target_ship(encounter: Node, own: Ship, degree: float) -> Ship:
                 "read the situations that it generates"
             )
         numbers.append(member.number(*bounds))
-    direction, time = own.course + math.radians(degree * numbers[0]), MINUTE * numbers[2]
+    direction, time = own.course + math.radians(degree * numbers[0]), 60.0 * numbers[2]
     speed, way = numbers[1] * own.speed, own.speed * time
     beside = (speed * time) ** 2 - (way * math.sin(direction - own.course)) ** 2
     middle = way * math.cos(direction - own.course)

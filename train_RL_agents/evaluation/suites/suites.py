@@ -25,7 +25,7 @@ from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import scaled_level, value_for_robot
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
-from train_RL_agents.evaluation.suites.candidates import GROUPS, draw_candidates
+from train_RL_agents.evaluation.suites.candidates import GROUPS, LARGER_GROUPS, draw_candidates
 from train_RL_agents.evaluation.suites.encounter_suites import (
     COURSES_BY_KIND,
     IMAZU_COURSES,
@@ -222,10 +222,6 @@ def _make_part(world: WorldConfig, scenarios: Scenario, only_own: bool) -> Part:
     if only_own:
         world = with_points(world, scenarios.robot_mask.shape[-1])
     return Part(world, scenarios, only_own)
-
-
-LARGER_GROUPS = ("2 others", "3 others")
-"""Names of the groups of DNV's situations with more than one other ship."""
 
 
 def _make_packaged(name: str, world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
