@@ -4,7 +4,7 @@ import math
 
 from .dynamics import VesselParams, control_step
 
-HORIZON, SUBSTEPS, MARGIN, TOLERANCE = 28, 2, 0.4, 1e-4
+HORIZON, SUBSTEPS, MARGIN, TOLERANCE, LAND_WEIGHT = 28, 2, 0.4, 1e-4, 4.0
 STOP = None
 """Command that brings the thrusts to zero."""
 
@@ -56,7 +56,7 @@ def shortfall(own, objects, contacts, margin, commands, seconds, shores=(), radi
     for begin, end in shores:
         start = distance(0.0, 0.0, begin, end)
         least = min(start, *(distance(*place, begin, end) for place in places))
-        worst = max(worst, min(start, radius + margin) - least)
+        worst = max(worst, LAND_WEIGHT * (min(start, radius + margin) - least))
     return worst
 
 

@@ -22,6 +22,8 @@ SUBSTEPS = 2
 """Number of integration steps in a control step."""
 MARGIN_RADII = 0.4
 """Smallest allowed gap between the circles around hulls in the prediction, as a share of the own radius."""
+LAND_WEIGHT = 4.0
+"""Factor on shortfalls of the gap to land where no manoeuvre is safe: others may still give way, land does not."""
 OBSERVED_ENTRIES = ("self_state", "objects_state", "objects_mask")
 """Entries of the observation that the shield reads."""
 SHORTFALL_TOLERANCE = 1e-4
@@ -98,7 +100,11 @@ def clearance_shortfall(
         time = seconds * (step + 1)
         least = xp.minimum(least, _distance(xp, scene, time * vx - pose[0][:, None], time * vy - pose[1][:, None]))
     wanted = xp.minimum(start, (scene.contact_distance + MARGIN_RADII * scene.own_radius)[:, :, None])
-    return xp.amax(xp.where(scene.is_object[:, :, None], wanted - least, 0.0), 1)
+    short = wanted - least
+    if scene.along is not None:
+        is_land = (scene.along != 0.0).any(-1)[:, :, None]
+        short = xp.where(is_land, LAND_WEIGHT * short, short)
+    return xp.amax(xp.where(scene.is_object[:, :, None], short, 0.0), 1)
 
 
 def _distance(xp: Any, scene: Scene, x: Any, y: Any) -> Any:

@@ -20,7 +20,7 @@ from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import value_for_robot
 from train_RL_agents.boat.manoeuvres import SHORT_LIST
-from train_RL_agents.boat.shield import HORIZON_STEPS, MARGIN_RADII, SHORTFALL_TOLERANCE, SUBSTEPS
+from train_RL_agents.boat.shield import HORIZON_STEPS, LAND_WEIGHT, MARGIN_RADII, SHORTFALL_TOLERANCE, SUBSTEPS
 from train_RL_agents.evaluation.suites.suites import make_scenario_set
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULE_NAMES, zone_outline
 from train_RL_agents.figures.page import PAGES, assemble_page
@@ -42,6 +42,7 @@ SHIELD_SETTINGS = {
     "substeps": SUBSTEPS,
     "margin": MARGIN_RADII,
     "tolerance": SHORTFALL_TOLERANCE,
+    "landWeight": LAND_WEIGHT,
 }
 """Manoeuvres and numbers of the safety shield, for ``pages/shields.js``."""
 _NUM_QUANTILES = 1025

@@ -33,7 +33,7 @@ function shortfall({ own, objects, hull, seconds, settings }, { first, second, s
       least[i] = Math.min(least[i], Math.hypot(...shores.offset(now.x - time * vx, now.y - time * vy, segment)));
     });
   }
-  return Math.max(0, ...objects.map(({ start, wanted }, i) => Math.min(start, wanted) - least[i]));
+  return Math.max(0, ...objects.map(({ start, wanted, weight }, i) => weight * (Math.min(start, wanted) - least[i])));
 }
 
 // A command [left, right], in multiples of max_thrust_rate, after which an escape is left: the same one, or another.
@@ -42,11 +42,11 @@ export function guard(command, observation, hull, seconds, ratio, sides, setting
   const [, , u, v, r, ...thrusts] = observation.self_state;
   const objects = observation.seen.map((_, slot) => {
     const [x, y, vx, vy, radius] = observation.objects_state.subarray(5 * slot, 5 * slot + 5);
-    return { segment: [x, y, x, y], vx, vy, wanted: radius / ratio + (1 + settings.margin) * hull.radius };
+    return { segment: [x, y, x, y], vx, vy, weight: 1, wanted: radius / ratio + (1 + settings.margin) * hull.radius };
   });
   observation.shore_mask?.forEach((isShore, slot) => {
     const segment = observation.shore.subarray(shores.COLUMNS * slot, shores.COLUMNS * slot + 4);
-    if (isShore) objects.push({ segment, vx: 0, vy: 0, wanted: (1 + settings.margin) * hull.radius });
+    if (isShore) objects.push({ segment, vx: 0, vy: 0, weight: settings.landWeight, wanted: (1 + settings.margin) * hull.radius });
   });
   for (const object of objects) object.start = Math.hypot(...shores.offset(0, 0, object.segment));
   const own = {
