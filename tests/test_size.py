@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 15_268,
-    "train_RL_agents": 27_993,
+    "train_RL_agents": 28_000,
     "pages": 4_171,
     "tools": 1_556,
     "tests": 41_392,
-    "docs (bytes)": 299_996,
+    "docs (bytes)": 299_983,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
