@@ -13,7 +13,7 @@ MOST = {
     "train_RL_agents": 28_000,
     "pages": 4_171,
     "tools": 1_556,
-    "tests": 41_392,
+    "tests": 41_396,
     "docs (bytes)": 299_983,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""

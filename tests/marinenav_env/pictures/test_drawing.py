@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from marinenav_env.pictures import drawing
+from tests.marinenav_env.pictures.drawn import axes_of, patches
 
 pytest.importorskip("matplotlib", reason="needs the extra plot")
 
@@ -32,16 +33,6 @@ def voyage(cores=()):
 
 
 WITH_CORE = voyage([[30.0, 20.0, 9.4, 0.5]])
-
-
-def patches(artists, kind):
-    return [each for each in artists if type(each).__name__ == kind]
-
-
-def axes_of(view):
-    axes = drawing.new_figure(4, 4).add_axes((0, 0, 1, 1))
-    drawing.draw_map(axes, view, drawing.map_limits(view))
-    return axes
 
 
 # Shapes
