@@ -421,6 +421,7 @@ class MarineNavEnv(EnvBase):
         return self.episodes.noise.take_step()
 
     def _current_tensordict(self, outcome: Outcome | None = None) -> TensorDictBase:
+        """Return the current state under TorchRL's keys, see ``to_tensordict``."""
         tensordict = self.to_tensordict(self.world_state, outcome)
         return copy_tensors(tensordict) if self._loop.captures else tensordict
 

@@ -277,6 +277,7 @@ def _import_modules(command: ModuleType) -> None:
 
 
 def _named_parts(arguments: argparse.Namespace) -> list[str]:
+    """Return the plugins that the command line names."""
     from train_RL_agents.config.environment import LIBRARY_NAMES
     from train_RL_agents.config.reading import PLUGIN_GROUPS
 

@@ -133,6 +133,7 @@ class PolicyWrapper(TensorDictModuleBase):
         return memory * ~tensordict.get(STARTS)[..., None]
 
     def _explore(self, observation: Observation, noise: Any) -> ExploreResult:
+        """Call ``Agent.explore``, compiled if so configured."""
         kind = type(self.agent)
         explore = kind.explore
         if self.compile and not torch.compiler.is_compiling():

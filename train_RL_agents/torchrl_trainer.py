@@ -363,6 +363,7 @@ class TorchRLTrainer:
         }
 
     def _load_state(self, state: dict[str, Any]) -> None:
+        """Restore the state that ``save`` wrote."""
         path = self.run.checkpoints / STATE_FILE
         before = saved_settings(state, path)
         require_resumable(before, flatten(to_dict(self.config)), state.get("env_steps"), self.run.path)

@@ -212,4 +212,5 @@ def _limit_steps(config: WorldConfig, steps: int | None) -> WorldConfig:
 
 
 def _is_positive_int(value: Any) -> bool:
+    """Return whether a value is a whole number of Python or NumPy above 0."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0

@@ -94,6 +94,7 @@ class MarineNavVecEnv(VecEnv):
         return [False] * self._count(indices)
 
     def _count(self, indices: Indices) -> int:
+        """Return the number of worlds that indices select."""
         return len(list(self._get_indices(indices)))
 
     def _scaled(self, observation: Any) -> Any:

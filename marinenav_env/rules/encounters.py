@@ -196,6 +196,7 @@ def update_encounters(
 
 
 def _look(pose: Tensor, velocity: Tensor, active: Tensor, sight: Sight, rules: ColregsConfig) -> _Frame:
+    """Return what is seen of all pairs of vessels."""
     seen, here = relative_motion(pose, velocity), env_last(active)
     present = here & here[:, None] & (seen.distance > 0.0)
     heading, (vx, vy, _) = env_last(pose)[2], env_last(velocity)

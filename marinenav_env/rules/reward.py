@@ -138,6 +138,7 @@ def published_reward(step: RewardInputs) -> Tensor:
 
 
 def _sum_terms(terms: dict[str, Tensor]) -> Tensor:
+    """Return the sum of the terms, in the order of the dict."""
     return reduce(add, terms.values())
 
 

@@ -281,6 +281,7 @@ def _add_dynamic(root: Element, identifier: str, ship: Ship, hull: tuple[float, 
 
 
 def _add_problem(root: Element, identifier: str, ship: Ship) -> None:
+    """Add a ship with its goal, if it has one, as a planning problem."""
     problem = SubElement(root, "planningProblem", id=identifier)
     state = _add_state(problem, "initialState", (0, *ship.position, ship.course, ship.speed))
     _add_numbers(SubElement(state, "yawRate"), exact=0.0)

@@ -129,6 +129,7 @@ def _read_tracks(robots: Node, behaviour: list[str], count: int) -> list[list[li
 
 
 def _unknown_keys(section: Node, prefix: str, known: Collection[str]) -> set[str]:
+    """Return the names of the keys of a section that are not ``known``, with a prefix."""
     return {f"{prefix}.{name}" for name in section.keys() - set(known)}
 
 
@@ -225,6 +226,7 @@ def parse_scenarios(entries: Any, name: str = "scenarios") -> list[Episode]:
 
 
 def _episode_object(episode: Episode) -> dict[str, Any]:
+    """Convert an episode to a JSON object, the inverse of ``_parse_episode``."""
     count, world = len(episode.start), episode.world
     sides = [[pair[side] for pair in pairs] for pairs in (episode.thruster_angle, episode.thrust) for side in (0, 1)]
     robots: dict[str, Any] = {

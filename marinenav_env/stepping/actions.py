@@ -101,4 +101,5 @@ class ActionChecks:
 
     @property
     def _allowed(self) -> str:
+        """Return a description of valid action values, for error messages."""
         return "finite" if self._pairs is None else f"an index from 0 to {self._pairs - 1}"

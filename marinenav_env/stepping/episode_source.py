@@ -194,6 +194,7 @@ class EpisodeSource:
 
     @property
     def _shares_parameters(self) -> bool:
+        """Return whether all episodes have the same parameters."""
         return bool(self.parameters.batch_size[0] == 1)
 
     def start_all(self, env_steps: int) -> WorldState:

@@ -122,6 +122,7 @@ class _Reader:
         self.features.append(feature)
 
     def _list(self, value: Any) -> list[Any]:
+        """Return a value that must be a list."""
         if not isinstance(value, list):
             raise self._error(f"{brief(value)} must be a list of coordinates")
         return value

@@ -150,6 +150,7 @@ class _Sight:
 
 
 def _look(own: Array, motion: Array) -> _Sight:
+    """Return the relative motion of the own vessel and others."""
     px, py, wx, wy = (motion[:, column] - own[column] for column in (0, 1, 3, 4))
     speed = np.maximum(np.hypot(wx, wy), MIN_RELATIVE_SPEED)
     direction = np.arctan2(py, px)
@@ -164,6 +165,7 @@ def _look(own: Array, motion: Array) -> _Sight:
 
 
 def _roles(seen: _Sight, rules: dict[str, float]) -> Array:
+    """Return the own role towards others."""
     to_port, bearing, aspect = seen.bearing <= 0.0, np.abs(seen.bearing), np.abs(seen.aspect)
     head_on = (np.abs(seen.relative_heading) > rules["head_on_courses"]) | (to_port & (seen.aspect <= 0.0))
     stern, most = rules["stern_bearing"], rules["overtaking_bearing"]

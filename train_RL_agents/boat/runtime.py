@@ -230,6 +230,7 @@ class Pilot:
         self._risk_distance = common_number(taus["risk_distance"]["value"], "risk_distance") if taus else 0.0
 
     def _read_limits(self, contract: dict[str, Any]) -> None:
+        """Read the limits of thrust and the rates of the actions."""
         settings, action = self.settings, contract["action"]
         self.control_step = common_number(action["control_step"]["value"], "control_step")
         lowest, highest = (common_number(limit, "thrust") for limit in action["thrust_limits"]["value"])

@@ -11,6 +11,7 @@ from .network import Array
 SHORE, SHORE_MASK = "shore", "shore_mask"
 """Names of the inputs with the nearest segments of shore and with which of them there are."""
 SLOTS = 8
+"""Number of segments that a policy observes, as marinenav_env.physics.shores.SHORE_SLOTS."""
 _SHORTEST = 1e-12
 """Square of the length below which a segment counts as a point (m^2)."""
 _DECIMALS = 9

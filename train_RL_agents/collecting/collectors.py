@@ -147,6 +147,7 @@ class StepCollector:
             self.env.set_seed((self._seed + self.env_steps) % 2**31)
 
     def _start_workers(self) -> Iterator[TensorDictBase]:
+        """Start workers, and return an iterator over their batches."""
         with self._clock.phase("compile"):  # so that it does not count as training time
             self._workers = Workers(
                 self._environment,

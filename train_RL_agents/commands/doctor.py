@@ -104,6 +104,7 @@ def _check_compiler() -> CheckResult:
 
 
 def _check_gpu() -> CheckResult:
+    """Check the GPU by running a kernel, and return the result."""
     try:
         torch = import_module("torch")
         if not torch.cuda.is_available():

@@ -145,6 +145,7 @@ def _record_policies(options: dict[str, Any]) -> list[Recording]:
 
 
 def _episode_views(recording: Recording, options: dict[str, Any]) -> list[EpisodeView]:
+    """Return views of the episodes of a recording that the parsed options ask for."""
     from train_RL_agents.figures.episode_view import view_episode
 
     all_numbers = range(1, len(recording.steps) + 1)

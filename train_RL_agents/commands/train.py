@@ -164,6 +164,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _train_here(runs: Sequence[Run]) -> int:
+    """Train runs in this process one by one, and return the exit status."""
     from train_RL_agents.experiments.run import run_to_the_end
     from train_RL_agents.utils.signals import INTERRUPTED_STATUS
 

@@ -99,6 +99,7 @@ def _find_levels(section: str, levels: Any) -> Any:
 
 
 def _as_list(value: Any) -> list[Any]:
+    """Return a list or tuple as a list, and a single value as a list of one."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
 

@@ -97,6 +97,7 @@ class TrainingSchedule:
         require(is_valid, "training_schedule.levels: weight", weights, "left out beside starts_at")
 
     def _weights_and_starts(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Return the weights of the levels, and the env-steps at which they begin."""
         return tuple(level.weight for level in self.levels), tuple(level.starts_at for level in self.levels)
 
     @property

@@ -152,6 +152,7 @@ class GroupEnv(EnvBase):
         return tuple(shape[2 if self._group else 1 :])
 
     def _read_action_space(self, spec: TensorSpec) -> ActionSpace:
+        """Return the action space of an agent, given the spec of the actions of all agents."""
         own, key = spec[(0,) * (2 if self._group else 1)], ".".join(self._action_key)
         if isinstance(own, Bounded) and own.dtype.is_floating_point:
             pairs = ((spec.space.low, own.space.low), (spec.space.high, own.space.high))
@@ -333,6 +334,7 @@ class GroupEnv(EnvBase):
     def _tensordict(
         self, observation: Mapping[str, Tensor], observing: Tensor, over: Tensor, timed_out: Tensor, success: Tensor
     ) -> TensorDictBase:
+        """Return the tensordict of a state, with the keys of MarineNavEnv."""
         shape = self.num_envs, self.num_robots
         entries = {
             name: torch.where(observing.view(*shape, *[1] * (value.ndim - 2)), value, torch.zeros_like(value))
@@ -356,6 +358,7 @@ class GroupEnv(EnvBase):
         return TensorDict(content, self.batch_size, device=self.device)
 
     def _current_tensordict(self) -> TensorDictBase:
+        """Return the tensordict of the current state, from which the next step is made."""
         nothing = torch.zeros(3, self.num_envs, dtype=torch.bool, device=self.device)
         return self._tensordict(self._observation(self._base_state), self.active, *nothing)
 

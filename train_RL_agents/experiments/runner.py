@@ -166,6 +166,7 @@ class Runner:
             self.failures.append(f"{name}: failed with status {status}: {error}")
 
     def _stop(self) -> None:
+        """Ask all processes to save and end."""
         self.stopped = True
         for process in self._processes.values():
             process.popen.terminate()

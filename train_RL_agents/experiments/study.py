@@ -133,6 +133,7 @@ def _evaluated_alike(groups: dict[str, TrainConfig[Any]]) -> dict[str, TrainConf
 
 
 def _is_list_of(kind: type, value: Any) -> bool:
+    """Return whether a value is a list of one or more objects of exactly one type."""
     return isinstance(value, list) and bool(value) and all(type(item) is kind for item in value)
 
 

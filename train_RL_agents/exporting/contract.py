@@ -168,6 +168,7 @@ def _describe_inputs(network: DeployedAgent, world: WorldConfig | None) -> list[
 
 
 def _describe_duties(world: WorldConfig) -> dict[str, Any]:
+    """Return the columns of the duties, and what they depend on."""
     turn, gap = DutyScales.from_config(world)
     return {
         "columns": list(DUTY_COLUMNS),

@@ -169,6 +169,7 @@ class EpisodeScene:
         self.figure.legend(*legend_entries(vessel), loc="lower left", bbox_to_anchor=(left - 0.045, 0.0), **legend)
 
     def _draw_returns_axes(self, place: tuple[float, float, float, float]) -> Axes | None:
+        """Return axes for the distribution of the return."""
         if self.view.quantiles is None:
             return None
         axes = self.figure.add_axes(place)

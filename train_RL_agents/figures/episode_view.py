@@ -289,6 +289,7 @@ def _to_world(objects: Floats, mask: Flags, poses: Floats) -> Floats:
 
 
 def _append_zeros(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array with a last frame of zeros."""
     return np.concatenate((array, np.zeros_like(array[:1])))
 
 

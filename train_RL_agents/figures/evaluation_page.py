@@ -56,6 +56,7 @@ def make_page(evaluations: Sequence[Evaluation]) -> str:
 
 
 def _worst_html(evaluations: Sequence[Evaluation]) -> str:
+    """Return the table of the groups with the least success."""
     worst = worst_groups(evaluations, _NUM_WORST_GROUPS)
     keys = ("suite", "group", *(["policy"] if len(evaluations[0].results) > 1 else []))
     rates = [column for column in METRIC_COLUMNS[:4] if any(column.name in row for row in worst)]

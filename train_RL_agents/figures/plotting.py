@@ -49,6 +49,7 @@ def _group_names(rows: Rows) -> list[str]:
 
 
 def _add_legend(picture: Any, handles: Any, labels: Sequence[str]) -> None:
+    """Add a legend above a figure, in as many columns as it has room for."""
     longest = max(map(len, labels), default=0)
     columns = int(picture.get_figwidth() / (_LETTER_WIDTH * longest + _HANDLE_WIDTH))
     picture.legend(handles, labels, loc="outside upper center", ncols=min(max(columns, 1), 4))

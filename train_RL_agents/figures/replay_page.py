@@ -68,6 +68,7 @@ def _policy_data(views: Sequence[EpisodeView]) -> dict[str, Any]:
 
 
 def _episode_data(view: EpisodeView) -> dict[str, Any]:
+    """Return the data of an episode for the page, serialisable as JSON."""
     terms = np.stack(list(view.reward_terms.values()), -1)
     values = {name: getattr(view, name, None) for name in STEPS_PER_UNIT}
     values |= {"gap": view.clearance, "terms": terms}

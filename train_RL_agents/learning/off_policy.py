@@ -138,6 +138,7 @@ class OffPolicy(Algorithm):
         return batch._replace(observation=before, next_observation=after)
 
     def _update(self) -> None:
+        """Make one update from a sampled batch, and add its losses to the meter."""
         if self.learner.captures and self.replay.inserts_on_device:
             with self._clock.phase("update"):
                 self.meter.add(self._learn_captured()[0])

@@ -220,6 +220,7 @@ def load_policy(path: Path | str, which: str = "best", device: torch.device | No
 
 
 def _is_policy(content: dict[str, Any]) -> bool:
+    """Return whether the content of a policy file has the entries and types of one."""
     weights, actions = content.get("weights"), content.get("num_actions")
     return (
         isinstance(weights, dict)

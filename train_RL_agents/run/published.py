@@ -125,6 +125,7 @@ def _read_program(checkpoint: io.BytesIO) -> dict[str, Any]:
 
 
 def _tensors(module: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    """Yield the named tensors of a module and its submodules."""
     for name, value in vars(module).items():
         if isinstance(value, Tensor):
             yield f"{prefix}{name}", value
@@ -144,6 +145,7 @@ def import_policy(path: Path, agent_type: str = "") -> tuple[Agent[Any], TrainCo
 
 
 def _detect_agent(path: Path, weights: dict[str, Tensor]) -> str:
+    """Return the agent whose acting network has the layers of the weights."""
     candidates, names = _matching_agents(weights), [path.name]
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:

@@ -242,4 +242,5 @@ class Ranks:
 
 
 def _count_processes(count: int) -> str:
+    """Return a text such as ``2 processes``."""
     return "1 process" if count == 1 else f"{count} processes"

@@ -81,6 +81,7 @@ def resolve_precision(device: torch.device, precision: str) -> str:
 
 
 def _supports_bfloat16(device: torch.device) -> bool:
+    """Return whether a CUDA device computes in bfloat16 without emulation."""
     with torch.cuda.device(device):
         return torch.cuda.is_bf16_supported(including_emulation=False)
 

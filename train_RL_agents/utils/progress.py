@@ -240,6 +240,7 @@ class ProgressDisplay:
         self._print({"line": text})
 
     def _print(self, content: dict[str, Any]) -> None:
+        """Print an object as a line of JSON, if this is configured."""
         if self._json_lines:
             try:
                 print(json.dumps(content), flush=True)

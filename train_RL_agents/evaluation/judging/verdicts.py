@@ -107,6 +107,7 @@ def vessel_verdicts(judged: JudgedEncounters, scored: Tensor) -> list[str]:
 
 
 def _mark(verdict: str) -> str:
+    """Return a verdict without the kind of breach."""
     return "broken" if verdict in BREACHES else verdict
 
 

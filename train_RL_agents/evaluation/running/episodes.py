@@ -212,6 +212,7 @@ class EpisodeRunner:
         return episode_rows(self._all_sums, self._env.scenario, self._num_actions, self._only_own)
 
     def _zero_sums(self, episodes: int) -> EpisodeSums:
+        """Return the sums of some episodes before their first step."""
         return zero_sums(self._env.state.pose[:1, :, 0], episodes)
 
     def _begin(self) -> _RunState:
@@ -237,6 +238,7 @@ class EpisodeRunner:
         return controlled_robots(now)[:count].any(-1) & (now.state.steps[:count] < self._env.config.max_steps)
 
     def _drop(self, running: Tensor) -> None:
+        """Let ended episodes leave the batch."""
         kept = rows_to_keep(running)
         if kept is None:
             return
@@ -270,6 +272,7 @@ class EpisodeRunner:
         self._waiting -= len(free)
 
     def _store(self, environments: Tensor | slice) -> None:
+        """Store the sums of the episodes that ran in some environments."""
         for name, total in self.loop.state[1].items():
             self._all_sums[name][self._rows[environments]] = total[environments]
 

@@ -73,6 +73,7 @@ def scaled_levels(world: WorldConfig, levels: tuple[Level, ...] = LEVELS) -> tup
 
 
 def _make_levels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios of the six published levels."""
     drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
     return level_names(len(LEVELS)), (Part(world, drawn),)
 
@@ -95,6 +96,7 @@ def _make_long(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
 
 
 def _make_currents(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios with strong currents in a crowded map."""
     drawn = draw_scenarios(world, scaled_levels(world, (Level(6, 8, 8, 40.0),)), (episodes,), seed)
     return ("6 robots, 8 obstacles, 8 cores",), (Part(world, drawn),)
 
@@ -159,6 +161,7 @@ def _make_vessels(world: WorldConfig, episodes: int, seed: int) -> GroupsAndPart
 
 
 def _make_weather(world: WorldConfig, episodes: int, seed: int) -> GroupsAndParts:
+    """Return scenarios of all levels in moderate wind and waves."""
     drawn = draw_scenarios(world, scaled_levels(world), (episodes,) * len(LEVELS), seed)
     generator = torch.Generator().manual_seed(seed)
     uniform = torch.rand(len(drawn), 2, generator=generator, dtype=torch.float64)
@@ -209,11 +212,13 @@ def _make_imazu(world: WorldConfig, episodes: int, seed: int, only_own: bool = F
 
 
 def _make_encounters(world: WorldConfig, episodes: int, seed: int, only_own: bool = False) -> GroupsAndParts:
+    """Return random encounters of two to six vessels."""
     parts = tuple(_make_part(*drawn, only_own) for drawn in random_encounters(world, episodes, seed))
     return (*COURSES_BY_KIND, *(f"{robots} vessels" for robots in LARGER_SIZES)), parts
 
 
 def _make_candidates(world: WorldConfig, episodes: int, seed: int, in_weather: bool = False) -> GroupsAndParts:
+    """Return candidates for a collision."""
     return GROUPS, tuple(draw_candidates(world, episodes, seed, in_weather))
 
 
@@ -253,6 +258,7 @@ def _scale(value: PerRobot, factor: float) -> PerRobot:
 
 
 def _scale_per_robot(value: PerRobot, factors: Sequence[float]) -> tuple[float, ...]:
+    """Return the value of every robot, multiplied by the factor of that robot."""
     return tuple(value_for_robot(value, robot) * factor for robot, factor in enumerate(factors))
 
 
