@@ -54,6 +54,12 @@ def test_tables_are_those_of_the_figures():
         assert path.read_text() == text, f"{path}: run python -m tools.write_tables"
 
 
+def test_tests_that_pages_name_are_ones_that_there_are():
+    there = {name for path in ROOT.glob("tests/**/*.py") for name in re.findall(r"def (test_\w+)", path.read_text())}
+    for path in PAGES:
+        assert {*re.findall(r"`(test_\w+)`", path.read_text())} <= there, path
+
+
 def test_the_levels_of_the_world_page_are_the_published_ones():
     rows = re.findall(
         r"^\| \d \| (\d+) \| (\d+) \| (\d+) \| (\d+) m \|$",
