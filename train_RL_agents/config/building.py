@@ -32,9 +32,10 @@ def make_observation_spec(world: WorldConfig) -> ObservationSpec:
 
 
 def require_compatible_teacher(config: TrainConfig[Any], teacher: TrainConfig[Any], name: str) -> None:
-    """Check that a teacher was trained for the environment, observations, thrust commands and time steps of a run."""
+    """Check that a teacher has no memory, and the environment, observations, commands and time steps of a run."""
     same = teacher.env.episode_settings == config.env.episode_settings
     require(same, f"{name}: env.name", teacher.env.name, f"that of the run, {config.env.name}")
+    require(teacher.agent.memory.kind == "none", f"{name}: agent.memory.kind", teacher.agent.memory.kind, "none")
     given, needed = make_observation_spec(config.world), make_observation_spec(teacher.world)
     same = needed.entries.items() <= given.entries.items() and replace(needed, entries=given.entries) == given
     allowed = "one that observes what robots of this run observe (world.sensor, world.vessel.radius)"

@@ -55,7 +55,6 @@ def make_teacher_targets(
     an agent with probabilities its own [B, A].
     """
     policy = teacher.agent.requires_grad_(False).eval()
-    require(not policy.memory_size, "teacher", str(teacher.path), "one without memory")
     if policy.continuous and agent.continuous:
         return policy.act
     if action_table is None:

@@ -25,6 +25,8 @@ def test_a_teacher_may_observe_less_than_the_run(tmp_path, trained):
     require_compatible_teacher(more, less, "t")
     with pytest.raises(ConfigError, match="observes what robots of this run observe"):
         require_compatible_teacher(less, more, "t")
+    with pytest.raises(ConfigError, match=r"t: agent\.memory\.kind='frames': must be none"):
+        require_compatible_teacher(less, from_dict({"agent": {"memory": {"kind": "frames"}}}), "t")
 
 
 @pytest.mark.parametrize(
