@@ -11,6 +11,7 @@ import torch
 
 from tests.train_RL_agents.tiny_runs import (
     HARD,
+    SHORES,
     SOFT,
     CrashError,
     at,
@@ -33,13 +34,22 @@ from train_RL_agents.run.checkpoint import STATE_FILE
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
+DUTIES = ("world.sensor.duties=true",)
 KINDS = [
-    ("agent_type=AC-IQN", "trainer.n_steps=3", *SOFT),
+    ("agent_type=AC-IQN", "trainer.n_steps=3", *SHORES, *SOFT),
     ("agent_type=AC-IQN", "trainer.n_steps=1", *HARD),
-    ("agent_type=DQN", "trainer.n_steps=1", *SOFT),
+    ("agent_type=DQN", "trainer.n_steps=1", *DUTIES, *SHORES, *SOFT),
     ("agent_type=DQN", "trainer.n_steps=3", *HARD),
     ("agent_type=Rainbow", "trainer.prioritized=true"),
-    ("agent_type=IQN", "trainer.n_steps=3", "agent.memory.kind=frames", "agent.memory.number=3", *SOFT),
+    (
+        "agent_type=IQN",
+        "trainer.n_steps=3",
+        "agent.memory.kind=frames",
+        "agent.memory.number=3",
+        *DUTIES,
+        *SHORES,
+        *SOFT,
+    ),
     *(
         (f"agent_type={name}", "trainer.n_steps=3", *SOFT)
         for name, agent in AGENTS.items()
@@ -56,7 +66,7 @@ ROLLOUT_KINDS = [
         "trainer.normalize_advantages=false",
     ),
     ("agent_type=PPO", "agent.actions=gaussian", "agent.target_kl=0.01"),
-    ("agent_type=PPO", "agent.memory.kind=gru", "agent.memory.size=8"),
+    ("agent_type=PPO", "agent.memory.kind=gru", "agent.memory.size=8", *DUTIES, *SHORES),
     ("agent_type=PPO", "agent.memory.kind=frames"),
 ]
 ALIKE = (
@@ -74,10 +84,15 @@ def slowly(words):
     return pytest.param(words, marks=[pytest.mark.slow] * (words in ALIKE))
 
 
+def _name(words):
+    """The words of a run, the harbour in short."""
+    return " ".join(words).replace(" ".join(SHORES), "harbour")
+
+
 # Exact resume -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [slowly(words) for words in KINDS + ROLLOUT_KINDS], ids=" ".join)
+@pytest.mark.parametrize("words", [slowly(words) for words in KINDS + ROLLOUT_KINDS], ids=_name)
 def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, uninterrupted, words):
     on_policy = words in ROLLOUT_KINDS
     stop_at = 112 if on_policy else 104

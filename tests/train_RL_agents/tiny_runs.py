@@ -34,8 +34,12 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[2]
-LEVELS = {"num_robots": [2, 3], "num_cores": [0, 1], "num_obstacles": [1, 0],
-          "min_start_goal_dis": [10.0, 12.0]}  # fmt: skip
+LEVELS = {
+    "levels": [
+        {"num_robots": 2, "num_cores": 0, "num_obstacles": 1, "min_start_goal_dis": 10.0},
+        {"num_robots": 3, "num_cores": 1, "num_obstacles": 0, "min_start_goal_dis": 12.0},
+    ]
+}
 TINY: dict[str, Any] = {
     "agent_type": "DQN",
     "total_timesteps": 160,
@@ -71,6 +75,15 @@ ROLLOUTS: dict[str, Any] = {
 """The section ``trainer`` for on-policy agents: 10 rollouts."""
 SOFT = ("trainer.target_update_interval=0", "trainer.tau=0.05")
 HARD = ("trainer.target_update_interval=24", "trainer.tau=1.0")
+MAP = {"maps": str(ROOT / "tests/data/waters/moos_obstacles.txt"), "min_start_goal_dis": 20.0}
+SHORES = (
+    "world.scenario.shore_segments=64",
+    *(
+        f"{name}.levels={json.dumps([level | MAP for level in LEVELS['levels']])}"
+        for name in ("training_schedule", "eval_schedule")
+    ),
+)
+"""Settings that put the levels of TINY into a harbour."""
 TIMES = ("train_time", "wall_time")
 
 

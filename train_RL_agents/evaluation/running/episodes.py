@@ -175,7 +175,6 @@ class EpisodeRunner:
         self._seconds = env.config.control_step
         self._num_actions = None if env.continuous else env.num_discrete_actions
         self._batch_size, self._rounds = self._stepper.num_envs, -(-env.num_envs // self._stepper.num_envs)
-        self._all_sums = self._zero_sums(env.num_envs)
         self._source = RandomSource.from_seed(seed, self._batch_size, device)
         # Compiled code is reused only for calls with the same types of arguments.
         self._episodes = None if compiled is None else compiled.placeholder_episodes(self._source)
@@ -218,6 +217,7 @@ class EpisodeRunner:
     def _begin(self) -> _RunState:
         """Return the state in which the first scenario of each of the B environments starts."""
         total, size = self._env.num_envs, self._batch_size
+        self._all_sums = self._zero_sums(total)  # new ones, which the results of a run share memory with
         self._count = min(total, size)
         self._waiting = total - self._count
         # With fewer scenarios than environments, the others run the last scenario; their results are not read.
