@@ -16,7 +16,7 @@ from marinenav_env.pictures.rendering import DEFAULT_FPS, Renderer, make_rendere
 from marinenav_env.runtime.execution import EAGER_EXECUTION
 from marinenav_env.runtime.loop import copy_tensors
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments
+from marinenav_env.scenarios.reset import controlled_robots, reset_environments
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.sensing.observation import flatten_observation
 from marinenav_env.specs import GROUP, make_specs
@@ -377,10 +377,6 @@ class MarineNavEnv(EnvBase):
         self.reset_pool.advance(result.outcome.episode_done)
         step = self._as_tensordict(result.observation, result.controlled, result.outcome, result.outcome.statistics)
         return result.world, (result.outcome, step, self.to_tensordict(result.world))
-
-    def placeholder_episodes(self, noise: RandomSource) -> NewEpisodes:
-        """Return new episodes with which a step starts none, see EpisodeSource.placeholder."""
-        return self.episodes.placeholder(noise)
 
     def _start_episodes(self, done: Tensor) -> None:
         """Start new episodes where ``done`` [E, 1] is true."""

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 15_279,
+    "marinenav_env": 15_275,
     "train_RL_agents": 28_042,
     "pages": 4_171,
     "tools": 1_556,

@@ -177,7 +177,7 @@ class EpisodeRunner:
         self._batch_size, self._rounds = self._stepper.num_envs, -(-env.num_envs // self._stepper.num_envs)
         self._source = RandomSource.from_seed(seed, self._batch_size, device)
         # Compiled code is reused only for calls with the same types of arguments.
-        self._episodes = None if compiled is None else compiled.placeholder_episodes(self._source)
+        self._episodes = None if compiled is None else compiled.episodes.placeholder(self._source)
         self._has_callback = False
         self.loop = execution.make_loop(self._step, self._begin(), device, name="an evaluation step")
         """Loop that makes a control step of B environments at every call."""
