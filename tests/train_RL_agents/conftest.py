@@ -1,6 +1,7 @@
 """Fixtures of the tests of the trainer."""
 
 import json
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,14 +12,7 @@ import torch
 
 from tests.train_RL_agents.command_line import SMALL
 from tests.train_RL_agents.exporting.policies import write_policy
-from tests.train_RL_agents.tiny_runs import (
-    TINY,
-    new_run,
-    results,
-    small_pool,
-    train,
-    usual_signals,
-)
+from tests.train_RL_agents.tiny_runs import TINY, new_run, results, small_pool, train, usual_signals
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.run.run_folder import RunFolder
 
@@ -95,6 +89,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
         run = new_run(tmp_path_factory.mktemp("trained"))
         train(run)
     return run
+
+
+@pytest.fixture
+def ended(trained: RunFolder, tmp_path: Path) -> RunFolder:
+    """Such a run of the test's own."""
+    return RunFolder.open(shutil.copytree(trained.path, tmp_path / "ended"))
 
 
 @pytest.fixture

@@ -212,20 +212,15 @@ def test_kill_9_at_any_moment_changes_nothing(tmp_path, uninterrupted):
     assert no_temporaries(run)
 
 
-def test_a_run_may_be_made_longer(tmp_path):
-    run = new_run(tmp_path)
-    train(run)
-    trainer = resume(RunFolder.open(run.path), total_timesteps=240, quiet=True)
-    trainer.train()
-    assert saved(run)["env_steps"] == 240
-    assert [row["env_steps"] for row in evaluations(run)] == ["80", "160", "240"]
+def test_a_run_may_be_made_longer(ended):
+    resume(ended, total_timesteps=240, quiet=True).train()
+    assert saved(ended)["env_steps"] == 240
+    assert [row["env_steps"] for row in evaluations(ended)] == ["80", "160", "240"]
     # The next resume knows of it, too.
-    assert RunFolder.open(run.path).config.total_timesteps == 240
+    assert RunFolder.open(ended.path).config.total_timesteps == 240
 
 
-def test_resuming_a_finished_run_changes_nothing(tmp_path):
-    run = new_run(tmp_path)
-    train(run)
-    before = files(run.path)
-    train(RunFolder.open(run.path))
-    assert files(run.path) == before
+def test_resuming_a_finished_run_changes_nothing(ended):
+    before = files(ended.path)
+    train(ended)
+    assert files(ended.path) == before

@@ -9,15 +9,7 @@ import torch
 from marinenav_env import ConfigError
 from marinenav_env.runtime.execution import Execution
 from tests.refusals import refusal
-from tests.train_RL_agents.tiny_runs import (
-    CPU,
-    at,
-    begin,
-    files,
-    new_run,
-    small_pool,
-    train,
-)
+from tests.train_RL_agents.tiny_runs import CPU, at, begin, files, new_run, small_pool, train
 from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
@@ -43,12 +35,10 @@ def test_a_run_without_replay_buffer_is_not_resumed(tmp_path, capsys):
     refused(run, "saved without its replay buffer (save_replay=false)")
 
 
-def test_a_run_whose_state_is_gone_does_not_begin_again(tmp_path):
+def test_a_run_whose_state_is_gone_does_not_begin_again(ended):
     """Its policies and evaluations would be written over."""
-    run = new_run(tmp_path)
-    train(run)
-    (run.checkpoints / STATE_FILE).unlink()
-    refused(run, f"training_state.pt: missing, so that the run cannot go on; load_model={run.path} starts a new run")
+    (ended.checkpoints / STATE_FILE).unlink()
+    refused(ended, f"training_state.pt: missing, so that the run cannot go on; load_model={ended.path} starts a new")
 
 
 def test_a_run_that_has_not_begun_needs_no_folder_of_checkpoints(tmp_path):

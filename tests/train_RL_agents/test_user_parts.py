@@ -128,12 +128,7 @@ def test_off_policy_agent_with_all_parts(folder: str) -> None:
     assert contract["call"]["torchscript"] == f"forward(({', '.join(names)}))"
 
 
-def test_on_policy_agent_with_all_parts() -> None:
-    parts = (PPO_KL, *PARTS[1:])
-    life(trained("--agent", PPO_KL, *WORDS, trainer=ON_POLICY), parts)
-
-
-def test_names_of_entry_points(
+def test_on_policy_agent_with_all_parts_named_by_entry_points(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_entry_points(tmp_path)
@@ -153,6 +148,7 @@ def test_names_of_entry_points(
     sys.path.remove(str(tmp_path))
     assert run("info", folder) == BAD_INPUT_STATUS
     assert f"--plugin {PPO_KL}" in capsys.readouterr().err
+    life(folder, (PPO_KL, *PARTS[1:]))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 from marinenav_env import ConfigError
 from tests.refusals import refusal
 from tests.train_RL_agents.tiny_runs import ROOT, at, begin, new_run, only_run, programs, wait_for_state
-from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.run_writer import LOG_FILE, RunLog, acquire_lock
 
 pytestmark = pytest.mark.usefixtures("surroundings")
@@ -45,13 +44,11 @@ def test_it_has_what_the_terminal_showed(tmp_path, capsys):
     assert f"finished: {run.path}" in lines(run)
 
 
-def test_it_is_written_in_a_quiet_run_too_and_goes_on_with_a_resume(tmp_path):
-    run = new_run(tmp_path)
-    begin(run).train()
-    count = len(lines(run))
+def test_it_is_written_in_a_quiet_run_too_and_goes_on_with_a_resume(ended):
+    count = len(lines(ended))
     assert count >= 4
-    begin(RunFolder.open(run.path)).train()
-    assert lines(run)[count].startswith("updates: ")
+    begin(ended).train()
+    assert lines(ended)[count].startswith("updates: ")
 
 
 def test_it_has_warnings_and_the_error_that_ended_the_run(tmp_path, recwarn, caplog):
@@ -98,13 +95,11 @@ def test_a_run_that_nobody_closes_holds_no_file(tmp_path):
     assert (tmp_path / LOG_FILE).read_text().endswith("  first\n")
 
 
-def test_a_refused_resume_says_why(tmp_path):
-    run = new_run(tmp_path)
-    begin(run).train()
-    (run.checkpoints / "training_state.pt").write_bytes(b"damaged")
+def test_a_refused_resume_says_why(ended):
+    (ended.checkpoints / "training_state.pt").write_bytes(b"damaged")
     with pytest.raises(ConfigError):
-        begin(RunFolder.open(run.path))
-    assert f"damaged, or not a checkpoint of this program; load_model={run.path} starts a new" in lines(run)[-1]
+        begin(ended)
+    assert f"damaged, or not a checkpoint of this program; load_model={ended.path} starts a new" in lines(ended)[-1]
 
 
 @pytest.mark.heavy
