@@ -78,7 +78,6 @@ if ! { suits "$venv/bin/python" && grep -qF "$root/$venv/bin/python" "$venv/bin/
 fi
 
 rm -f "$stamp"
-# Python compiles what it imports, a small part of what is installed, when it does.
 echo "setup: installing (about 3 GB of downloads the first time, 0.7 GB with --cpu: some minutes)"
 "$venv/bin/python" -m pip install --quiet --upgrade pip
 if [ -n "$cpu" ]; then
@@ -88,5 +87,7 @@ if [ -n "$cpu" ]; then
     "$venv/bin/python" -m pip install --quiet --no-compile ${options[@]+"${options[@]}"} --no-deps --index-url "$cpu" "$torch"
 fi
 "$venv/bin/python" -m pip install --quiet --no-compile ${options[@]+"${options[@]}"} -e ".[$extras]"
+# Of what is installed, a small part is imported; Python keeps it compiled, also where a variable tells it not to.
+PYTHONDONTWRITEBYTECODE= "$venv/bin/python" -c 'import torch._inductor.compile_fx, torchrl.collectors, scipy.stats'
 printf '%s : %s\n' "$want" "$*" >"$stamp"
 echo "setup: done in $((SECONDS - started)) s"
