@@ -4,6 +4,8 @@ All have it but those that are ``slow``, ``gpu`` or ``heavy``, those in HEAVY, a
 session. A test that has it and does one of these things fails and says so.
 """
 
+import atexit
+import gc
 import platform
 import subprocess
 import sys
@@ -13,15 +15,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-import torch
 
 from tests.own_parts import allow_only
 
 ROOT = Path(__file__).parent
 HEAVY = (
     "test_collection.py",
-    "marinenav_env/interfaces/test_gymnasium_env.py",
-    "marinenav_env/interfaces/test_gymnasium_vectors.py",
+    "marinenav_env/interfaces/test_gymnasium_*.py",
     "marinenav_env/interfaces/test_interface_examples.py",
     "marinenav_env/interfaces/test_scripted.py",
     "marinenav_env/kernels/test_triton_world.py",
@@ -52,10 +52,8 @@ HEAVY = (
     "train_RL_agents/evaluation/running/test_episodes.py",
     "train_RL_agents/evaluation/running/test_recording.py",
     "train_RL_agents/evaluation/running/test_episode_batches.py",
-    "train_RL_agents/evaluation/comparing/test_scoring.py",
-    "train_RL_agents/evaluation/comparing/test_scoring_encounters.py",
-    "train_RL_agents/experiments/test_run.py",
-    "train_RL_agents/experiments/test_runner.py",
+    "train_RL_agents/evaluation/comparing/test_scoring*.py",
+    "train_RL_agents/experiments/test_run*.py",
     "train_RL_agents/experiments/test_seeds.py",
     "train_RL_agents/experiments/test_study.py",
     "train_RL_agents/exporting",
@@ -80,17 +78,13 @@ HEAVY = (
     "train_RL_agents/test_one_device.py",
     "train_RL_agents/test_platforms.py",
     "train_RL_agents/test_readers.py",
-    "train_RL_agents/test_torchrl_trainer.py",
-    "train_RL_agents/test_torchrl_trainer_divergence.py",
-    "train_RL_agents/test_torchrl_trainer_interruptions.py",
-    "train_RL_agents/test_torchrl_trainer_resume.py",
-    "train_RL_agents/test_torchrl_trainer_resume_refusals.py",
+    "train_RL_agents/test_torchrl_trainer*.py",
     "train_RL_agents/test_user_parts.py",
     "train_RL_agents/utils/test_compiling.py",
     "train_RL_agents/utils/test_provenance.py",
 )
-"""Modules and folders of tests that start processes, compile, train, or take long."""
-HEAVY_PATHS = {ROOT / name for name in HEAVY}
+"""Patterns of modules and folders of tests that start processes, compile, train, or take long."""
+HEAVY_PATHS = {path for pattern in HEAVY for path in ROOT.glob(pattern)}
 RUNS = {"finished", "trained", "uninterrupted"}
 """Fixtures that train."""
 
@@ -117,9 +111,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.option.markexpr == "fast" and is_heavy(collection_path) else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Import what stays until the end without garbage collection, and leave it out of later ones."""
+    gc.disable()
+    collected = yield
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # else libraries would tell of what is left at the end
+    gc.freeze = gc.unfreeze = lambda: None  # the trainer would undo it
+    gc.enable()
+    return collected
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests before ``-m`` picks some of them."""
+    import torch  # not in the process that only tells others which tests to run
+
     for item in items:
         if is_fast(item):
             item.add_marker("fast")
@@ -146,7 +154,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         if item.get_closest_marker("fast"):
             patch.setattr(subprocess.Popen, "__init__", refused("start a process"))
             patch.setattr(BaseProcess, "start", refused("start a process"))
-            patch.setattr(torch, "compile", refused("compile"))
+            patch.setattr("torch.compile", refused("compile"))
             if "train_RL_agents.torchrl_trainer" in sys.modules:
                 trainer = sys.modules["train_RL_agents.torchrl_trainer"].TorchRLTrainer
                 patch.setattr(trainer, "train", refused("train"))

@@ -3,10 +3,7 @@
 import pytest
 
 from tests.train_RL_agents.tiny_runs import ROOT, new_run, scalars, train
-from train_RL_agents.run.tags import (
-    TAG_DESCRIPTIONS,
-    describe_tag,
-)
+from train_RL_agents.run.tags import TAG_DESCRIPTIONS, describe_tag
 
 
 def test_the_documentation_has_the_list():
