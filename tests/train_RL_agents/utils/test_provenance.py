@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.train_RL_agents.tiny_runs import new_run
+from train_RL_agents.run import run_folder
 from train_RL_agents.utils import provenance
 
 
@@ -23,6 +24,7 @@ def checkout(tmp_path, monkeypatch):
     folder = tmp_path / "checkout"
     folder.mkdir()
     monkeypatch.setattr(provenance, "__file__", str(folder / "provenance.py"))
+    monkeypatch.setattr(run_folder, "git_revision", provenance.git_revision)  # asked anew
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
 
