@@ -1,6 +1,7 @@
 """The order of the packages: imports run from higher to lower layers only."""
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -63,6 +64,7 @@ MOST_FLOORS = 5
 """Largest number of modules of a room that import each other in a chain."""
 
 
+@cache
 def modules(package):
     """The modules that each module of a package imports, also inside functions and for types."""
     root = Path(package.__file__).parent

@@ -125,7 +125,7 @@ def small_pool(refresh_interval: int = 5) -> Iterator[None]:
     usual, threads = TrainingSchedule.curriculum, torch.get_num_threads()
 
     def curriculum(schedule: TrainingSchedule) -> Curriculum:
-        return replace(usual(schedule), pool_size=32, refresh_size=8, refresh_interval=refresh_interval)
+        return replace(usual(schedule), pool_size=16, refresh_size=8, refresh_interval=refresh_interval)
 
     with patch.object(TrainingSchedule, "curriculum", curriculum):
         yield
