@@ -19,10 +19,10 @@ from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import load_config, to_dict
 from train_RL_agents.config.schema import MAX_SEED, TRAINING_REWARD_NAMES, TrainConfig
 from train_RL_agents.evaluation.judging.policies import (
-    COMPARED_SETTINGS,
     ActingOptions,
     EvaluatedPolicy,
     common_world,
+    differing_setting,
     run_set,
 )
 from train_RL_agents.evaluation.suites.frozen import scenario_hash
@@ -101,9 +101,9 @@ def read_study(path: Path) -> Study:
     are_distinct = len({_slug(title) for title in groups}) == len(agents) * len(settings)
     require(are_distinct, f"{path}: agents", agents, "of different names")
     first, *others = groups
-    for name, key in product(others, COMPARED_SETTINGS):
-        is_same = getattr(groups[first].world, key) == getattr(groups[name].world, key)
-        require(is_same, f"{path}: {name}", f"world.{key}", f"that of {first}, to be compared")
+    for name in others:
+        setting = differing_setting(groups[first].world, groups[name].world)
+        require(setting is None, f"{path}: {name}", f"world.{setting}", f"that of {first}, to be compared")
     groups = _evaluated_alike(groups)
     which = content.get("which", "latest")
     require(which in ("latest", "best"), f"{path}: which", which, "latest or best")

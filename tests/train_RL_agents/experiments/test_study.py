@@ -59,7 +59,7 @@ def test_configurations_that_are_shipped_have_names(file):
 
 
 def test_all_are_evaluated_alike_and_trained_as_configured(file):
-    penalties = {"world.reward.astern_penalty": -2.0}
+    penalties = {"world.reward.astern_penalty": -2.0, "world.sensor.duties": True, "agent.memory.kind": "frames"}
     change(file, agents=["iqn", "ppo"], settings={"usual": {}, "strict": penalties})
     iqn, strict, ppo, _ = read_study(file).groups.values()
     assert iqn.eval_schedule == strict.eval_schedule == ppo.eval_schedule

@@ -158,8 +158,20 @@ def shipped_policy(name: str, device: torch.device) -> EvaluatedPolicy:
     )
 
 
-COMPARED_SETTINGS = ("vessel", "sensor", "dt", "substeps")
-"""Names of the world settings that must be equal for policies to be compared."""
+_COMPARED_SETTINGS = ("vessel", "sensor", "dt", "substeps")
+"""Names of the world settings that must be equal for policies to be compared, but for ``differing_setting``."""
+_ADDED_ENTRIES = ("duties", "objects_id")
+"""Names of the settings of a sensor with which robots observe more, and which change nothing else."""
+
+
+def differing_setting(world: WorldConfig, other: WorldConfig) -> str | None:
+    """Return a setting in which two worlds may not differ if policies of both are to be compared, and do; or None.
+
+    The number of object slots is each policy's own, and robots may observe more than a policy does.
+    """
+    alike = {name: getattr(other.sensor, name) for name in ("max_objects", *_ADDED_ENTRIES)}
+    world = replace(world, sensor=replace(world.sensor, **alike))
+    return next((name for name in _COMPARED_SETTINGS if getattr(world, name) != getattr(other, name)), None)
 
 
 def with_available_reward(world: WorldConfig) -> WorldConfig:
@@ -173,7 +185,7 @@ def with_available_reward(world: WorldConfig) -> WorldConfig:
 
 
 def common_world(policies: Sequence[EvaluatedPolicy]) -> WorldConfig:
-    """Return the world to evaluate in: that of the first trained policy, with room for the shores of all.
+    """Return the world to evaluate in: that of the first trained policy, with what all observe and room for all shores.
 
     Without a trained policy it is the published one.
 
@@ -185,22 +197,18 @@ def common_world(policies: Sequence[EvaluatedPolicy]) -> WorldConfig:
         return WorldConfig()
     first = loaded[0]
     for other in loaded[1:]:
-        world = EvaluatedPolicy.from_loaded(other).with_own_slots(first.config.world)
-        for key in COMPARED_SETTINGS:
-            if getattr(world, key) != getattr(other.config.world, key):
-                raise ConfigError(
-                    f"{other.path}: world.{key} is not that of {first.path}, so that they cannot be compared"
-                )
-        names = [item.name for item in fields(WorldConfig) if item.name not in COMPARED_SETTINGS]
+        other.config.env.require_built_in("levels, suites and scenario files")
+        if key := differing_setting(first.config.world, other.config.world):
+            raise ConfigError(f"{other.path}: world.{key} is not that of {first.path}, so that they cannot be compared")
+        names = [item.name for item in fields(WorldConfig) if item.name not in _COMPARED_SETTINGS]
         changed = [name for name in names if getattr(first.config.world, name) != getattr(other.config.world, name)]
         if changed:
             settings = ", ".join(f"world.{name}" for name in changed)
             warnings.warn(f"{other.path}: is evaluated with {settings} of {first.path}, not its own", stacklevel=2)
-    world = first.config.world
-    room = max(each.config.world.scenario.shore_segments for each in loaded)
-    if room > world.scenario.shore_segments:
-        world = replace(world, scenario=replace(world.scenario, shore_segments=room))
-    return with_available_reward(world)
+    worlds = [each.config.world for each in loaded]
+    scenario = replace(worlds[0].scenario, shore_segments=max(each.scenario.shore_segments for each in worlds))
+    observed: dict[str, Any] = {name: any(getattr(each.sensor, name) for each in worlds) for name in _ADDED_ENTRIES}
+    return with_available_reward(replace(worlds[0], scenario=scenario, sensor=replace(worlds[0].sensor, **observed)))
 
 
 def require_effect(policies: Mapping[str, EvaluatedPolicy], risk: Any = None, stochastic: bool = False) -> None:

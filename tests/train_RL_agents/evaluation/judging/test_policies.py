@@ -63,10 +63,10 @@ def test_discrete_actions_that_no_continuous_one_equals_are_refused_beside_other
         run_set(evaluated("DQN"), ScenarioSet("one", ("a",), (part,), 0), world, ActingOptions(), CPU)
 
 
-def two_parts():
+def two_parts(world=WORLD):
     first, second = (draw_scenarios(WORLD, (Level(robots, 0, robots, 20.0),), (2,), robots) for robots in (3, 2))
     second.level = torch.ones_like(second.level)
-    return ScenarioSet("two", ("a", "b"), (Part(WORLD, first), Part(WORLD, second)), 0)
+    return ScenarioSet("two", ("a", "b"), (Part(world, first), Part(world, second)), 0)
 
 
 def test_names(tmp_path, monkeypatch):
@@ -109,21 +109,23 @@ def test_files_that_do_not_fit_a_policy_are_refused():
 def test_worlds_must_be_alike():
     here, other = evaluated("DQN"), evaluated("DQN", **{"world.sensor.range": 10})
     assert common_world([EvaluatedPolicy("apf")]) == WorldConfig()
-    assert common_world([EvaluatedPolicy("apf"), here]) is here.trained.config.world
+    assert common_world([EvaluatedPolicy("apf"), here]) == here.trained.config.world
     rewarded = evaluated("DQN", **{"world.reward.goal_reward": 20})
     with pytest.warns(UserWarning, match=r"^policy\.pt: is evaluated with world\.reward of policy\.pt, not its own"):
-        assert common_world([here, rewarded]) is here.trained.config.world
+        assert common_world([here, rewarded]) == here.trained.config.world
     with pytest.raises(ConfigError, match=r"world\.sensor is not that of policy\.pt"):
         common_world([here, other])
 
 
 @pytest.mark.heavy
-def test_policies_with_other_numbers_of_slots_meet_the_same_scenarios():
-    several = [evaluated("DQN", **{"world.sensor.max_objects": slots}) for slots in (5, 2)]
-    chosen = two_parts()
+def test_policies_that_observe_other_entries_meet_the_same_scenarios():
+    others = {"world.sensor.max_objects": 2}, {"world.sensor.duties": True}, {"agent.memory.kind": "frames"}
+    several = [evaluated("DQN", **settings) for settings in ({}, *others)]
+    chosen = two_parts(replace(common_world(several), max_steps=6))
     together = [run_set(each, chosen, common_world(several), ActingOptions(), CPU)[0] for each in several]
     for each, seen in zip(several, together, strict=True):
-        alone, _ = run_set(each, chosen, each.trained.config.world, ActingOptions(), CPU)
+        own = two_parts(replace(each.trained.config.world, max_steps=6))
+        alone, _ = run_set(each, own, each.trained.config.world, ActingOptions(), CPU)
         assert torch.equal(seen.returns, alone.returns)
 
 
