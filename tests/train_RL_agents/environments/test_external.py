@@ -75,11 +75,11 @@ def test_a_single_agent_without_a_batch_trains(tmp_path):
     assert trainer.finished and trainer.collector.env.num_robots == 1
 
 
-@pytest.mark.parametrize("agent", ["DQN", "AC-IQN", "PPO"])
-def test_a_run_is_resumed_exactly_where_the_environment_has_a_state(agent, tmp_path):
-    whole = begun(tmp_path / "a", agent)
+@pytest.mark.parametrize("words", [("DQN", "agent.memory.kind=frames"), ("AC-IQN",), ("PPO", "agent.memory.kind=gru")])
+def test_a_run_is_resumed_exactly_where_the_environment_has_a_state(words, tmp_path):
+    whole = begun(tmp_path / "a", *words)
     whole.train()
-    part = begun(tmp_path / "b", agent)
+    part = begun(tmp_path / "b", *words)
     part.callbacks.append(lambda trainer: trainer.stop() if trainer.env_steps >= 80 else None)
     part.train()
     assert not part.finished

@@ -22,11 +22,12 @@ ROOT = Path(__file__).parents[3]
 WIDER = {
     "world.sensor.scan_beams": 12,
     "world.sensor.duties": True,
+    "world.scenario.shore_segments": 16,
     "agent.hidden_sizes": [24],
     "agent.self_width": 16,
     "agent.object_width": 8,
 }
-"""A further entry, and other sizes."""
+"""Further entries, and other sizes."""
 STYLES = {
     "max": {"agent.encoder": "max"},
     "attention": {"agent.encoder": "attention"},
@@ -40,7 +41,7 @@ ON_POLICY_STYLES = STYLES | {
     "gaussian": {"agent.actions": "gaussian"},
     "clipped": {"agent.actions": "clipped_gaussian"},
     "fleet": {"agent.critic": "fleet"},
-    "memory": {"agent.memory.kind": "gru", "agent.memory.size": 6},
+    "memory": WIDER | {"agent.memory.kind": "gru", "agent.memory.size": 6},
 }
 STYLED = [
     pytest.param(name, style, marks=[pytest.mark.slow] * (name != "PPO"))

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -43,7 +44,7 @@ def copied(iqn, tmp_path):
 
 def steers_alike(policy, file):
     """A file and its policy steer vessels alike, and score actions alike."""
-    world = WorldConfig(max_steps=6)
+    world = replace(policy.config.world, max_steps=6)
     chosen = make_scenario_set("rules", world, 1, 3)
     found = find_evaluated(str(file), "best", CPU)
     (one, own), (other, seen) = [
@@ -77,7 +78,8 @@ def test_a_file_steers_as_its_policy(iqn):
 @pytest.mark.parametrize(("name", "dtype"), [("PPO", torch.float64), ("SAC", torch.float32), ("DQN", torch.float32)])
 def test_files_of_other_agents_steer_as_their_policies(name, dtype, tmp_path):
     require_onnx()
-    policy = make_policy(name)
+    memory = {"PPO": {"agent.memory.kind": "gru"}, "SAC": {"agent.memory.kind": "frames"}}.get(name, {})
+    policy = make_policy(name, **memory, **{"world.sensor.duties": True, "world.scenario.shore_segments": 16})
     export(policy, tmp_path, ["onnx"], dtype)
     steers_alike(policy, tmp_path / f"{name}.onnx")
 

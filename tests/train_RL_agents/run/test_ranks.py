@@ -44,7 +44,8 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
 ROWS = 26
-WORDS = ("agent_type=AC-IQN", "trainer.n_steps=3", "trainer.buffer_size=300")
+FRAMES = ("agent.memory.kind=frames", "world.sensor.duties=true")
+WORDS = ("agent_type=AC-IQN", "trainer.n_steps=3", "trainer.buffer_size=300", *FRAMES)
 
 
 # Processes --------------------------------------------------------------------------------------
