@@ -13,8 +13,8 @@ MOST = {
     "train_RL_agents": 28_050,
     "pages": 4_171,
     "tools": 1_556,
-    "tests": 41_438,
-    "docs (bytes)": 290_913,
+    "tests": 41_440,
+    "docs (bytes)": 291_095,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

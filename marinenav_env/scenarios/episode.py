@@ -154,6 +154,9 @@ def _episode_from_scenario(scenario: Scenario, config: WorldConfig, seed: int) -
     vortices = torch.cat((scenario.core_position, scenario.core_circulation[:, None]), -1)
     behaviour, onset = _behaviours_and_onsets(scenario)
     paths: dict[str, Any] = _paths_of_scenario(scenario, robot)
+    if scenario.map_size is not None:
+        width, height = scenario.map_size.tolist()
+        config = replace(config, scenario=replace(config.scenario, width=width, height=height))
     return Episode(
         **paths,
         **{name: scenario.get(name)[robot].tolist() for name in MOTION_FIELDS},

@@ -142,9 +142,6 @@ def _episodes_on_chart(file: Path, world: WorldConfig) -> list[Episode]:
     level = replace(NAMED_LEVELS["harbour"], maps=str(file))
     sampler = CompleteSampler(world.scenario, (level,), torch.device("cpu"), torch.float64)
     drawn = sampler.sample(torch.zeros(CHART_EPISODES, dtype=torch.int64), torch.Generator().manual_seed(0))
-    assert drawn.map_size is not None
-    width, height = drawn.map_size[0].tolist()
-    world = replace(world, scenario=replace(world.scenario, width=width, height=height))
     return episodes_from_scenarios(drawn, world)
 
 

@@ -144,6 +144,8 @@ def test_levels_draw_starts_goals_and_routes_on_the_water_of_charts(maps):
     assert scenario.robot_mask.sum(-1).tolist() == [3] * 48
     assert torch.equal(scenario.map_size[~on_map], torch.full_like(scenario.map_size[~on_map], 55.0))
     assert torch.equal(scenario.map_size[on_map], torch.full_like(scenario.map_size[on_map], 300.0))
+    sizes = [each.world.scenario.width for each in episodes_from_scenarios(scenario, env.config)]
+    assert sizes == scenario.map_size[:, 0].tolist()
     data = env.reset()
     for _ in range(5):
         data = env.step(env.rand_action(data))["next"]
