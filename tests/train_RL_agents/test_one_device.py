@@ -41,7 +41,7 @@ VARIANTS = [
     "words", [*KINDS, *(pytest.param(words, marks=pytest.mark.slow) for words in VARIANTS)], ids=" ".join
 )
 def test_nothing_leaves_the_device(words):
-    with small_pool(RARELY), fake_gpu() as mode:
+    with small_pool(RARELY, 16), fake_gpu() as mode:
         loop = Loop(mode, *words)
         assert loop.collector.uses_cuda_graphs == (CAPTURED in words)
         loop.collect()
@@ -65,7 +65,7 @@ def test_nothing_leaves_the_device(words):
     ids=" ".join,
 )
 def test_a_refresh_of_scenarios_stays_on_the_device(words):
-    with small_pool(1), fake_gpu() as mode:
+    with small_pool(1, 16), fake_gpu() as mode:
         loop = Loop(mode, "DQN", *words)
         drawn = []
         sample = loop.collector.env.reset_pool._sampler.sample
@@ -111,7 +111,7 @@ def test_on_a_gpu_everything_is_compiled_that_gains_by_it(monkeypatch, name, cap
 
     monkeypatch.setattr(torch, "compile", compile)
     compiled_explore.cache_clear()
-    with small_pool(RARELY), fake_gpu() as mode:
+    with small_pool(RARELY, 16), fake_gpu() as mode:
         loop = Loop(mode, name, "execution.compile=true", capture)
         loop.collect()
         assert set(compiled) == COMPILED[name, capture]
@@ -140,7 +140,7 @@ def test_what_leaves_it_is_noticed(monkeypatch):
         return act(self, observation, risk)
 
     monkeypatch.setattr(AGENTS["DQN"], "act", acting)
-    with small_pool(RARELY), fake_gpu() as mode:
+    with small_pool(RARELY, 16), fake_gpu() as mode:
         loop = Loop(mode, "DQN")
         loop.collect()
         for what, says in (

@@ -120,12 +120,12 @@ def programs(*module: str, end: Callable[[Any], None], **options: Any) -> Iterat
 
 
 @contextmanager
-def small_pool(refresh_interval: int = 5) -> Iterator[None]:
+def small_pool(refresh_interval: int = 5, pool_size: int = 32) -> Iterator[None]:
     """Within it, training scenarios come from a small pool that is refreshed often."""
     usual, threads = TrainingSchedule.curriculum, torch.get_num_threads()
 
     def curriculum(schedule: TrainingSchedule) -> Curriculum:
-        return replace(usual(schedule), pool_size=16, refresh_size=8, refresh_interval=refresh_interval)
+        return replace(usual(schedule), pool_size=pool_size, refresh_size=8, refresh_interval=refresh_interval)
 
     with patch.object(TrainingSchedule, "curriculum", curriculum):
         yield
