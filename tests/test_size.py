@@ -14,7 +14,7 @@ MOST = {
     "pages": 4_171,
     "tools": 1_556,
     "tests": 41_440,
-    "docs (bytes)": 291_197,
+    "docs (bytes)": 291_233,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
