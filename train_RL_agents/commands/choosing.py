@@ -19,9 +19,9 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--suite",
         metavar="NAME",
-        help="paper, fresh, currents, crowd, noise, "
-        "vessels, weather, faults, rules, imazu, encounters, dnv, imazu_ntnu, harbours or unruly (or imazu_own, "
-        "encounters_own, dnv_own, imazu_ntnu_own), instead of levels; evaluate also takes all",
+        help="paper, fresh, long, currents, crowd, noise, vessels, weather, faults, rules, imazu, encounters, dnv, "
+        "imazu_ntnu, harbours, unruly, candidates or candidates_weather (or imazu_own, encounters_own, dnv_own, "
+        "imazu_ntnu_own), instead of levels; evaluate also takes all",
     )
     source.add_argument(
         "--scenarios",
