@@ -13,7 +13,7 @@ MOST = {
     "train_RL_agents": 28_050,
     "pages": 4_171,
     "tools": 1_556,
-    "tests": 41_440,
+    "tests": 41_441,
     "docs (bytes)": 291_233,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""

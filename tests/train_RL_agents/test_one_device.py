@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 
-from marinenav_env import MarineNavEnv
+from marinenav_env import Curriculum, MarineNavEnv
 from marinenav_env.runtime.loop import WARMUP_CALLS
 from tests.train_RL_agents.fake_gpu import GPU, Loop, fake_gpu, only
 from tests.train_RL_agents.tiny_runs import small_pool
@@ -76,7 +76,8 @@ def test_a_refresh_of_scenarios_stays_on_the_device(words):
 
 def test_a_captured_step_of_the_environment_stays_on_the_device():
     with fake_gpu() as mode:
-        env = MarineNavEnv(num_envs=3, device=GPU, capture_step=True, seed=0)
+        pool = Curriculum(pool_size=8, refresh_size=8)
+        env = MarineNavEnv(num_envs=3, scenarios=pool, device=GPU, capture_step=True, seed=0)
         td = env.reset()
         action = torch.zeros(3, env.num_robots, 2, device=GPU)
         for number in range(WARMUP_CALLS + 3):
