@@ -14,7 +14,7 @@ MOST = {
     "pages": 4_171,
     "tools": 1_556,
     "tests": 41_441,
-    "docs (bytes)": 291_233,
+    "docs (bytes)": 291_424,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
