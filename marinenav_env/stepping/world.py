@@ -62,6 +62,10 @@ def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
         collided=never,
         arrived=never.clone(),
         steps=torch.zeros_like(scenario.level),
+        # Named, or tensordict would keep these in an order of each process, for which kept code has a guard.
+        pending=None,
+        actuator=None,
+        encounters=None,
         waypoint=None if scenario.route is None else never.to(torch.int64),
         grounded=None if scenario.shores is None else never.clone(),
         batch_size=scenario.batch_size,
