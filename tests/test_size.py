@@ -14,7 +14,7 @@ MOST = {
     "pages": 4_171,
     "tools": 1_556,
     "tests": 41_458,
-    "docs (bytes)": 291_424,
+    "docs (bytes)": 291_502,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

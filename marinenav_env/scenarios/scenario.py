@@ -60,7 +60,7 @@ def blank_scenarios(
         core_position=zeros(cores, 2),
         core_circulation=zeros(cores),
         level=zeros(dtype=torch.int64),
-        # Named for the reason that stepping.world.initial_state gives.
+        # Given for the reason that stepping.world.initial_state states.
         **dict.fromkeys(("scripted", "behaviour", "onset", "shores", "route", "map_size", "track")),
         batch_size=[size],
     )

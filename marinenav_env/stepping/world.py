@@ -62,7 +62,7 @@ def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
         collided=never,
         arrived=never.clone(),
         steps=torch.zeros_like(scenario.level),
-        # Named, or tensordict would keep these in an order of each process, for which kept code has a guard.
+        # tensordict adds fields that are not given in another order in each process; kept code has a guard on it.
         pending=None,
         actuator=None,
         encounters=None,

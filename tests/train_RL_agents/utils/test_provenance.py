@@ -24,7 +24,7 @@ def checkout(tmp_path, monkeypatch):
     folder = tmp_path / "checkout"
     folder.mkdir()
     monkeypatch.setattr(provenance, "__file__", str(folder / "provenance.py"))
-    monkeypatch.setattr(run_folder, "git_revision", provenance.git_revision)  # asked anew
+    monkeypatch.setattr(run_folder, "git_revision", provenance.git_revision)  # not the one of the session
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
 
