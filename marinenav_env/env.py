@@ -31,7 +31,7 @@ from marinenav_env.support.validation import ConfigError, is_nonnegative_int, re
 
 
 def _check_arguments(
-    num_envs: Any, total_envs: Any, noise: RandomSource | None, dtype: Any, world: Any, flags: dict[str, Any]
+    num_envs: Any, total_envs: Any, noise: RandomSource | None, dtype: Any, flags: dict[str, Any]
 ) -> None:
     """Raise ConfigError for arguments of MarineNavEnv that cannot be used."""
     is_integer = isinstance(num_envs, Integral) and not isinstance(num_envs, bool)
@@ -44,7 +44,6 @@ def _check_arguments(
     count = num_envs if noise is None else len(noise.environment)
     require(count == num_envs, "noise", f"numbers of {count} environments", f"those of num_envs, {num_envs}")
     require(dtype in (torch.float32, torch.float64), "dtype", dtype, "torch.float32 or torch.float64")
-    require(isinstance(world, type) and issubclass(world, World), "world", world, "World or a subclass of it")
 
 
 class MarineNavEnv(EnvBase):
@@ -104,7 +103,6 @@ class MarineNavEnv(EnvBase):
         capture_step: whether to capture ``step_and_maybe_reset``, which collectors call, as a CUDA
             graph; without effect on a CPU. The next step then overwrites the tensors of
             ``world_state`` and ``outcome``; to change the state, assign a whole ``world_state``.
-        world: class that computes steps: World, or kernels.triton_world.TritonWorld.
         check_actions: whether to check the values of actions.
 
     Raises:
@@ -130,7 +128,6 @@ class MarineNavEnv(EnvBase):
         total_envs: int | None = None,
         compile_step: bool = False,
         capture_step: bool = False,
-        world: type[World] = World,
         check_actions: bool = True,
     ) -> None:
         require(config is None or isinstance(config, WorldConfig), "config", config, "a WorldConfig")
@@ -139,7 +136,7 @@ class MarineNavEnv(EnvBase):
         num_envs = count if num_envs is None else num_envs
         flags = {"continuous": continuous, "flat": flat, "episode_statistics": episode_statistics}
         flags |= {"compile_step": compile_step, "capture_step": capture_step, "check_actions": check_actions}
-        _check_arguments(num_envs, total_envs, noise, dtype, world, flags)
+        _check_arguments(num_envs, total_envs, noise, dtype, flags)
         try:
             device = torch.device(device)
         except (RuntimeError, TypeError) as error:
@@ -151,9 +148,7 @@ class MarineNavEnv(EnvBase):
         config, options = config or WorldConfig(), {"continuous": continuous, "compile_step": compile_step}
         options["statistics"] = episode_statistics
         with convert_user_errors(config, source) as named:
-            self.episodes = EpisodeSource(
-                config, source, num_envs, self.device, dtype, noise, total_envs, world, **options
-            )
+            self.episodes = EpisodeSource(config, source, num_envs, self.device, dtype, noise, total_envs, **options)
             """Source of scenarios, parameters and random numbers."""
             pairs = None if continuous else self.num_discrete_actions
             self._actions = ActionChecks(pairs, self.episodes.generator.device, check_actions)

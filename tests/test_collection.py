@@ -29,7 +29,7 @@ def required(names):
         left += [re.match("[A-Za-z0-9._-]+", line)[0] for line in lines if "extra ==" not in line]
     return found
 
-kept = required(["marinenav", "pytest", "triton"])
+kept = required(["marinenav", "pytest"])
 assert "torch" in kept and "hypothesis" not in kept
 modules = packages_distributions().items()
 absent = {name for name, owners in modules if not kept & set(map(normal, owners))}

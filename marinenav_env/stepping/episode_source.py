@@ -106,7 +106,6 @@ class EpisodeSource:
         dtype: torch.dtype,
         noise: RandomSource | None,
         total_envs: int | None,
-        world: type[World],
         **world_options: Any,
     ) -> None:
         self.config, self.scenarios, self._total_envs = config, scenarios, total_envs
@@ -123,7 +122,7 @@ class EpisodeSource:
         self._first_entry_number = first_entry_number(scenarios, self.noise, total_envs is not None)
         self._varying: ParameterSampler | None = None
         self._source, quantiles, spread = self._load()
-        self.world = world(self.config, quantiles, **world_options)
+        self.world = World(self.config, quantiles, **world_options)
         entries, extras = self.world.entries, self.parameters.extras
         self.world.entries = with_thrust_limits(entries, self._base_vessel, extras, spread)
 

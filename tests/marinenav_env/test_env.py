@@ -44,7 +44,6 @@ from tests.marinenav_env.helpers import CPU
         ({"continuous": "no"}, r"^continuous='no': must be True or False$"),
         ({"compile_step": "no"}, r"^compile_step='no': must be True or False$"),
         ({"num_envs": 4, "noise": RandomSource.from_seed(0, 1, CPU)}, r"^noise='numbers of 1 .*: must be those of num"),
-        ({"world": "triton"}, r"^world='triton': must be World or a subclass of it$"),
         ({"num_envs": True}, r"^num_envs=True: must be a whole number$"),
         ({"num_envs": 4, "total_envs": 2}, r"^total_envs=2: must be a whole number of at least num_envs, 4$"),
     ],

@@ -17,7 +17,6 @@ Result = TypeVar("Result")
 _COMPILER_PACKAGES = ("torch._dynamo", "torch._inductor")
 _RUNTIME_FILES = ("output_code.py", "utils.py")
 """Files of Inductor that call generated code; errors raised by that code are not errors of compilation."""
-_TRITON_COMPILER_MODULES = ("build", "compiler")
 _DAMAGED_CODE_ERRORS = (ImportError, SyntaxError, NameError, AttributeError, EOFError)
 _MAX_LINE_LENGTH = 200
 """Largest number of characters shown of a line of compiler output, from its end; the start only names files."""
@@ -61,10 +60,7 @@ def _is_compile_error(error: BaseException) -> bool:
         return True
     frames = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
     inductor = [path.name for path in frames if "_inductor" in path.parts]
-    if inductor:
-        return inductor[-1] not in _RUNTIME_FILES
-    # A kernel that is written in Triton is compiled when it is first called.
-    return bool(frames) and "triton" in frames[-1].parts and frames[-1].stem in _TRITON_COMPILER_MODULES
+    return bool(inductor) and inductor[-1] not in _RUNTIME_FILES
 
 
 def not_compiled_message(problem: str) -> str:
