@@ -24,16 +24,16 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.rules.profiles import with_profile
 from marinenav_env.rules.roles import ROLES
-from marinenav_env.scenarios.common_ocean import DEFAULT_HULL, common_ocean_text
-from marinenav_env.scenarios.situations import Ship, Situation
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.evaluation.judging.policies import ActingOptions, find_evaluated, run_set
@@ -48,6 +48,10 @@ SCALE = 20.0
 """Factor by which lengths and times of encounters are multiplied for the judge."""
 JUDGE_TIME_STEP = 10.0
 """Time step of the judge (s)."""
+HULL = (5.0, 2.5)
+"""Length and width of vessels (m)."""
+Pose = tuple[float, float, float, float]
+"""North and east (m), course (rad), speed (m/s)."""
 STEPS_AFTER_CLOSEST = 18
 """Number of steps after the closest approach, which is as far as the judge's formulas look ahead."""
 SPEED_UP_CODE = """from mtl import ast, evaluator
@@ -138,12 +142,12 @@ def our_verdicts(recording: Recording) -> list[dict[str, str]]:
     return rows
 
 
-def enlarged_situation(recording: Recording, number: int, name: str) -> Situation:
-    """Return encounter ``number`` of a recording as a situation for the judge of a given name, enlarged by SCALE.
+def enlarged_tracks(recording: Recording, number: int) -> list[list[Pose]]:
+    """Return the tracks of the vessels of encounter ``number`` of a recording, enlarged by SCALE.
 
     The judge's formulas need the beginning and the end of an encounter. The tracks begin when the vessels are in range
-    of a sensor, after a state in which both are at rest, and end STEPS_AFTER_CLOSEST steps after the closest approach;
-    if an episode ends earlier, vessels keep course and speed.
+    of a sensor and end STEPS_AFTER_CLOSEST steps after the closest approach; if an episode ends earlier, vessels keep
+    course and speed.
     """
     seen = present_robots(recording.active)[:, number, :2]
     position = recording.poses[:, number, :2, :2]
@@ -151,7 +155,7 @@ def enlarged_situation(recording: Recording, number: int, name: str) -> Situatio
     in_range = distance <= (recording.sensor_range + recording.detect_radius.flip(-1))[number, :2].max()
     both = seen.all(-1)
     first, closest = int(in_range.to(torch.int8).argmax()), int(torch.where(both, distance, torch.inf).argmin())
-    frames, ships = closest - first + STEPS_AFTER_CLOSEST + 1, []
+    frames, tracks = closest - first + STEPS_AFTER_CLOSEST + 1, []
     for vessel in (0, 1):
         there = seen[first : first + frames, vessel]
         poses = recording.poses[first : first + int(there.sum()), number, vessel].double()
@@ -163,10 +167,52 @@ def enlarged_situation(recording: Recording, number: int, name: str) -> Situatio
             north, east, course_, speed = states[-1]
             way = speed * recording.dt
             states.append((north + way * math.cos(course_), east + way * math.sin(course_), course_, speed))
-        rows = [(SCALE * north, SCALE * east, heading, speed) for north, east, heading, speed in states]
-        (north, east, heading, _), *_ = rows
-        ships.append(Ship((north, east), heading, 0.0, track=tuple((step, *row) for step, row in enumerate(rows, 1))))
-    return Situation(name, tuple(ships), time_step=JUDGE_TIME_STEP, is_to_scale=True)
+        tracks.append([(SCALE * north, SCALE * east, heading, speed) for north, east, heading, speed in states])
+    return tracks
+
+
+def common_ocean_text(tracks: Sequence[Sequence[Pose]], name: str) -> str:
+    """Return tracks as dynamic obstacles of a CommonOcean scenario, after a state in which all are at rest.
+
+    Here x is north and y west. Without a navigable area, commonocean-io reads no file.
+    """
+    stated = {"timeStepSize": str(JUDGE_TIME_STEP), "commonOceanVersion": "2022a", "author": "marinenav"}
+    stated |= {"affiliation": "", "source": "marinenav", "benchmarkID": name, "date": "2026-01-01"}
+    root = Element("commonOcean", stated)
+    location = SubElement(root, "location")
+    for tag, number in {"geoNameId": -999.0, "gpsLatitude": 999.0, "gpsLongitude": 999.0}.items():
+        SubElement(location, tag).text = f"{number:.0f}"
+    SubElement(SubElement(root, "scenarioTags"), "open_sea")
+    area = SubElement(SubElement(root, "navigationableArea"), "rectangle")
+    side = 4.0 * max(abs(value) for track in tracks for state in track for value in state[:2]) + 100.0
+    _add_numbers(area, length=side, width=side, orientation=0.0)
+    _add_numbers(SubElement(area, "center"), x=0.0, y=0.0)
+    for identifier, track in enumerate(tracks, 1):
+        obstacle = SubElement(root, "dynamicObstacle", id=str(identifier))
+        SubElement(obstacle, "type").text = "motorvessel"
+        shape = SubElement(SubElement(obstacle, "shape"), "rectangle")
+        _add_numbers(shape, length=SCALE * HULL[0], width=SCALE * HULL[1])
+        _add_state(SubElement(obstacle, "initialState"), 0, (*track[0][:3], 0.0))
+        trajectory = SubElement(obstacle, "trajectory")
+        for step, state in enumerate(track, 1):
+            _add_state(SubElement(trajectory, "state"), step, state)
+    indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
+
+
+def _add_state(element: Element, step: int, pose: Pose) -> None:
+    """Add a pose at a time step to the element of a state."""
+    north, east, course, speed = pose
+    _add_numbers(SubElement(SubElement(element, "position"), "point"), x=north, y=0.0 - east)
+    _add_numbers(SubElement(element, "orientation"), exact=0.0 - course)
+    SubElement(SubElement(element, "time"), "exact").text = str(step)
+    _add_numbers(SubElement(element, "velocity"), exact=speed)
+
+
+def _add_numbers(element: Element, **values: float) -> None:
+    """Add a child with each name and number, which has all digits but no exponent, as the format allows none."""
+    for tag, value in values.items():
+        SubElement(element, tag).text = format(Decimal(repr(float(value))), "f")
 
 
 # The judge --------------------------------------------------------------------------------------
@@ -387,17 +433,13 @@ def _confusion_matrix(pairs: Sequence[tuple[str, str]], names: Sequence[str]) ->
 
 def export_encounters(policies: Sequence[str], episodes: int) -> Iterator[tuple[str, str, list[dict[str, str]]]]:
     """Yield name and content of each encounter's scenario file, and this project's verdicts on its two vessels."""
-    hull = SCALE * DEFAULT_HULL[0], SCALE * DEFAULT_HULL[1]
     for index, policy in enumerate(policies):
         recording = record_encounters(policy, episodes)
         rows = our_verdicts(recording)
         for number in range(len(recording.steps)):
             name = f"ZAM_Encounter-{index * 10_000 + number + 1}_1_T-1"
-            yield (
-                name,
-                common_ocean_text(enlarged_situation(recording, number, name), hull),
-                rows[2 * number : 2 * number + 2],
-            )
+            text = common_ocean_text(enlarged_tracks(recording, number), name)
+            yield name, text, rows[2 * number : 2 * number + 2]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

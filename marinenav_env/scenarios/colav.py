@@ -60,7 +60,7 @@ def parse_colav(content: Any, name: str) -> Situation:
         most = max(number.number(0.0) for number in (drawn.items(2, 2) if isinstance(drawn.value, list) else [drawn]))
         left_out["ships to be drawn"] = max(int(most) + 1 - len(ships), 0)
     left_out["files with ships of AIS"] = root.get("ais_data_file") is not None
-    placed = ships_at_first_time(ships, times, 1.0, left_out)
+    placed = ships_at_first_time(ships, times, left_out)
     return Situation(name if stated is None else stated.text(), placed, left_out=+left_out)
 
 

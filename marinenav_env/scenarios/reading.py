@@ -62,7 +62,7 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     left_out: Counter[str] = Counter()
     implausible: Counter[str] = Counter()
     for file in scenario_paths(path):
-        content = _read_content(file)
+        content = read_content(file)
         if isinstance(content, dict) and "chart" in content:
             episodes += _episodes_on_chart(file, world or WorldConfig())
         elif isinstance(content, Situation):
@@ -99,18 +99,7 @@ def scenario_paths(path: str | Path) -> list[Path]:
     return files
 
 
-def read_situations(path: str | Path) -> list[Situation]:
-    """Read the traffic situations of a file or folder in the formats of other programs."""
-    situations = []
-    for file in scenario_paths(path):
-        content = _read_content(file)
-        if not isinstance(content, Situation):
-            raise ConfigError(f"{file}: must be a situation of another program, not a scenario file of this one")
-        situations.append(content)
-    return situations
-
-
-def _read_content(file: Path) -> Any:
+def read_content(file: Path) -> Any:
     """Read a file, and return a Situation if it is in a format of another program, otherwise its parsed JSON."""
     text, name = read_text(file, FILE_DESCRIPTION), str(file)
     if text.lstrip().startswith("<"):

@@ -12,12 +12,12 @@ This preserves bearings, courses, ratios of speeds, and which vessels meet where
   other vessels, the distance to the goal is LONE_VESSEL_DISTANCE.
 
 The first closest approach is then delayed to fall midway between two control steps. A goal lies
-DISTANCE_BEYOND_APPROACH beyond the closest approach, unless the situation states it or, in the lengths and speeds of
-this world, a track, which then ends at the goal. Vessels slower than the own vessel get thrusters that sustain
-SPEED_RESERVE times their speed; the others have the thrusters of the world. Areas become shores, except those on which
-a vessel that actions control starts or has its goal. Other ships that turn or change their speed
-follow their tracks, whose lengths and times are scaled as the rest. What episodes cannot represent is left out: turns
-and changes of speed of the own ship, which are counted in ``left_out``, and sizes and types of ships, and depths.
+DISTANCE_BEYOND_APPROACH beyond the closest approach, unless the situation states it. Vessels slower than the own vessel
+get thrusters that sustain SPEED_RESERVE times their speed; the others have the thrusters of the world. Areas become
+shores, except those on which a vessel that actions control starts or has its goal. Other ships that turn or change
+their speed follow their tracks, whose lengths and times are scaled as the rest. What episodes cannot represent is left
+out: turns and changes of speed of the own ship, which are counted in ``left_out``, and sizes and types of ships, and
+depths.
 """
 
 import math
@@ -78,13 +78,13 @@ MIN_TRACK_SPEED = 0.1
 
 Point = tuple[float, float]
 """Position: north and east (m)."""
-TrackState = tuple[float, float, float, float, float]
-"""State on a track: number of the time step, north and east (m), course (rad), speed (m/s)."""
+TrackPoint = tuple[float, float, float]
+"""Point of a track: time (s), north and east (m)."""
 
 
 @dataclass(frozen=True)
 class Ship:
-    """Initial state of a ship of a situation, with its goal and later track if stated."""
+    """Initial state of a ship of a situation, with its goal and later way if stated."""
 
     position: Point
     """Initial position, north and east (m)."""
@@ -94,17 +94,15 @@ class Ship:
     """Initial speed over ground (m/s)."""
     goal: Point | None = None
     """North and east of the ship's goal (m); None if not stated."""
-    track: tuple[TrackState, ...] = ()
-    """States at later time steps; empty if not stated."""
-    follows_track: bool = False
-    """True if the ship turns or changes its speed along its track, so that it must follow it."""
+    track: tuple[TrackPoint, ...] = ()
+    """Later points that the ship follows, because it turns or changes its speed there; else empty."""
     route: tuple[Point, ...] = ()
     """Waypoints before the goal of a ship that is not bound to a track (m); empty: straight to the goal."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """A traffic situation, as read from or written to files of another program."""
+    """A traffic situation, as read from files of other programs."""
 
     name: str
     """Name of the situation, such as the title in its file."""
@@ -112,10 +110,6 @@ class Situation:
     """Ships, the own ship first."""
     obstacles: tuple[tuple[float, float, float], ...] = ()
     """North, east and radius of each obstacle (m)."""
-    time_step: float = 1.0
-    """Time step of the tracks (s)."""
-    is_to_scale: bool = False
-    """True if lengths and speeds are already those of this world."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Number of features of the file that episodes cannot represent, by their type in words."""
     areas: tuple[tuple[Point, ...], ...] = ()
@@ -182,7 +176,7 @@ def guided_ship(
     changes = has_speed_changes(legs if ahead else [speed for speed in speeds if speed is not None])
     ship = Ship(position, bearing(position, ahead[0]) if ahead else math.radians(degrees or 0.0), initial)
     if ahead and not is_own and (turns or changes):
-        return replace(ship, track=_track_along(position, ahead, legs[1:]), follows_track=True)
+        return replace(ship, track=_track_along(position, ahead, legs[1:]))
     left_out["changes of speed"] += changes
     if is_own and turns and len(ahead) <= MAX_WAYPOINTS:
         return replace(ship, goal=ahead[-1], route=tuple(ahead[:-1]))
@@ -190,17 +184,16 @@ def guided_ship(
     return ship
 
 
-def _track_along(start: Point, waypoints: Sequence[Point], speeds: Sequence[float]) -> tuple[TrackState, ...]:
-    """Return the states, at times in s, of a ship from a start along waypoints; it stays where its speed is 0."""
-    time, states = 0.0, list[TrackState]()
+def _track_along(start: Point, waypoints: Sequence[Point], speeds: Sequence[float]) -> tuple[TrackPoint, ...]:
+    """Return the points of the track of a ship from a start along waypoints; it stays where its speed is 0."""
+    time, points = 0.0, list[TrackPoint]()
     for place, point, speed in zip([start, *waypoints[:-1]], waypoints, speeds, strict=True):
-        course, way = bearing(place, point), math.dist(place, point)
         if speed < 1e-3:
-            return (*states, (time + 1.0, *place, course, 0.0))
-        if way > 1e-3:
-            time += way / speed
-            states.append((time, *point, course, speed))
-    return tuple(states)
+            return (*points, (time + 1.0, *place))
+        if math.dist(place, point) > 1e-3:
+            time += math.dist(place, point) / speed
+            points.append((time, *point))
+    return tuple(points)
 
 
 def count_turns(waypoints: Sequence[Point]) -> int:
@@ -213,20 +206,16 @@ def count_turns(waypoints: Sequence[Point]) -> int:
     return turns
 
 
-def ships_at_first_time(
-    ships: Sequence[Ship], times: Sequence[float], time_step: float, left_out: Counter[str]
-) -> tuple[Ship, ...]:
-    """Return ships at the earliest of the times (in time steps) of their initial states, and count the later ones."""
+def ships_at_first_time(ships: Sequence[Ship], times: Sequence[float], left_out: Counter[str]) -> tuple[Ship, ...]:
+    """Return ships at the earliest of the times (s) of their initial states, and count the later ones."""
     placed = []
     for ship, time in zip(ships, times, strict=True):
         delay, (north, east), speed = time - min(times), ship.position, _velocity_of_ship(ship)
         left_out["later starts"] += delay > 0.0
-        track = tuple((state[0] + delay, *state[1:]) for state in ship.track)
+        track = tuple((seconds + delay, x, y) for seconds, x, y in ship.track)
         if track and delay > 0.0:
-            track = ((delay, *ship.position, ship.course, ship.speed), *track)
-        seconds = delay * time_step
-        place = (north - seconds * speed[0], east - seconds * speed[1])
-        placed.append(replace(ship, position=place, track=track))
+            track = ((delay, *ship.position), *track)
+        placed.append(replace(ship, position=(north - delay * speed[0], east - delay * speed[1]), track=track))
     return tuple(placed)
 
 
@@ -289,55 +278,40 @@ def similarity_factors(situation: Situation, world: WorldConfig) -> tuple[float,
 # Episodes ---------------------------------------------------------------------------------------
 
 
-def scale_situation(situation: Situation, world: WorldConfig) -> Situation:
-    """Scale a situation to the vessels of a world, with the own ship at the origin; return one to scale unchanged."""
-    if situation.is_to_scale:
-        return situation
+def _scaled(situation: Situation, world: WorldConfig) -> Situation:
+    """Return a situation scaled to the vessels of a world, with the own ship at the origin."""
     lengths, speeds = similarity_factors(situation, world)
     origin = situation.ships[0].position
 
     def scaled(point: Point) -> Point:
         return lengths * (point[0] - origin[0]), lengths * (point[1] - origin[1])
 
-    times = situation.time_step * lengths / speeds
     ships = [
         Ship(
             scaled(ship.position),
             ship.course,
             speeds * ship.speed,
-            None if ship.goal is None else scaled(ship.goal),
-            tuple(
-                (times * time, *scaled((north, east)), course, speeds * speed)
-                for time, north, east, course, speed in track
-            ),
-            ship.follows_track,
+            ship.goal and scaled(ship.goal),
+            tuple((lengths / speeds * time, *scaled((north, east))) for time, north, east in ship.track),
             tuple(map(scaled, ship.route)),
         )
         for ship in situation.ships
-        for track in (ship.track if ship.follows_track else (),)
     ]
     obstacles = tuple((*scaled((north, east)), lengths * radius) for north, east, radius in situation.obstacles)
-    areas = tuple(tuple(map(scaled, area)) for area in situation.areas)
-    return Situation(situation.name, tuple(ships), obstacles, is_to_scale=True, areas=areas)
+    return Situation(
+        situation.name, tuple(ships), obstacles, areas=tuple(tuple(map(scaled, a)) for a in situation.areas)
+    )
 
 
-def _with_goals(situation: Situation, scale: ScenarioConfig) -> list[Ship]:
-    """Return ships with goals: the stated one, else the end of the track, else beyond the closest approach.
-
-    The goal of a ship that follows its track is where ``goal_after_track`` has it.
-    """
-    own, *others = ships = situation.ships
-    times = [time_to_closest_approach(own, other) for other in others]
+def _goals(ships: Sequence[Ship], scale: ScenarioConfig) -> list[Point]:
+    """Return the goals of ships: the stated one, or beyond the closest approach; of tracks see ``goal_after_track``."""
+    times = [time_to_closest_approach(ships[0], other) for other in ships[1:]]
     last = max((time for time in times if time is not None), default=EARLIEST_APPROACH * scale.time_scale)
-    with_goals = []
+    beyond, goals = DISTANCE_BEYOND_APPROACH * scale.scale, []
     for ship, time in zip(ships, [last, *times], strict=True):
-        reach = ship.speed * (last if time is None else time) + DISTANCE_BEYOND_APPROACH * scale.scale
-        end = ship.track[-1][1:3] if ship.track else moved(ship.position, ship.course, reach)
-        goal = ship.goal or end
-        if ship.follows_track:
-            goal = goal_after_track(_points_of_track(ship, situation.time_step), DISTANCE_BEYOND_APPROACH * scale.scale)
-        with_goals.append(replace(ship, goal=goal))
-    return with_goals
+        end = moved(ship.position, ship.course, ship.speed * (last if time is None else time) + beyond)
+        goals.append(goal_after_track(_whole_track(ship), beyond) if ship.track else ship.goal or end)
+    return goals
 
 
 def goal_after_track(points: Sequence[Sequence[float]], reach: float) -> Point:
@@ -358,9 +332,9 @@ def goal_after_track(points: Sequence[Sequence[float]], reach: float) -> Point:
     return moved((float(end[0]), float(end[1])), course, length + reach)
 
 
-def _points_of_track(ship: Ship, time_step: float) -> list[list[float]]:
-    """Return time (s), north and east of a ship's initial position and of the states of its track."""
-    return [[0.0, *ship.position], *([time_step * state[0], *state[1:3]] for state in ship.track)]
+def _whole_track(ship: Ship) -> list[TrackPoint]:
+    """Return the track of a ship from its initial position on; empty if it follows none."""
+    return [(0.0, *ship.position), *ship.track] if ship.track else []
 
 
 def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
@@ -368,45 +342,39 @@ def scaled_episode(situation: Situation, world: WorldConfig) -> Episode:
 
     A situation with two ships at one place, or with distances that differ too much to be scaled, is refused.
     """
-    scaled = scale_situation(situation, world)
-    ships, obstacles = _with_goals(scaled, world.scenario), scaled.obstacles
-    points = [point for ship in ships for point in (ship.position, ship.goal or ship.position)]
-    points += [state[1:3] for ship in ships if ship.follows_track for state in ship.track]
-    points += [point for ship in ships for point in ship.route]
-    points += [point for area in scaled.areas for point in area]
-    corners = [*points, *((n - r, e - r) for n, e, r in obstacles), *((n + r, e + r) for n, e, r in obstacles)]
+    scaled = _scaled(situation, world)
+    ships, obstacles, count = scaled.ships, scaled.obstacles, len(scaled.ships)
+    goals, tracks = _goals(ships, world.scenario), [_whole_track(ship) for ship in ships]
+    corners = [*(ship.position for ship in ships), *goals, *(place for track in tracks for _, *place in track)]
+    corners += [point for way in (*(ship.route for ship in ships), *scaled.areas) for point in way]
+    corners += [(n + sign * r, e + sign * r) for n, e, r in obstacles for sign in (-1.0, 1.0)]
     if not all(abs(value) <= MAX_MAGNITUDE for corner in corners for value in corner):
         raise ConfigError(f"{situation.name}: the map must be at most {MAX_MAGNITUDE:g} m wide, in these lengths")
     low, high = ([fit(axis) for axis in zip(*corners, strict=True)] for fit in (min, max))
     margin = MAP_MARGIN * world.scenario.scale
-    shift, size = [margin - value for value in low], [b - a + 2.0 * margin for a, b in zip(low, high, strict=True)]
-    if situation.is_to_scale:
-        shift, size = [0.0, 0.0], [max(high[0], world.scenario.width), max(high[1], world.scenario.height)]
+    width, height = (b - a + 2.0 * margin for a, b in zip(low, high, strict=True))
 
     def moved(point: Iterable[float]) -> list[float]:
-        return [value + offset for value, offset in zip(point, shift, strict=True)]
+        return [value + (margin - least) for value, least in zip(point, low, strict=True)]
 
-    count = len(ships)
     world = map_per_robot(world, lambda values: values[:count] + values[-1:] * (count - len(values)))
     thrust = [_clipped_setpoints(world.vessel, ship.speed, robot) for robot, ship in enumerate(ships)]
-    world = replace(world, scenario=replace(world.scenario, width=size[0], height=size[1]))
-    if not situation.is_to_scale:
-        slowest = MIN_THRUSTER_SPEED * world.scenario.speed_scale
-        world = replace(world, vessel=_with_slow_thrusters(world.vessel, ships, slowest))
-    tracks = [_points_of_track(ship, scaled.time_step) if ship.follows_track else [] for ship in ships]
+    slow = _with_slow_thrusters(world.vessel, ships, MIN_THRUSTER_SPEED * world.scenario.speed_scale)
+    world = replace(world, vessel=slow, scenario=replace(world.scenario, width=width, height=height))
     paths: dict[str, Any] = {}
     if any(tracks):
         paths["behaviour"], paths["onset"] = ["track" if track else "" for track in tracks], [0.0] * count
         paths["track"] = [[[time, *moved(point)] for time, *point in track] for track in tracks]
     if any(ship.route for ship in ships):
         paths["route"] = [list(map(moved, ship.route)) for ship in ships]
+    steered = [(ship.position, goal) for ship, goal in zip(ships, goals, strict=True) if not ship.track]
+    ends = np.array([moved(point) for pair in steered for point in pair])
     areas = [np.array([moved(point) for point in area]) for area in scaled.areas]
-    ends = [point for ship in ships if not ship.follows_track for point in (ship.position, ship.goal or ship.position)]
-    paths["shores"] = _shores_around(areas, np.array([moved(point) for point in ends]), world, situation.name)
     return Episode(
         **paths,
+        shores=_shores_around(areas, ends, world, situation.name),
         start=[moved(ship.position) for ship in ships],
-        goal=[moved(ship.goal or ship.position) for ship in ships],
+        goal=list(map(moved, goals)),
         heading=[ship.course for ship in ships],
         velocity=[[*_velocity_of_ship(ship), 0.0] for ship in ships],
         thruster_angle=[[0.0, 0.0]] * count,
@@ -459,18 +427,3 @@ def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: f
         for robot, (limit, ship) in enumerate(zip(base, ships, strict=True))
     ]
     return vessel if limits == base else replace(vessel, max_thrust=tuple(limits))
-
-
-def situation_from_episode(episode: Episode, name: str = "episode") -> Situation:
-    """Convert an episode, whose vessels initially move straight ahead, to a situation that is to scale.
-
-    Vortices, vessels and sensors are left out.
-    """
-    ships = [
-        Ship((x, y), heading, math.hypot(*velocity[:2]), (goal[0], goal[1]))
-        for (x, y), heading, velocity, goal in zip(
-            episode.start, episode.heading, episode.velocity, episode.goal, strict=True
-        )
-    ]
-    obstacles = tuple((x, y, radius) for x, y, radius in episode.obstacles)
-    return Situation(name, tuple(ships), obstacles, is_to_scale=True)

@@ -9,7 +9,8 @@ import torch
 
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.rules.roles import ROLES, relative_motion, roles
-from marinenav_env.scenarios.common_ocean import common_ocean_text, parse_common_ocean
+from marinenav_env.scenarios.common_ocean import parse_common_ocean
+from marinenav_env.scenarios.nodes import parse_xml
 from marinenav_env.scenarios.reading import packaged_situations
 from marinenav_env.scenarios.situations import scaled_episode
 from tools import second_judge
@@ -19,7 +20,8 @@ from tools.second_judge import (
     STEPS_AFTER_CLOSEST,
     UNEXPLAINED,
     agreement,
-    enlarged_situation,
+    common_ocean_text,
+    enlarged_tracks,
     explain,
     judge_settings,
     judge_verdict,
@@ -152,15 +154,33 @@ def test_encounters_are_exported_with_beginning_and_end():
     rows = our_verdicts(recording)
     assert len(rows) == 10 and rows[0] == {"duty": "head-on", "mark": "broken", "part": "contact"} == rows[1]
     assert [row["duty"] for row in rows[2:6]] == ["give-way", "stand-on", "stand-on", "give-way"]
-    read = parse_common_ocean(common_ocean_text(enlarged_situation(recording, 0, "x")), "x")
-    own, other = read.ships
-    assert own.speed == 0.0 and own.track[0][1:3] == own.position and 2.0 < own.track[0][4] < 3.0
+    own, other = enlarged_tracks(recording, 0)
+    assert 2.0 < own[0][3] < 3.0
     reach = float(recording.sensor_range[0, 0] + recording.detect_radius[0, 1])
-    assert SCALE * (reach - 2.1) < math.dist(own.position, other.position) <= SCALE * reach
-    assert len(own.track) == len(other.track) > STEPS_AFTER_CLOSEST and own.track[-1][0] == len(own.track)
     # Vessels go on after their collision, and pass through each other.
-    distances = [math.dist(*(state[1:3] for state in pair)) for pair in zip(own.track, other.track, strict=True)]
+    distances = [math.dist(*(state[:2] for state in pair)) for pair in zip(own, other, strict=True)]
+    assert SCALE * (reach - 2.1) < distances[0] <= SCALE * reach and len(distances) > STEPS_AFTER_CLOSEST
     assert distances[-1] > distances[-STEPS_AFTER_CLOSEST] + SCALE * 20.0
+
+
+def test_the_format_is_that_of_commonocean_io():
+    """Element names and what each must have, as in the published XSD of version 2022a; numbers have no exponent."""
+    tracks = [[(1e-9, 0.1 + 0.2, 0.5, 2.0), (9.0, 2.0, 0.7, 3.0)], [(50.0, -7.0, -1.0, 0.0), (51.0, -7.0, -1.0, 1.0)]]
+    text = common_ocean_text(tracks, "ZAM_1")
+    root = parse_xml(text, "x").value
+    tags = ["location", "scenarioTags", "navigationableArea", *["dynamicObstacle"] * 2]
+    assert [element.tag for element in root] == tags and "e-" not in text
+    stated = "timeStepSize commonOceanVersion author affiliation source benchmarkID date"
+    assert {*root.keys()} == {*stated.split()} and [each.get("id") for each in root[3:]] == ["1", "2"]
+    state = {"position", "orientation", "time", "velocity"}
+    assert {element.tag for element in root.find("dynamicObstacle/initialState")} == state
+    read = parse_common_ocean(text, "x")
+    assert [ship.speed for ship in read.ships] == [0.0, 0.0] and read.ships[1].position == (50.0, -7.0)
+    assert read.ships[1].track == ((10.0, 50.0, -7.0), (20.0, 51.0, -7.0)) and read.ships[0].course == 0.5
+    assert [root.findtext(f"dynamicObstacle/initialState/position/point/{axis}") for axis in "xy"] == [
+        "0.000000001",
+        "-0.30000000000000004",
+    ]
 
 
 @pytest.mark.heavy

@@ -5,9 +5,7 @@ import re
 
 import pytest
 
-from marinenav_env import ConfigError, read_scenarios, write_scenarios
-from marinenav_env.scenarios.reading import read_situations
-from tests.marinenav_env.helpers import simple_episode
+from marinenav_env import read_scenarios
 from tests.marinenav_env.scenarios.samples import BOX, GENERATED, INPUT, SHALLOW, XML, written
 from tests.refusals import refusal
 
@@ -137,9 +135,3 @@ def test_folders_without_scenarios_are_refused(tmp_path):
     path.unlink()
     (tmp_path / "3.json").mkdir()
     assert "3.json: cannot be read as a scenario file (not a regular file)" in refused(tmp_path)
-
-
-def test_a_situation_is_no_scenario_file_of_this_project(tmp_path):
-    write_scenarios(tmp_path / "own.json", [simple_episode([(1.0, 1.0, 0.0)], [[20.0, 1.0]])])
-    with pytest.raises(ConfigError, match="must be a situation of another program"):
-        read_situations(tmp_path / "own.json")

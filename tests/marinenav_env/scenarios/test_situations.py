@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 import torch
 
-from marinenav_env import ConfigError, Episode, MarineNavEnv, WorldConfig
+from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
 from marinenav_env.scenarios.reading import packaged_situations
 from marinenav_env.scenarios.situations import (
     Ship,
@@ -16,7 +16,6 @@ from marinenav_env.scenarios.situations import (
     goal_after_track,
     scaled_episode,
     similarity_factors,
-    situation_from_episode,
     time_to_closest_approach,
     waypoints_ahead,
 )
@@ -28,7 +27,11 @@ ALL = [*packaged_situations("dnv"), *packaged_situations("imazu_ntnu")]
 
 def ships_of(episode):
     """The ships of an episode, to scale."""
-    return situation_from_episode(episode).ships
+    columns = episode.start, episode.heading, episode.velocity, episode.goal
+    return [
+        Ship(tuple(start), heading, math.hypot(*velocity[:2]), tuple(goal))
+        for start, heading, velocity, goal in zip(*columns, strict=True)
+    ]
 
 
 def test_scaling_keeps_bearings_courses_and_ratios_and_its_limits():
@@ -166,22 +169,6 @@ def test_situations_that_cannot_be_scaled_are_refused(ships, message):
         scaled_episode(Situation("odd", ships), WORLD)
 
 
-def test_an_episode_becomes_a_situation_and_the_same_episode_again():
-    episode = Episode(
-        start=[[5.0, 5.0], [40.0, 40.0]],
-        goal=[[45.0, 45.0], [10.0, 12.0]],
-        heading=[0.3, -2.0],
-        velocity=[[math.cos(0.3), math.sin(0.3), 0.0], [0.0, 0.0, 0.0]],
-        thruster_angle=[[0.0, 0.0]] * 2,
-        thrust=[[0.0, 0.0]] * 2,
-        obstacles=[[20.0, 25.0, 2.0]],
-    )
-    again = scaled_episode(situation_from_episode(episode), WORLD)
-    for name in ("start", "goal", "heading", "obstacles", "world"):
-        assert getattr(again, name) == getattr(episode, name)
-    assert again.velocity[0] == pytest.approx(episode.velocity[0]) and again.thrust[0] == pytest.approx([125.0] * 2)
-
-
 def test_courses_and_turns_of_waypoints():
     way = [(0.0, 0.0), (0.5, 0.0), (0.0, 10.0), (10.0, 10.0)]
     assert waypoints_ahead((0.0, 0.0), way) == way[2:] and waypoints_ahead((0.0, 0.0), way[:2]) == []
@@ -201,12 +188,6 @@ def test_places_far_from_the_origin_of_the_map_are_scaled_alike():
     shifted = [replace(ship, position=(ship.position[0] + 7e6, ship.position[1] + 3e5)) for ship in (own, other)]
     near, far = (scaled_episode(Situation("x", tuple(ships)), WORLD) for ships in ((own, other), shifted))
     assert far.start == [pytest.approx(point) for point in near.start]
-
-
-def test_the_end_of_a_track_that_is_to_scale_is_the_goal():
-    track = ((1, 7.0, 5.0, 0.0, 2.0), (2, 9.0, 6.0, 0.5, 2.0))
-    ships = (Ship((5.0, 5.0), 0.0, 2.0, track=track), Ship((40.0, 5.0), math.pi, 2.0, goal=(5.0, 9.0)))
-    assert scaled_episode(Situation("x", ships, is_to_scale=True), WORLD).goal == [[9.0, 6.0], [5.0, 9.0]]
 
 
 @pytest.mark.parametrize(
