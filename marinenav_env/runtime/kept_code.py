@@ -3,7 +3,7 @@
 torch caches what its backend generates, but traces a function again in each process to find it, which takes most of the
 start of a warm run. Here the result is kept whole, with the guards that say which arguments it is for; they are checked
 in each call, as those of ``torch.compile`` are. They do not tell functions and classes apart. A file therefore
-belongs to the sources of its packages, the versions of the libraries and the settings that its caller names, and code
+belongs to the sources of its package and those below, the versions of the libraries and the settings that its caller names, and code
 with parts from elsewhere, such as a user's reward, is not kept.
 """
 
@@ -24,17 +24,13 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 _LIBRARIES = ("torch", "torchrl", "tensordict", "numpy")
-_RUNS_BEFORE = 2
-"""Runs that compile a function as usual before one keeps its code, where torch's cache may have its parts."""
-_NOT_KEPT = "not kept"
-"""Content of the mark of code that cannot be kept, so that no further run tries; otherwise a dot for each run."""
 _folder: Path | None = None
 _packages: tuple[str, ...] = ()
 
 
 @contextmanager
 def keep_code_in(folder: Path, *packages: str) -> Iterator[None]:
-    """Keep compiled functions of packages in files in a folder in this context, and use those that are there."""
+    """Keep compiled functions of packages in files in a folder in this context; each may call those named before it."""
     global _folder, _packages
     before = _folder, _packages
     _folder, _packages = folder if torch.__version__ >= "2.15" else None, packages
@@ -83,7 +79,7 @@ class KeptFunction:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the function."""
-        if _folder is None or self._code is False or torch.compiler.is_compiling():
+        if _folder is None or self._code is False or not self._packages() or torch.compiler.is_compiling():
             return self._compiled(*arguments)
         everything = *self._receiver, *arguments
         if self._code is None:
@@ -97,9 +93,14 @@ class KeptFunction:
         layout = [_describe(leaf) for leaf in leaves], str(tree), torch.get_num_threads(), torch.is_grad_enabled()
         name = f"{self._plain.__module__}.{self._plain.__qualname__}"
         options = {option: _describe(value) for option, value in self._options.items()}
-        key = repr((environment(_packages), name, options, self._settings, layout))
+        key = repr((environment(self._packages()), name, options, self._settings, layout))
         assert _folder is not None
         return _folder / hashlib.sha256(key.encode()).hexdigest()
+
+    def _packages(self) -> tuple[str, ...]:
+        """Packages that the function may call; none if it is from elsewhere."""
+        package = self._plain.__module__.partition(".")[0]
+        return _packages[: _packages.index(package) + 1] if package in _packages else ()
 
     def _closure(self) -> dict[str, Any]:
         cells = self._plain.__closure__ or ()
@@ -119,28 +120,25 @@ class KeptFunction:
     def _make(self, arguments: Sequence[Any]) -> Any:
         """Compile the function for arguments and write the code to its file; False if it is to be compiled as usual.
 
-        Whole functions are made without torch's cache, which may have the parts of one whose sources or settings were
-        changed. Where there is such a cache, only what a third run asks for is kept.
+        A mark is left for code that cannot be kept, so that no further run tries.
         """
         path = self._path(arguments)
         mark = path.with_suffix(".mark")
+        if mark.exists():
+            return False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            known = mark.read_text() if mark.exists() else ""
-            if known == _NOT_KEPT or (len(known) < _RUNS_BEFORE and (path.parent.parent / "fxgraph").exists()):
-                mark.write_text(known if known == _NOT_KEPT else known + ".")
-                return False
             with torch._dynamo.config.patch(enable_aot_compile=True):
                 options = self._options or None
                 wrapper: Any = torch.compile(self._function, fullgraph=True, dynamic=False, options=options)
             code = wrapper.aot_compile((tuple(arguments[len(self._receiver) :]), {}))
             modules = {source.module.partition(".")[0] for source in code.source_info().inlined_sources}
-            if modules <= {*_packages, *_LIBRARIES, *sys.stdlib_module_names}:
+            if modules <= {*self._packages(), *_LIBRARIES, *sys.stdlib_module_names}:
                 code.save_compiled_function(str(path), self._closure())
             else:
-                mark.write_text(_NOT_KEPT)
+                mark.touch()
             return code
         except Exception:  # errors of the function itself are raised when it is compiled as usual
             with suppress(OSError):
-                mark.write_text(_NOT_KEPT)
+                mark.touch()
             return False

@@ -95,16 +95,6 @@ def test_code_with_parts_from_elsewhere_is_not_kept(folder):
     assert len(kept(folder)) == 1
 
 
-def test_where_torch_may_have_the_parts_only_what_a_third_run_asks_for_is_kept(tmp_path):
-    (tmp_path / "fxgraph").mkdir()
-    with kept_code.keep_code_in(tmp_path / "marinenav", "marinenav_env"):
-        numbers = []
-        for _ in range(4):
-            begin()(*arguments())
-            numbers.append((len(kept(tmp_path / "marinenav")), graphs()))
-    assert numbers == [(0, 1), (0, 1), (1, 1), (1, 0)]
-
-
 def test_nothing_is_kept_without_a_folder(tmp_path):
     assert same(begin()(*arguments()), begin(settings="other")(*arguments()))
     assert graphs() == 1
