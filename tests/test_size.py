@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_242,
-    "train_RL_agents": 28_046,
+    "train_RL_agents": 27_835,
     "pages": 4_171,
     "tools": 1_598,
     "tests": 41_010,

@@ -131,20 +131,10 @@ def make_parser() -> argparse.ArgumentParser:
         module.add_arguments(subparser)
         uses_threads = getattr(module, "IMPORTS", True) and getattr(module, "USES_TORCH", True)
         if uses_threads and not getattr(module, "OWN_THREADS", False):
-            subparser.add_argument(
-                "--threads",
-                metavar="N",
-                type=_parse_threads,
-                default=0,
-                help="CPU threads; 0, the default: one for each core that other programs leave idle",
-            )
-        subparser.add_argument(
-            "--plugin",
-            metavar="PART",
-            action="append",
-            default=[],
-            help="a part of your own that a file refers to, as package.module:Name",
-        )
+            threads = "CPU threads; 0, the default: one for each core that other programs leave idle"
+            subparser.add_argument("--threads", metavar="N", type=_parse_threads, default=0, help=threads)
+        part = "a part of your own that a file refers to, as package.module:Name"
+        subparser.add_argument("--plugin", metavar="PART", action="append", default=[], help=part)
         subparser.set_defaults(command=module, parser=subparser, overrides=[], argv=[])
     return parser
 

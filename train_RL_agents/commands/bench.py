@@ -32,11 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--agent", metavar="NAME", help="agent; AC-IQN by default; agent_type=NAME")
     add("-C", "--config", metavar="FILE", type=Path, help="configuration file, as for train")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; execution.device=DEV")
-    add(
-        "--threads",
-        metavar="N",
-        help="CPU threads of torch, 0: as many as other programs leave idle; execution.threads=N",
-    )
+    add("--threads", metavar="N", help="CPU threads, 0: as many as other programs leave idle; execution.threads=N")
     add("--json", metavar="FILE", type=Path, help="write all results to this file after every size")
 
 

@@ -6,6 +6,8 @@ import argparse
 import re
 from pathlib import Path
 
+from train_RL_agents.commands.choosing import parse_names
+
 IMPORTS = ("marinenav_env.waters.charts",)
 USES_TORCH = False
 DEFAULT_SIZE = 300.0
@@ -18,28 +20,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # A southern latitude is no option.
     parser._negative_number_matcher = re.compile(r"-\d[-.,\d]*$")
     add = parser.add_argument
-    add(
-        "file",
-        metavar="FILE",
-        type=Path,
-        help="chart: GeoJSON, or with 'marinenav[charts]' an S-57 cell (.000), GeoPackage or shapefile",
-    )
+    kinds = "GeoJSON; with 'marinenav[charts]' also S-57 cells (.000), GeoPackage and shapefiles"
+    add("file", metavar="FILE", type=Path, help=f"chart: {kinds}")
     add("--at", metavar="LAT,LON", type=parse_place, help="middle of the window in degrees; by default of the data")
     add("--size", metavar="M", type=float, default=DEFAULT_SIZE, help="side of the window in metres (300)")
-    add(
-        "--layers",
-        metavar="A,B",
-        type=lambda text: [name.strip() for name in text.split(",")],
-        help="layers of land and walls; by default LNDARE,COALNE,SLCONS,PONTON,DEPARE of S-57, and what has no layer",
-    )
+    usual = "LNDARE,COALNE,SLCONS,PONTON,DEPARE of S-57, and what has no layer"
+    add("--layers", metavar="A,B", type=parse_names, help=f"layers of land and walls; by default {usual}")
     add("--draught", metavar="M", type=float, help="depth in metres up to which depth areas are land (0.5)")
-    add(
-        "--segments",
-        metavar="N",
-        type=int,
-        default=DEFAULT_SEGMENTS,
-        help="largest number of segments, to which lines are simplified (64)",
-    )
+    add("--segments", metavar="N", type=int, default=DEFAULT_SEGMENTS, help="largest number of segments (64)")
     add("--tolerance", metavar="M", type=float, help="error of this in metres; by default the smallest, up to 1%% of M")
     add("--out", metavar="FILE", type=Path, required=True, help="file of the chart (.json); a picture is put beside it")
 

@@ -5,49 +5,34 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 _MAX_EPISODES = 100_000
+POLICY_HELP = "run folder, policy file or name of a shipped policy"
+WHICH_OPTION: dict[str, Any] = {"metavar": "NAME", "help": "policy of a run: best (default), latest or a file's name"}
+DEVICE_OPTION: dict[str, Any] = {"metavar": "DEV", "default": "auto", "help": "auto (default), cpu, cuda, cuda:N"}
 
 
 def add_scenario_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose scenarios to a parser; parsed arguments then lack options that are not given."""
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
-    add("--which", metavar="NAME", help="policy of a run: best (default), latest or a file's name")
+    add("--which", **WHICH_OPTION)
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--levels", metavar="L", type=int, nargs="+", help="levels, from 1; all by default")
-    source.add_argument(
-        "--suite",
-        metavar="NAME",
-        help="paper, fresh, long, currents, crowd, noise, vessels, weather, faults, rules, imazu, encounters, dnv, "
+    suites = (
+        "paper, fresh, long, currents, crowd, noise, vessels, weather, faults, rules, imazu, encounters, dnv, "
         "imazu_ntnu, harbours, unruly, candidates or candidates_weather (or imazu_own, encounters_own, dnv_own, "
-        "imazu_ntnu_own), instead of levels; evaluate also takes all",
+        "imazu_ntnu_own), instead of levels; evaluate also takes all"
     )
-    source.add_argument(
-        "--scenarios",
-        "--scenario",
-        metavar="FILE",
-        type=Path,
-        help="scenario file or folder of "
-        "them, instead of levels; also of DNV's ship-traffic-generator (JSON), NTNU's colav-simulator (YAML) and "
-        "CommonOcean (XML), scaled to these vessels",
-    )
-    add(
-        "--strict",
-        action="store_true",
-        help="refuse a scenario file with goals in obstacles, "
-        "contact at the start or places off the map, which a warning counts otherwise",
-    )
-    add(
-        "--episodes",
-        metavar="N",
-        type=parse_episode_count,
-        help="episodes per level, or per group of a suite; by default as in training, or the suite's",
-    )
+    source.add_argument("--suite", metavar="NAME", help=suites)
+    files = "scenario file or folder of them, instead of levels; also of DNV, NTNU and CommonOcean"
+    source.add_argument("--scenarios", "--scenario", metavar="FILE", type=Path, help=files)
+    add("--strict", action="store_true", help="refuse a scenario file with odd starts or goals, instead of a warning")
+    count = "episodes per level or group of a suite; by default as in training, or the suite's"
+    add("--episodes", metavar="N", type=parse_episode_count, help=count)
     seeds = parser.add_mutually_exclusive_group()
-    seeds.add_argument(
-        "--seed", metavar="N", type=int, help="seed of scenarios and noise; by default that of the fixed set"
-    )
+    seeds.add_argument("--seed", metavar="N", type=int, help="seed of scenarios and noise; by default the fixed one")
     seeds.add_argument("--fresh", action="store_true", help="use new scenarios and noise")
 
 
@@ -58,6 +43,11 @@ def require_policies(names: Iterable[str], baselines: bool = True) -> None:
 
     for name in names:
         locate_policy(name, BASELINES if baselines else ())
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Convert a command-line argument to the names that it lists, with commas in between."""
+    return tuple(name.strip() for name in text.split(","))
 
 
 def parse_html_path(text: str) -> Path:

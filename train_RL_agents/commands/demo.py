@@ -8,7 +8,7 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from train_RL_agents.commands.choosing import parse_html_path, require_policies
+from train_RL_agents.commands.choosing import POLICY_HELP, WHICH_OPTION, parse_html_path, require_policies
 
 THREADS = 1
 SUPPORTED_ENTRIES = {"self_state", "objects_state", "objects_mask", "objects_id", "duties", "shore", "shore_mask"}
@@ -18,22 +18,10 @@ SUPPORTED_ENTRIES = {"self_state", "objects_state", "objects_mask", "objects_id"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav demo`` to its parser."""
     add = parser.add_argument
-    add(
-        "policy",
-        metavar="POLICY",
-        type=Path,
-        nargs="?",
-        default=Path("ac_iqn"),
-        help="run folder, policy file or name of a shipped policy; ac_iqn by default",
-    )
-    add("--which", metavar="NAME", default="best", help="policy of a run: best (default), latest or a file's name")
-    add(
-        "--out",
-        metavar="FILE",
-        type=parse_html_path,
-        default=Path("demo.html"),
-        help="page to write; demo.html by default",
-    )
+    about = f"{POLICY_HELP}; ac_iqn by default"
+    add("policy", metavar="POLICY", type=Path, nargs="?", default=Path("ac_iqn"), help=about)
+    add("--which", default="best", **WHICH_OPTION)
+    add("--out", metavar="FILE", type=parse_html_path, default=Path("demo.html"), help="page (demo.html by default)")
     add("--no-open", action="store_true", help="do not open the page in a browser")
 
 

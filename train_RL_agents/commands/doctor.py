@@ -34,9 +34,7 @@ class CheckResult(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav doctor`` to its parser."""
-    parser.add_argument(
-        "path", metavar="DIR", type=Path, nargs="?", default=Path("runs"), help="folder of the runs; runs by default"
-    )
+    parser.add_argument("path", metavar="DIR", type=Path, nargs="?", default=Path("runs"), help="folder of runs (runs)")
 
 
 def run(arguments: argparse.Namespace) -> int:

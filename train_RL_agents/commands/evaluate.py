@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path, require_policies
+from train_RL_agents.commands.choosing import (
+    DEVICE_OPTION,
+    POLICY_HELP,
+    add_scenario_options,
+    parse_html_path,
+    parse_names,
+    require_policies,
+)
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.comparing.tables import Evaluation
@@ -22,79 +29,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav evaluate`` to its parser."""
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
-    add(
-        "policies",
-        metavar="POLICY",
-        nargs="*",
-        default=[],
-        help="run folders, policy or exported files, "
-        "names of shipped policies or baselines (straight, apf, orca); several are compared "
-        "to the first",
-    )
-    add(
-        "--checkpoint",
-        "--policy",
-        metavar="POLICY",
-        dest="more",
-        action="append",
-        default=[],
-        help="the same as an option",
-    )
+    about = f"{POLICY_HELP} or baseline (straight, apf, orca), or ONNX file; several are compared to the first"
+    add("policies", metavar="POLICY", nargs="*", default=[], help=about)
+    add("--checkpoint", "--policy", metavar="POLICY", dest="more", action="append", default=[], help="the same")
     add_scenario_options(parser)
-    add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
+    add("-D", "--device", **DEVICE_OPTION)
     _add_acting_options(parser)
     _add_outputs(parser)
 
 
 def _add_acting_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    acting = parser.add_mutually_exclusive_group()
-    acting.add_argument(
-        "--risk",
-        metavar="X",
-        type=lambda text: text if text == "adaptive" else float(text),
-        help="share of the worst outcomes to "
-        "act on, for agents that know return distributions; adaptive: clip(distance of the closest "
-        "object / 2 boat lengths, 0, 1); by default the policy's own agent.risk",
+    add, acting = parser.add_argument, parser.add_mutually_exclusive_group()
+    risk = (
+        "share of the worst outcomes to act on, for agents that know return distributions; adaptive: clip(distance of "
+        "the closest object / 2 boat lengths, 0, 1); by default the policy's own agent.risk"
     )
-    acting.add_argument(
-        "--stochastic",
-        action="store_true",
-        help="act as while training, but "
-        "without added exploration: PPO, A2C and SAC sample, Rainbow keeps its noise, IQN draws "
-        "its fractions if agent.random_fractions is set; refused for others",
+    acting.add_argument("--risk", metavar="X", type=_parse_risk, help=risk)
+    sampling = (
+        "act as while training, but without added exploration: PPO, A2C and SAC sample, Rainbow keeps its noise, IQN "
+        "draws its fractions if agent.random_fractions is set; refused for others"
     )
-    add(
-        "--others",
-        metavar="POLICY",
-        help="policy or baseline that steers the other vessels of the suites with _own; "
-        "blind:POLICY for one that sees no objects",
-    )
-    add(
-        "--shield",
-        action="store_true",
-        help="replace commands after which no escape manoeuvre would be left, and report in how many steps",
-    )
+    acting.add_argument("--stochastic", action="store_true", help=sampling)
+    others = "policy or baseline that steers the other vessels of suites with _own; blind:POLICY sees no objects"
+    add("--others", metavar="POLICY", help=others)
+    add("--shield", action="store_true", help="replace commands after which no escape manoeuvre would be left")
+
+
+def _parse_risk(text: str) -> float | str:
+    """Convert a command-line argument to a risk level."""
+    return text if text == "adaptive" else float(text)
 
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:
     """Add the files to write, and the further judges."""
     add = parser.add_argument
-    add(
-        "--report",
-        metavar="OUT",
-        type=parse_html_path,
-        help="write a page with tables and failed episodes there (.html)",
-    )
+    add("--report", metavar="OUT", type=parse_html_path, help="write a page with tables and failed episodes (.html)")
     add("--json", metavar="OUT", type=Path, help="write setting and figures there")
     add("--csv", metavar="OUT", type=Path, help="write the figures there")
     add("--markdown", metavar="OUT", type=Path, help="write the tables there")
-    add(
-        "--judge",
-        metavar="NAME,...",
-        type=lambda text: tuple(text.split(",")),
-        help="judge the same tracks by these profiles, too (default, tum, hagen2023, moos), and say where they part",
-    )
+    judges = "judge the same tracks by these profiles (default, tum, hagen2023, moos), too, and say where they part"
+    add("--judge", metavar="NAME,...", type=parse_names, help=judges)
     add("--record", metavar="OUT", type=Path, help="write all that happens there (.npz); for one policy")
 
 

@@ -5,36 +5,19 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from train_RL_agents.commands.choosing import require_policies
+from train_RL_agents.commands.choosing import POLICY_HELP, WHICH_OPTION, require_policies
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav export`` to its parser."""
     add = parser.add_argument
-    add("checkpoint", metavar="POLICY", type=Path, help="run folder, policy file or name of a shipped policy")
-    add("--which", metavar="NAME", help="policy of a run: best (default), latest or a file's name", default="best")
-    add(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        required=True,
-        help="folder for the files and contract.json; created if it is missing",
-    )
-    add(
-        "--format",
-        nargs="+",
-        choices=("torchscript", "onnx"),
-        default=["torchscript"],
-        help="torchscript (default; for C++ with libtorch), onnx (for evaluate, boats and others; needs "
-        "'marinenav[export]')",
-    )
-    add(
-        "--dtype",
-        choices=("float64", "float32"),
-        default="float64",
-        help="number type of an ONNX file, with its inputs and outputs; TorchScript is float64, as planners load it "
-        "(default: float64)",
-    )
+    add("checkpoint", metavar="POLICY", type=Path, help=POLICY_HELP)
+    add("--which", default="best", **WHICH_OPTION)
+    add("--out", metavar="DIR", type=Path, required=True, help="folder, new or not, for the files and contract.json")
+    formats = "torchscript (default; for C++ with libtorch), onnx (for evaluate, boats and others)"
+    add("--format", nargs="+", choices=("torchscript", "onnx"), default=["torchscript"], help=formats)
+    numbers = "type of the numbers in an ONNX file (float64); TorchScript is float64, as planners load it"
+    add("--dtype", choices=("float64", "float32"), default="float64", help=numbers)
 
 
 def check(arguments: argparse.Namespace) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from train_RL_agents.commands.choosing import parse_episode_count, require_policies
+from train_RL_agents.commands.choosing import (
+    DEVICE_OPTION,
+    POLICY_HELP,
+    WHICH_OPTION,
+    parse_episode_count,
+    require_policies,
+)
 
 METHODS = ("cross-entropy", "random")
 
@@ -14,49 +20,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav falsify`` to its parser."""
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
-    add(
-        "policy",
-        metavar="POLICY",
-        help="run folder, policy or exported file, name of a shipped policy or baseline, which steers vessel 1",
-    )
-    add("--which", metavar="NAME", help="policy of a run: best (default), latest or a file's name")
-    add(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        required=True,
-        help="folder of failures.json (scenarios), failures.html (replay) and falsify.json (figures)",
-    )
-    add(
-        "--episodes",
-        metavar="N",
-        type=parse_episode_count,
-        default=4000,
-        help="budget of each search; 4,000 by default",
-    )
+    add("policy", metavar="POLICY", help=f"{POLICY_HELP} or baseline, or ONNX file, which steers vessel 1")
+    add("--which", **WHICH_OPTION)
+    add("--out", metavar="DIR", type=Path, required=True, help="folder of scenarios, replay and figures of failures")
+    add("--episodes", metavar="N", type=parse_episode_count, default=4000, help="budget of each search (4,000)")
     add("--vessels", metavar="N", type=int, default=3, help="largest number of vessels, from 2 to 6; 3 by default")
-    add(
-        "--behaviours",
-        metavar="NAME",
-        nargs="+",
-        help="what the others do: keep, act_late, turn_wrong, stop, speed_up, lose_left, lose_right, see_nothing; "
-        "all by default",
-    )
-    add(
-        "--method",
-        choices=(*METHODS, "both"),
-        default="both",
-        help="search by the cross-entropy method, random encounters, or both (default) with the same budget",
-    )
-    add(
-        "--target",
-        choices=("avoidable", "candidates"),
-        default="avoidable",
-        help="search for avoidable collisions (default), or for those in encounters that the judge of the rules of the "
-        "sea took for candidates until the contact",
-    )
+    acts = "keep, act_late, turn_wrong, stop, speed_up, lose_left, lose_right, see_nothing"
+    add("--behaviours", metavar="NAME", nargs="+", help=f"what the others do: {acts}; all by default")
+    searches = "cross-entropy method, random encounters, or both (default) with the same budget"
+    add("--method", choices=(*METHODS, "both"), default="both", help=searches)
+    targets = "avoidable collisions (default), or those in encounters that are candidates until the contact"
+    add("--target", choices=("avoidable", "candidates"), default="avoidable", help=targets)
     add("--seed", metavar="N", type=int, default=0, help="seed of encounters and noise; 0 by default")
-    add("-D", "--device", metavar="DEV", default="auto", help="auto (default), cpu, cuda, cuda:N")
+    add("-D", "--device", **DEVICE_OPTION)
 
 
 def check(arguments: argparse.Namespace) -> None:

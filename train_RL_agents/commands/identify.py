@@ -13,21 +13,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav identify`` to its parser."""
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
-    add(
-        "log",
-        metavar="LOG",
-        nargs="?",
-        default=None,
-        type=Path,
-        help="CSV file with time, commands, position and yaw; see docs/boats.md",
-    )
+    columns = "CSV file with time, commands, position and yaw; see docs/boats.md"
+    add("log", metavar="LOG", nargs="?", default=None, type=Path, help=columns)
     add("--vessel", metavar="BOAT", default="published", help="boat to start from: a name or a vessel file (published)")
     add("--out", metavar="FILE", type=Path, help="write the boat there (.json); with --plan, the commands (.csv)")
     add("--page", metavar="FILE", type=Path, help="write a page with measured and predicted tracks there (.html)")
     add("--name", metavar="NAME", help="name of the boat; by default that of the file of --out")
-    frames = (
-        "ned (default): x north, y east, yaw clockwise from north; enu: x east, y north, yaw anticlockwise from east"
-    )
+    frames = "ned (default): x north, y east, yaw clockwise from north; enu: x east, y north, anticlockwise from east"
     add("--frame", choices=("ned", "enu"), help=frames)
     add("--fit", metavar="NAME", nargs="+", help="coefficients to fit beside the usual ones")
     add("--keep", metavar="NAME", nargs="+", help="coefficients that keep the values of --vessel")

@@ -9,21 +9,10 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav import`` to its parser."""
     add = parser.add_argument
-    add(
-        "file",
-        metavar="FILE",
-        type=Path,
-        help="a published TorchScript file (traced_DQN_model.pt), or weights of the acting network "
-        "by layer name: arrays (.npz) or a PyTorch state dict (.pt, .pth)",
-    )
-    add(
-        "--agent",
-        metavar="NAME",
-        default="",
-        help="agent of the weights: AC-IQN, IQN, DDPG, "
-        "DQN or SAC; needed if neither layers nor names in the file decide (AC-IQN and DDPG have "
-        "the same layers)",
-    )
+    kinds = "published TorchScript file, or weights by layer name: arrays (.npz) or a state dict (.pt, .pth)"
+    add("file", metavar="FILE", type=Path, help=kinds)
+    agents = "AC-IQN, IQN, DDPG, DQN or SAC; needed where layers and names do not tell AC-IQN from DDPG"
+    add("--agent", metavar="NAME", default="", help=agents)
     add("--out", metavar="POLICY", type=Path, required=True, help="new policy file to write, or a folder for policy.pt")
 
 

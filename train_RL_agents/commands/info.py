@@ -6,20 +6,16 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from train_RL_agents.commands.choosing import POLICY_HELP
+
 if TYPE_CHECKING:
     from train_RL_agents.config.schema import TrainConfig
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav info`` to its parser."""
-    parser.add_argument(
-        "path",
-        metavar="PATH",
-        type=Path,
-        nargs="?",
-        help="run folder, folder of runs, latest (the newest run), policy file, "
-        "configuration (FILE.json), or a shipped policy's name",
-    )
+    kinds = f"{POLICY_HELP}, folder of runs, latest (the newest run) or configuration (FILE.json)"
+    parser.add_argument("path", metavar="PATH", type=Path, nargs="?", help=kinds)
 
 
 def run(arguments: argparse.Namespace) -> int:

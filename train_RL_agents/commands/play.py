@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import add_scenario_options, parse_html_path, require_policies
+from train_RL_agents.commands.choosing import POLICY_HELP, add_scenario_options, parse_html_path, require_policies
 
 if TYPE_CHECKING:
     from train_RL_agents.evaluation.running.recording import Recording
@@ -21,50 +21,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav play`` to its parser."""
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
-    add(
-        "policies",
-        metavar="POLICY",
-        nargs="*",
-        default=[],
-        help="run folder, policy file, name of a shipped "
-        "policy or baseline (straight, apf, orca); two of them with --html",
-    )
+    about = f"{POLICY_HELP} or baseline (straight, apf, orca); two of them with --html"
+    add("policies", metavar="POLICY", nargs="*", default=[], help=about)
     add("--checkpoint", "--policy", metavar="POLICY", dest="more", nargs="+", default=[], help="policies as an option")
-    add(
-        "--recording",
-        metavar="FILE",
-        type=Path,
-        nargs="+",
-        default=[],
-        help="recorded evaluation, in place of a policy; two of the same scenarios with --html",
-    )
+    recorded = "recorded evaluation, in place of a policy; two of the same scenarios with --html"
+    add("--recording", metavar="FILE", type=Path, nargs="+", default=[], help=recorded)
     add_scenario_options(parser)
-    add(
-        "--episode",
-        metavar="K",
-        type=int,
-        help="episode to show, from 1; by default the first, with --html and --overview all",
-    )
+    add("--episode", metavar="K", type=int, help="episode, from 1; by default the first, all in pages and overviews")
     add("--vessel", metavar="N", type=int, default=1, help="vessel of the view in animations and stills; 1 by default")
     add("--out", metavar="DIR", type=Path, default=Path(), help="folder of animations and stills; by default this one")
     add("--speed", metavar="X", type=float, default=5.0, help="speed of the animation, 5 times real time by default")
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument(
-        "--frames",
-        metavar="T",
-        type=int,
-        nargs="+",
-        help="write these frames (control steps, from 0) as PNG, instead of an animation",
-    )
-    shape.add_argument(
-        "--html", metavar="FILE", type=parse_html_path, help="write an interactive page, instead of an animation"
-    )
-    shape.add_argument(
-        "--overview",
-        metavar="FILE",
-        type=Path,
-        help="write one picture of all tracks (.png, .pdf, .svg), instead of an animation",
-    )
+    add = parser.add_mutually_exclusive_group().add_argument
+    stills = "write these frames (control steps, from 0) as PNG, instead of an animation"
+    add("--frames", metavar="T", type=int, nargs="+", help=stills)
+    add("--html", metavar="FILE", type=parse_html_path, help="write an interactive page, instead of an animation")
+    add("--overview", metavar="FILE", type=Path, help="write one picture of all tracks (.png, .pdf, .svg) instead")
 
 
 def check(arguments: argparse.Namespace) -> None:

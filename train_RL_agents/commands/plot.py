@@ -9,21 +9,10 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav plot`` to its parser."""
     add = parser.add_argument
-    add(
-        "runs",
-        metavar="RUN",
-        type=Path,
-        nargs="+",
-        help="run folders or folders of them, evaluations.npz files, or JSON files of "
-        "marinenav evaluate (for the levels alone)",
-    )
+    sources = "run folders or folders of them, evaluations.npz, or JSON files of evaluate (for the levels alone)"
+    add("runs", metavar="RUN", type=Path, nargs="+", help=sources)
     add("--out", metavar="DIR", type=Path, required=True, help="folder for PNG, PDF and CSV files")
-    add(
-        "--by",
-        choices=("agent", "folder"),
-        default="agent",
-        help="groups of runs: by agent (default), or by training folder",
-    )
+    add("--by", choices=("agent", "folder"), default="agent", help="groups of runs: agents (default), or folders")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,9 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav study`` to its parser."""
     add = parser.add_argument
     add("file", metavar="FILE", type=Path, help="JSON: agents, and perhaps settings, seeds, common, suites and which")
-    add(
-        "--out", metavar="DIR", type=Path, help="folder of runs, figures and page; by default runs/ and the file's name"
-    )
+    add("--out", metavar="DIR", type=Path, help="folder of runs, figures and page; by default runs/ and FILE's name")
     add("--jobs", metavar="N", type=int, default=1, help="runs that are trained at a time")
     add("-D", "--device", metavar="DEV", default="auto", help="device of the evaluations")
     add("--quiet", action="store_true", help="show no progress")

@@ -40,13 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.argument_default = argparse.SUPPRESS
     add = parser.add_argument
     add("-h", "--help", action="store_true", help="show this and all settings")
-    add(
-        "-C",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="JSON with settings that differ, or the name of one that is shipped, such as dqn",
-    )
+    add("-C", "--config", metavar="FILE", type=Path, help="JSON of settings that differ, or a shipped one, such as dqn")
     add("--agent", metavar="NAME", help="agent_type=NAME, or package.module:Class")
     add("--env", metavar="NAME", help="env.name=NAME, or package.module:make_env")
     add("-D", "--device", metavar="DEV", help="auto, cpu, cuda, cuda:N; execution.device=DEV")
@@ -61,38 +55,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_running_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that are no settings, or several."""
     add = parser.add_argument
-    add(
-        "--strict",
-        action="store_true",
-        help="refuse a scenario file with odd starts or goals; training_schedule.strict=true",
-    )
-    add(
-        "--profile",
-        metavar="NAME",
-        help="sizes of environments, batch and replay for a device: "
-        "auto (default; from the GPU's memory, on the CPU none), none, cpu, 8gb, 16gb, 24gb or "
-        "80gb; settings that are given win",
-    )
-    add(
-        "--resume",
-        metavar="RUN",
-        type=Path,
-        help="resume a run, or all runs of a training "
-        f"folder; of the settings, only these may change: {', '.join(RESUMABLE_SETTINGS)}",
-    )
-    add(
-        "--jobs",
-        metavar="N",
-        type=int,
-        help="train N runs at a time, 1 by default; several runs are processes with a share of the cores and GPUs each",
-    )
-    add(
-        "--quick",
-        action="store_true",
-        help="a short run that shows whether all works: "
-        f"{' '.join(_QUICK_SETTINGS)}; wins over what a file states, but "
-        "not over settings of the command line",
-    )
+    odd = "refuse a scenario file with odd starts or goals; training_schedule.strict=true"
+    add("--strict", action="store_true", help=odd)
+    sizes = "sizes for a device: auto (default; from the GPU's memory), none, cpu, 8gb, 16gb, 24gb or 80gb"
+    add("--profile", metavar="NAME", help=f"{sizes}; settings that are given win")
+    resumed = f"resume a run, or all of a folder; only these settings may change: {', '.join(RESUMABLE_SETTINGS)}"
+    add("--resume", metavar="RUN", type=Path, help=resumed)
+    add("--jobs", metavar="N", type=int, help="train N runs at a time (1), in processes that share cores and GPUs")
+    quick = f"short run that shows whether all works: {' '.join(_QUICK_SETTINGS)}; wins over what a file states"
+    add("--quick", action="store_true", help=quick)
     add("-v", "--verbose", action="store_true", help="print what takes memory, too")
     add("--quiet", action="store_true", help="print nothing")
     add("--no-bar", action="store_true", help="no progress bar")
