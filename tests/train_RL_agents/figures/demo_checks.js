@@ -1,5 +1,4 @@
 // What the tests of the demo page run, in Node or in the page itself.
-import * as contests from "../../../train_RL_agents/figures/pages/contests.js";
 import * as drafts from "../../../train_RL_agents/figures/pages/drafts.js";
 import * as perception from "../../../train_RL_agents/figures/pages/perception.js";
 import * as policies from "../../../train_RL_agents/figures/pages/policies.js";
@@ -149,25 +148,6 @@ globalThis.checks = {
     const session = sessions.make(data);
     while (session.at < steps && session.advance());
     return session.frames.map((frame) => session.insight(frame)?.doubtful).filter(Boolean);
-  },
-
-  compared: (pairs) => pairs.map((pair) => contests.compare(
-    ...pair.map(({ arrived, collided }) => ({ arrived: arrived ?? Infinity, collided })))),
-
-  // A round in which the own vessel does nothing, and one that is left.
-  contested({ data, scenario, vessel }) {
-    const session = sessions.make(data), contest = contests.make(session, sessions.make(data));
-    session.open(scenario);
-    session.advance();
-    contest.begin(vessel);
-    const begun = session.at;
-    session.edit((state) => { state.noise = 0; });
-    do session.advance(); while (!contest.advance());
-    const { own, other } = contest.last;
-    contest.begin(vessel);
-    const cancelled = contest.cancel();
-    contest.advance();
-    return { score: contest.score, own, other, cancelled, begun };
   },
 
   // What vessels observe and do in waters with shores, in every frame of episodes steered by rates.

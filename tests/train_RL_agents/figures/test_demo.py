@@ -440,23 +440,6 @@ def test_heat_map_dims_what_critics_do_not_know(name):
         assert doubts.size == 0
 
 
-def test_a_round_against_the_policy_is_scored():
-    """To arrive is better than not, sooner is better than later; a collision is worst."""
-    soon, late = ({"arrived": at, "collided": False} for at in (20, 30))
-    never = {"arrived": None, "collided": False}
-    hit = never | {"collided": True}
-    pairs = [(soon, late), (late, soon), (soon, soon), (late, hit), (never, hit), (hit, hit)]
-    assert in_node("compared", pairs) == [1, -1, 0, 1, 1, 0]
-
-
-def test_rounds_against_the_policy_count():
-    """The own vessel, which stays where it is, loses; a round that is left does not count."""
-    found = in_node("contested", {"data": data_in(page_of("dqn")), "scenario": 0, "vessel": 1})
-    assert found["score"] == {"won": 0, "lost": 1, "tied": 0}
-    assert found["own"]["arrived"] is None
-    assert found["other"]["arrived"] > 20 and found["cancelled"] and found["begun"] == 0
-
-
 def test_vessels_collide_with_what_they_do_not_see():
     blind = SensorConfig(range=0.1, angle=1.0)
     episode = simple_episode(

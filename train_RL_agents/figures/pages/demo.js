@@ -1,6 +1,5 @@
 // The page: time, keys, pointers and controls.
 import * as cards from "./cards.js";
-import * as contests from "./contests.js";
 import * as helms from "./helms.js";
 import * as items from "./items.js";
 import * as keys from "./keys.js";
@@ -12,7 +11,6 @@ import * as settings from "./settings.js";
 const byId = (id) => document.getElementById(id), { write } = cards;
 const data = JSON.parse(byId("data").textContent);
 const session = sessions.make(data), map = maps.make(byId("map"), session, data);
-const contest = contests.make(session, sessions.make(data, session.policy));
 const shown = cards.make(document);
 // What a key moves (m), turns (rad) and zooms by.
 const MOVE_DISTANCE = 0.5, TURN_ANGLE = Math.PI / 36, ZOOM_FACTOR = 1.3;
@@ -31,12 +29,12 @@ const stepTime = () => session.k.dt * session.k.substeps;
 const unfolding = () => clock.playing && !clock.held && session.at > 0;
 const shownAt = () => session.at - (unfolding() ? 1 : 0);
 
-function poses(of = session) {
-  const { state, paths } = of.now();
+function poses() {
+  const { state, paths } = session.now();
   return state.vessels.map((vessel, i) => {
-    const path = unfolding() && of.at === session.at && paths?.[i];
+    const path = unfolding() && paths?.[i];
     if (!path) return [vessel.x, vessel.y, vessel.theta];
-    const before = of.frames[of.at - 1].state.vessels[i];
+    const before = session.frames[session.at - 1].state.vessels[i];
     const place = clock.share * path.length, low = Math.min(Math.floor(place), path.length - 1);
     const from = low ? path[low - 1] : [before.x, before.y, before.theta], to = path[low];
     return from.map((value, axis) => value + (place - low) * (to[axis] - value));
@@ -47,7 +45,7 @@ function draw() {
   stale = false;
   const at = shownAt(), frame = session.frames[at];
   const following = byId("follow").checked;
-  map.draw(frame, poses(), at, item, { following, still: clock.held, rival: rival(), line: pen.line });
+  map.draw(frame, poses(), at, item, { following, still: clock.held, line: pen.line });
   const seconds = (at + (unfolding() ? clock.share : 0)) * stepTime();
   write(byId("clock"), `${seconds.toFixed(1)} s, step ${frame.state.steps}`);
   const same = shownFrame?.frame === frame && shownFrame.chosen === session.chosen;
@@ -61,13 +59,6 @@ function showFrame(frame, at) {
   clock.next = clock.last + CARD_INTERVAL;
   byId("time").max = session.frames.length - 1;
   byId("time").value = at;
-}
-
-// Where the policy is in a round against it.
-function rival() {
-  const { vessel } = contest;
-  if (vessel === null) return null;
-  return { vessel, pose: poses(contest.rival)[vessel], kind: session.now().state.vessels[vessel].kind };
 }
 
 // Show all of the scene as it is at first.
@@ -94,7 +85,6 @@ function advance() {
     if (vessel.collided && !before[i].collided) say(`Vessel ${i + 1} has collided.`);
     if (vessel.arrived && !before[i].arrived) say(`Vessel ${i + 1} has arrived.`);
   });
-  if (contest.advance()) endRound();
   return true;
 }
 
@@ -119,10 +109,7 @@ const toggle = () => (clock.playing ? pause() : play());
 
 // Stop in the middle of a step, at the nearer of its ends.
 function settle() {
-  if (unfolding() && clock.share < 0.5) {
-    cancelRound();
-    session.seek(session.at - 1);
-  }
+  if (unfolding() && clock.share < 0.5) session.seek(session.at - 1);
   clock.share = 1;
 }
 
@@ -155,7 +142,6 @@ function finish() {
 
 function seek(at) {
   if (clock.playing) pause();
-  cancelRound();
   session.seek(at);
   const { kind, index } = item;
   if (!items.all(session).some((each) => each.kind === kind && each.index === index)) {
@@ -175,7 +161,6 @@ function step() {
 function open(scenario) {
   const goesOn = clock.playing || session.isOver();
   pause();
-  cancelRound();
   session.open(scenario);
   showHelm();
   item = { kind: "vessel", index: session.chosen };
@@ -189,7 +174,6 @@ function open(scenario) {
 const HOW_TO_STEER = "Hold a button, W, A, S, D or an arrow key.";
 
 function takeHelm(whether) {
-  cancelRound();
   session.helm = whether ? session.chosen : null;
   helm.release();
   showHelm();
@@ -205,38 +189,6 @@ function showHelm() {
   byId("pad").hidden = !taken;
 }
 
-function beat() {
-  pause();
-  contest.begin(session.chosen);
-  item = { kind: "vessel", index: session.chosen };
-  helm.release();
-  showHelm();
-  showScore();
-  fillControls();
-  say(`Round ${rounds() + 1}: bring vessel ${session.chosen + 1} to its star. ${HOW_TO_STEER}`);
-  play();
-}
-
-const rounds = () => Object.values(contest.score).reduce((a, b) => a + b);
-
-function endRound() {
-  pause();
-  session.helm = null;
-  showHelm();
-  showScore();
-  say(`${contests.describe(contest.last, stepTime())} B is the next round.`);
-}
-
-function cancelRound() {
-  if (contest.cancel()) say("The round does not count.");
-}
-
-function showScore() {
-  const { won, lost, tied } = contest.score, count = rounds();
-  byId("score").hidden = false;
-  write(byId("score"), `You ${won}, policy ${lost}, ties ${tied}, in ${count} round${count === 1 ? "" : "s"}`);
-}
-
 // Items -----------------------------------------------------------------------------------------
 
 // A vessel that is moved, or whose goal is moved, is in motion again.
@@ -249,7 +201,6 @@ function edit(how) {
 }
 
 function change(how) {
-  cancelRound();
   session.edit(how);
   refresh();
 }
@@ -277,7 +228,6 @@ function chooseItem(chosen) {
 function chooseVessel(index, withItem = true) {
   if (index >= session.now().state.vessels.length) return;
   const steering = session.helm !== null && session.helm !== index;
-  if (steering) cancelRound();
   session.choose(index);
   byId("vessel").value = session.chosen;
   if (steering) helm.release();
@@ -292,7 +242,6 @@ function showRemovable() {
 
 function add(kind) {
   pause();
-  cancelRound();
   session.add(kind);
   item = { kind, index: session.now().state[items.LISTS[kind]].length - 1 };
   fillControls();
@@ -302,7 +251,6 @@ function add(kind) {
 
 function remove() {
   pause();
-  cancelRound();
   const { kind, index } = item;
   session.edit((state) => state[items.LISTS[kind]].splice(index, 1));
   if (kind === "vessel" && session.helm !== null) takeHelm(false);
@@ -328,7 +276,6 @@ function fillControls() {
 
 // A setting holds from the step that is shown on.
 function changed() {
-  cancelRound();
   if (unfolding()) clock.share = 0;
   fillControls();
   refresh();
@@ -363,14 +310,12 @@ listen("time", "input", ({ target }) => seek(Number(target.value)));
 listen("scenario", "change", ({ target }) => open(Number(target.value)));
 listen("vessel", "change", ({ target }) => chooseVessel(Number(target.value)));
 listen("helm", "click", () => takeHelm(session.helm === null));
-listen("beat", "click", beat);
 listen("follow", "change", refresh);
 listen("item", "change", ({ target }) => {
   const [kind, index] = target.value.split(" ");
   chooseItem({ kind, index: Number(index) });
 });
 listen("remove", "click", remove);
-listen("share", "click", share);
 listen("clear", "click", () => change((state) => { state.shores = []; }));
 listen("save", "click", pen.save);
 listen("file", "change", ({ target }) => { pen.open(target.files[0]); target.value = ""; });
@@ -379,34 +324,6 @@ for (const button of document.querySelectorAll("[data-draw]")) {
 }
 document.querySelectorAll("[data-add]").forEach((button) =>
   button.addEventListener("click", () => add(button.dataset.add)));
-
-// Links -----------------------------------------------------------------------------------------
-
-function share() {
-  halt();
-  const url = new URL(location.href), where = "The link to this state";
-  url.hash = `state=${session.link()}`;
-  history.replaceState(null, "", url.hash);
-  byId("link").value = url.href;
-  byId("link").select();
-  Promise.resolve(navigator.clipboard).then((board) => board.writeText(url.href)).then(
-    () => say(`${where} has been copied.`), () => say(`${where} is in the address bar.`));
-}
-
-function followLink() {
-  const found = /^#state=([\w-]+)$/.exec(location.hash);
-  if (!found) return;
-  pause();
-  cancelRound();
-  say(session.follow(found[1]) ? "The state of the link." : "This link does not hold a state of this page.");
-  item = { kind: "vessel", index: session.chosen };
-  showHelm();
-  fitScene();
-  fillControls();
-  refresh();
-}
-
-window.addEventListener("hashchange", followLink);
 
 // Pointers --------------------------------------------------------------------------------------
 
@@ -460,11 +377,10 @@ canvas.addEventListener("touchstart", (event) => {
 const ACTIONS = {
   " ": toggle, ".": step, ",": () => seek(shownAt() - 1),
   Home: () => seek(0), End: () => seek(session.frames.length - 1),
-  h: () => takeHelm(session.helm === null), b: beat,
+  h: () => takeHelm(session.helm === null),
   q: () => turn(-TURN_ANGLE), e: () => turn(TURN_ANGLE),
   r: () => open(session.scenario), n: () => open((session.scenario + 1) % data.scenarios.length),
   f: () => { byId("follow").checked = !byId("follow").checked; refresh(); },
-  c: share,
   "+": () => { map.zoom(ZOOM_FACTOR); refresh(); }, "-": () => { map.zoom(1 / ZOOM_FACTOR); refresh(); },
   0: () => { fitScene(); refresh(); },
 };
@@ -488,10 +404,9 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 });
 setUp();
 fitScene();
-followLink();
-if (!location.hash && !matchMedia("(prefers-reduced-motion: reduce)").matches) play();
+if (!matchMedia("(prefers-reduced-motion: reduce)").matches) play();
 requestAnimationFrame(tick);
 
 // For scripts: numbers of vessels and frames from 0.
 window.demo = { session, play, pause, seek, step, open, playing: () => clock.playing,
-  poses, beat, contest, commanded: helm.command, toCanvas: map.at };
+  poses, commanded: helm.command, toCanvas: map.at };

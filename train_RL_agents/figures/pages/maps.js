@@ -294,14 +294,6 @@ export function make(canvas, session, data) {
     arrow(pose[0], pose[1], ...fromBody(pose[0], pose[1], asked, 8, 0), theme.accent, { dash: [5, 3], width: 2.5 });
   }
 
-  // Where the policy is in a contest: the outline of a hull.
-  function drawRival({ vessel, pose: [x, y, yaw], kind }) {
-    path(hullOutline(x, y, yaw, session.k.of(kind).hull));
-    context.closePath();
-    stroke(colourOf(vessel), 2, [4, 3]);
-    text("policy", x, y, 0, -18);
-  }
-
   function drawZone(frame) {
     const now = frame.state.vessels[session.chosen], { rule, objects_state: objects } =
       frame.observations[session.chosen];
@@ -353,8 +345,8 @@ export function make(canvas, session, data) {
   }
 
   // frame: shown; poses: [x, y, yaw] of each vessel at this moment; item: what is being edited;
-  // still: keep the view; rival: { vessel, pose, kind } of the policy in a contest; line: that is being drawn.
-  function draw(frame, poses, upTo, item, { following = false, still = false, rival = null, line = null } = {}) {
+  // still: keep the view; line: that is being drawn.
+  function draw(frame, poses, upTo, item, { following = false, still = false, line = null } = {}) {
     if (!still) look(poses, following);
     context.fillStyle = theme.sea;
     context.fillRect(0, 0, size, size);
@@ -365,7 +357,6 @@ export function make(canvas, session, data) {
     drawWater(frame.state.cores);
     drawZone(frame);
     drawGround(frame.state);
-    if (rival) drawRival(rival);
     poses.forEach((pose, vessel) => drawVessel(frame, vessel, pose, upTo));
     drawChosen(frame, poses[session.chosen]);
     drawItem(item, poses);

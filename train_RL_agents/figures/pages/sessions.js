@@ -30,20 +30,12 @@ export function make(data, policy = policies.load(data.policy)) {
   };
   const now = () => session.frames[session.at];
 
-  function setTo(scenario, state) {
-    session.scenario = scenario;
-    session.k = world.setting(data.config, data.scenarios[scenario].episode);
-    session.frames = [{ state, ...world.observe(session.k, state) }];
-    session.at = 0;
-    choose(session.chosen);
-  }
-
   function open(scenario) {
-    const { episode } = data.scenarios[scenario];
-    session.helm = null;
-    const first = world.start(world.setting(data.config, episode), episode, scenario + 1);
-    const { noise, weather } = session.frames.length ? now().state : first;
-    setTo(scenario, { ...first, noise, weather });
+    const { episode } = data.scenarios[scenario], k = world.setting(data.config, episode);
+    const first = world.start(k, episode, scenario + 1);
+    const { noise, weather } = session.frames.length ? now().state : first, state = { ...first, noise, weather };
+    Object.assign(session, { scenario, k, frames: [{ state, ...world.observe(k, state) }], at: 0, helm: null });
+    choose(session.chosen);
   }
 
   function choose(vessel) {
@@ -199,32 +191,9 @@ export function make(data, policy = policies.load(data.policy)) {
 
   const add = (kind) => edit((state) => adding[kind](state, freePlace(state)));
 
-  // Links --------------------------------------------------------------------------------------
-
-  // The present state as JSON, in base64 for the address of the page.
-  function link() {
-    const { scenario, chosen, helm, risk, shield } = session;
-    const text = btoa(JSON.stringify({ scenario, chosen, helm, risk, shield, state: now().state }));
-    return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-  }
-
-  // Go to the state of a link; false if the text is not one.
-  function follow(text) {
-    try {
-      const { scenario, chosen, helm, risk, shield, state } =
-        JSON.parse(atob(text.replaceAll("-", "+").replaceAll("_", "/")));
-      session.helm = null;
-      setTo(scenario, state);
-      Object.assign(session, { shield, risk: policy.supportsRisk ? risk : null });
-      choose(chosen);
-      session.helm = helm === null ? null : session.chosen;
-    } catch { return false; }
-    return true;
-  }
-
   open(data.first);
   return Object.assign(session, {
-    now, open, choose, decisions, insight, advance, isOver, seek, edit, add, link, follow,
+    now, open, choose, decisions, insight, advance, isOver, seek, edit, add,
     guarded, shieldCount,
   });
 }

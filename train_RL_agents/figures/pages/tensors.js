@@ -58,43 +58,23 @@ function broadcast(...shapes) {
 
 const asTensor = (x) => (typeof x === "number" ? constant([], [x]) : x);
 
-// One loop for each operator, as the engine makes fast code only of a loop that is of one kind.
-const unary = (expression) => {
-  const loop = Function("out", "a", `for (let i = 0; i < out.length; i++) {
-    const x = a[i]; out[i] = ${expression}; }`);
-  return (x) => result(x.shape, (out) => loop(out, x.data));
-};
-
-const binary = (expression) => {
-  const loop = Function("out", "a", "b", "inA", "inB", `for (let i = 0; i < out.length; i++) {
-    const x = a[inA[i]], y = b[inB[i]]; out[i] = ${expression}; }`);
-  return (first, second) => {
-    const a = asTensor(first), b = asTensor(second), shape = broadcast(a.shape, b.shape);
-    const inA = places(shape, spread(a.shape, shape)), inB = places(shape, spread(b.shape, shape));
-    return result(shape, (out) => loop(out, a.data, b.data, inA, inB));
+// An operator on the elements of tensors, which are broadcast, as an expression of their names. One loop for each
+// operator, as the engine makes fast code only of a loop that is of one kind.
+function elementwise(names, expression) {
+  const read = names.map((name) => `${name} = data_${name}[at_${name}[i]]`).join(", ");
+  const loop = Function("out", ...names.map((name) => `data_${name}`), ...names.map((name) => `at_${name}`),
+    `for (let i = 0; i < out.length; i++) { const ${read}; out[i] = ${expression}; }`);
+  return (...given) => {
+    const all = names.map((_, i) => asTensor(given[i])), shape = broadcast(...all.map((each) => each.shape));
+    const at = all.map((each) => places(shape, spread(each.shape, shape)));
+    return result(shape, (out) => loop(out, ...all.map(({ data }) => data), ...at));
   };
-};
-
-function where(condition, first, second) {
-  const a = asTensor(first), b = asTensor(second);
-  const shape = broadcast(condition.shape, a.shape, b.shape);
-  const [inC, inA, inB] = [condition, a, b].map((x) => places(shape, spread(x.shape, shape)));
-  return result(shape, (out) => {
-    for (let i = 0; i < out.length; i++) {
-      out[i] = condition.data[inC[i]] ? a.data[inA[i]] : b.data[inB[i]];
-    }
-  });
 }
 
-function clamp(x, low, high) {
-  const least = low ?? -Infinity, most = high ?? Infinity;
-  return result(x.shape, (out) => {
-    for (let i = 0; i < out.length; i++) out[i] = Math.min(Math.max(x.data[i], least), most);
-  });
-}
-
-const whether = unary("x === 0 ? 0 : 1"), single = unary("Math.fround(x)");
-const whole = unary("Math.trunc(x)");
+const limited = elementwise(["x", "low", "high"], "Math.min(Math.max(x, low), high)");
+const clamp = (x, low, high) => limited(x, low ?? -Infinity, high ?? Infinity);
+const whether = elementwise(["x"], "x === 0 ? 0 : 1"), single = elementwise(["x"], "Math.fround(x)");
+const whole = elementwise(["x"], "Math.trunc(x)");
 
 function cast(x, type) {
   if (type === "torch.float64") return view(x, x.shape);
@@ -118,17 +98,12 @@ const reduction = (fold) => (x, axes, keep) => {
   });
 };
 
-function sum(data, where, begin, end) {
+const summed = (term) => (data, where, begin, end) => {
   let total = 0;
-  for (let i = begin; i < end; i++) total += data[where[i]];
+  for (let i = begin; i < end; i++) total += term(data[where[i]]);
   return total;
-}
-
-function norm(data, where, begin, end) {
-  let total = 0;
-  for (let i = begin; i < end; i++) total += data[where[i]] * data[where[i]];
-  return Math.sqrt(total);
-}
+};
+const sum = summed((x) => x), squares = summed((x) => x * x);
 
 const extreme = (better, place) => (data, where, begin, end) => {
   let best = begin;
@@ -371,7 +346,7 @@ function arange(end) {
   return constant([end], Array.from({ length: end }, (_, i) => i));
 }
 
-const total = binary("x + y"), difference = binary("x - y");
+const total = elementwise(["x", "y"], "x + y"), difference = elementwise(["x", "y"], "x - y");
 const same = (x) => view(x, x.shape);
 const full = (shape, value) => constant(shape, Array(sizeOf(shape)).fill(value));
 
@@ -388,23 +363,24 @@ const BINARY = {
   eq: "x === y ? 1 : 0", ne: "x !== y ? 1 : 0", lt: "x < y ? 1 : 0", le: "x <= y ? 1 : 0",
   gt: "x > y ? 1 : 0", ge: "x >= y ? 1 : 0", atan2: "Math.atan2(x, y)",
 };
-const made = (table, make) => Object.fromEntries(Object.entries(table).map(([name, text]) => [name, make(text)]));
+const made = (table, names) =>
+  Object.fromEntries(Object.entries(table).map(([name, text]) => [name, elementwise(names, text)]));
 
 // By ATen's names, with its arguments in their order.
 export const OPERATORS = {
-  ...made(UNARY, unary),
-  ...made(BINARY, binary),
+  ...made(UNARY, ["x"]),
+  ...made(BINARY, ["x", "y"]),
   add: (a, b, alpha) => total(a, scaled(b, alpha)),
   sub: (a, b, alpha) => difference(a, scaled(b, alpha)),
   rsub: (a, b, alpha) => difference(b, scaled(a, alpha)),
   clamp,
   clamp_min: (x, low) => clamp(x, low),
   clamp_max: (x, high) => clamp(x, null, high),
-  where,
+  where: elementwise(["c", "x", "y"], "c ? x : y"),
   to: cast,
   sum: reduction(sum),
   mean: reduction((data, at, begin, end) => sum(data, at, begin, end) / (end - begin)),
-  linalg_vector_norm: (x, order, axes, keep) => reduction(norm)(x, axes, keep),
+  linalg_vector_norm: (x, order, axes, keep) => reduction((...part) => Math.sqrt(squares(...part)))(x, axes, keep),
   amax: reduction(extreme(more, false)),
   amin: reduction(extreme(less, false)),
   argmax: reduction(extreme(more, true)),
