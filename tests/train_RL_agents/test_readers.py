@@ -101,8 +101,6 @@ def folder(tmp_path_factory):
     run.add_policy("policy_8.pt", 8, METRICS)
     (folder / "chart.json").write_bytes((DATA / "waters/miami_marina_300.json").read_bytes())
     read_chart(folder / "chart.json").save(folder / "harbour.json")
-    metrics = {"setting": {"agent_type": "DQN"}, "figures": {"level 1": {"success_rate": 0.5, "episodes": 4}}}
-    (folder / "figures.json").write_text(json.dumps(metrics))
     (folder / "tiny.json").write_text(json.dumps(TINY))
     study = {
         "agents": [str(folder / "tiny.json")],
@@ -130,7 +128,6 @@ READERS = {
     "scenarios.json": lambda path: parse_scenarios(json.loads(path.read_text())),
     "chart.json": read_chart,
     "harbour.json": lambda path: Chart.load(path).sample(),
-    "figures.json": lambda path: read_runs([path]),
     "study.json": read_study,
 }
 

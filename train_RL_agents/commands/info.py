@@ -63,23 +63,10 @@ def _machine_lines() -> list[str]:
 def _config_lines(config: TrainConfig[Any]) -> list[str]:
     """Return lines on the boat of a configuration, unless it is the published vessel, and on its changed settings."""
     from marinenav_env.vessels import describe_vessel
+    from train_RL_agents.config.reading import changed_settings
 
     boat = describe_vessel(config.world, config.training_schedule.levels)
-    return [f"  {line}" for line in (*boat, *changed_settings(config))]
-
-
-def changed_settings(config: TrainConfig[Any]) -> list[str]:
-    """Return the settings of a configuration that differ from the agent's defaults, as ``key=value`` each."""
-    from train_RL_agents.commands.settings_help import setting_text
-    from train_RL_agents.config.reading import iterate_settings
-    from train_RL_agents.config.schema import TrainConfig
-
-    defaults = {item.key: item.value for item in iterate_settings(TrainConfig(agent_type=config.agent_type))}
-    return [
-        f"{item.key}={setting_text(item.value)}"
-        for item in iterate_settings(config)
-        if item.value != defaults[item.key] or item.key == "agent_type"
-    ]
+    return [f"  {line}" for line in (*boat, *(f"{key}={text}" for key, text in changed_settings(config).items()))]
 
 
 def _policy_lines(path: Path) -> list[str]:

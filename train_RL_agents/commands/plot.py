@@ -9,8 +9,7 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav plot`` to its parser."""
     add = parser.add_argument
-    sources = "run folders or folders of them, evaluations.npz, or JSON files of evaluate (for the levels alone)"
-    add("runs", metavar="RUN", type=Path, nargs="+", help=sources)
+    add("runs", metavar="RUN", type=Path, nargs="+", help="run folders, folders of them, or evaluations.npz files")
     add("--out", metavar="DIR", type=Path, required=True, help="folder for PNG, PDF and CSV files")
     add("--by", choices=("agent", "folder"), default="agent", help="groups of runs: agents (default), or folders")
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
 import textwrap
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from itertools import groupby, pairwise
 from typing import Any, Literal, NamedTuple, get_origin
 
-from marinenav_env.levels import NAMED_LEVELS, Level
+from marinenav_env.levels import Level
 from marinenav_env.support.validation import describe_rules, describe_type
-from train_RL_agents.config.levels import level_to_dict
-from train_RL_agents.config.reading import iterate_settings
+from train_RL_agents.config.reading import iterate_settings, setting_text
 
 _MEANING_COLUMN = 36
 """Column of the text at which meanings start; the meaning of a longer key starts on the next line."""
@@ -60,27 +58,6 @@ def settings_sections(config: Any, prefix: str = "") -> list[SettingsSection]:
             rows.append([setting.key, default, texts.get(name, "") + (f" ({rules})" if rules else "")])
         parts += [SettingsSection(f"{section}: {title}" if section else title, rows), *levels]
     return parts
-
-
-def setting_text(value: Any) -> str:
-    """Return the text of a setting's value as it could be given on the command line."""
-    if isinstance(value, tuple):
-        return f"[{','.join(map(setting_text, value))}]"
-    if isinstance(value, Level):
-        return json.dumps(shortest_level_dict(value))
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def shortest_level_dict(level: Level) -> dict[str, Any]:
-    """Return the dict with the fewest keys that describes a level, by all fields or with a named level (``like``)."""
-    options = [level_to_dict(level)]
-    for name, base in NAMED_LEVELS.items():
-        usual = {item.name: item.default for item in fields(level)} | vars(base)
-        changed = {key: value for key, value in vars(level).items() if value != usual[key]}
-        options.append({"like": name, **changed})
-    return min(options, key=len)
 
 
 def settings_text(sections: Sequence[SettingsSection], width: int) -> str:

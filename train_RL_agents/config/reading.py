@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Any
 
 from marinenav_env.config import RewardConfig, VesselConfig
+from marinenav_env.levels import Level
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import (
     ConfigError,
@@ -24,7 +25,13 @@ from marinenav_env.support.validation import (
 )
 from train_RL_agents.agents import AGENTS, registered_agent_name
 from train_RL_agents.config.boat import BOAT_KEY, UNIT_SCALE, merge_boat_settings, merge_profiles
-from train_RL_agents.config.levels import LEVEL_CLASSES, LEVEL_COLUMNS, level_to_dict, read_levels
+from train_RL_agents.config.levels import (
+    LEVEL_CLASSES,
+    LEVEL_COLUMNS,
+    level_to_dict,
+    read_levels,
+    shortest_level_dict,
+)
 from train_RL_agents.config.overrides import (
     CommandLineValue,
     Overrides,
@@ -94,6 +101,28 @@ def known_settings(config: TrainConfig[Any]) -> dict[str, Setting]:
     )
     boat = Setting(BOAT_KEY, str, VesselConfig.name, VesselConfig)
     return {setting.key: setting for setting in (*iterate_settings(config), *columns, boat)}
+
+
+def setting_text(value: Any) -> str:
+    """Return the text of a setting's value as it could be given on the command line."""
+    if isinstance(value, list | tuple):
+        texts = [*map(setting_text, value)]
+        return texts[0] if len(texts) == 1 else f"[{','.join(texts)}]"
+    if isinstance(value, Level):
+        return json.dumps(shortest_level_dict(value))
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def changed_settings(config: TrainConfig[Any]) -> dict[str, str]:
+    """Return the texts of the settings that differ from the defaults of the agent, whose name is among them, by key."""
+    defaults = {item.key: item.value for item in iterate_settings(TrainConfig(agent_type=config.agent_type))}
+    return {
+        item.key: setting_text(item.value)
+        for item in iterate_settings(config)
+        if item.value != defaults[item.key] or item.key == "agent_type"
+    }
 
 
 # From and to files ------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from marinenav_env import WorldConfig
 from marinenav_env.config import RewardConfig
 from marinenav_env.support.validation import ConfigError, PositiveInt, at_least, at_most, check_fields, require
 from train_RL_agents.config.overrides import flatten
-from train_RL_agents.config.reading import load_config, to_dict
+from train_RL_agents.config.reading import load_config, setting_text, to_dict
 from train_RL_agents.config.schema import MAX_SEED, TRAINING_REWARD_NAMES, TrainConfig
 from train_RL_agents.evaluation.judging.policies import (
     ActingOptions,
@@ -197,11 +197,7 @@ def unfinished_runs(study: Study, out: Path, argv: Sequence[str], at_once: int =
         allowed = f"at least {done:,}, as {path} has already made so many; move it, or give another --out"
         require(is_valid, "total_timesteps", total, allowed)
         if done < total:
-            overrides = [
-                f"{key}={value if isinstance(value := now[key], str) else json.dumps(value)}"
-                for key in _VARIABLE_SETTINGS
-                if now[key] != before[key]
-            ]
+            overrides = [f"{key}={setting_text(now[key])}" for key in _VARIABLE_SETTINGS if now[key] != before[key]]
             runs.append(Run(f"{name}, seed {seed}", folder, overrides=overrides))
     return runs
 

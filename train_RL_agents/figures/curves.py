@@ -1,8 +1,7 @@
 """Evaluations of runs, and tables of them: curves over seeds, success by level, and comparisons of groups.
 
-A run consists of the episodes of its evaluations. They are read from run folders, from ``evaluations.npz`` files as the
-field and stable-baselines3 write them, and, for the comparison by level, from files that ``marinenav evaluate --json``
-writes.
+A run consists of the episodes of its evaluations. They are read from run folders, and from ``evaluations.npz`` files as
+the field and stable-baselines3 write them.
 """
 
 from __future__ import annotations
@@ -17,13 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from marinenav_env.support.validation import (
-    ConfigError,
-    is_nonnegative_int,
-    is_number,
-    is_printable_text,
-    require,
-)
+from marinenav_env.support.validation import is_printable_text, require
 from train_RL_agents.config.environment import BUILT_IN
 from train_RL_agents.results import statistics
 from train_RL_agents.results.rows import OVERALL, STORED_NAMES
@@ -46,8 +39,6 @@ _STORED_NAMES = {
     "energy": (STORED_NAMES["energy"],),
 }
 """Names of the arrays of each metric in evaluations.npz; stable-baselines3 stores returns as ``results``."""
-_MAX_EPISODES = 1_000_000
-"""Largest number of episodes of a group in a file of ``marinenav evaluate --json``."""
 Rows = list[dict[str, Any]]
 """Rows of a table, each with values by name of the column."""
 
@@ -105,8 +96,6 @@ def _environment_name(settings: dict[str, Any]) -> str:
 
 def _read_path(path: Path) -> list[Run]:
     """Return the runs in one folder or file; see read_runs."""
-    if path.suffix == ".json":
-        return _read_evaluation_json(path)
     if path.suffix == ".npz":
         return [_read_arrays(path)]
     path = resolve_path(path, EVALUATIONS_PATTERN)
@@ -174,37 +163,6 @@ def _level_names(settings: dict[str, Any], episodes: int) -> list[str]:
     except (KeyError, TypeError, AttributeError):
         return []
     return names if len(names) == episodes and _environment_name(settings) == BUILT_IN else []
-
-
-def _read_evaluation_json(path: Path) -> list[Run]:
-    """Return a run with one evaluation for each policy in a file of ``marinenav evaluate --json``."""
-    content = read_json(path, "figures of marinenav evaluate")
-    alone = {"about": content.get("setting"), "figures": content.get("figures"), "name": path.resolve().parent.name}
-    try:
-        environment = _environment_name(dict(content["setting"]))
-        return [
-            _run_of_policy(policy["about"]["agent_type"], policy["name"], dict(policy["figures"]), environment)
-            for policy in content.get("policies", [alone])
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"{path}: not what marinenav evaluate --json writes") from error
-
-
-def _run_of_policy(agent: str, folder: str, metrics: dict[str, Any], environment: str) -> Run:
-    """Return a run with one evaluation; raise a ValueError for metrics that cannot be."""
-    won: list[float] = []
-    groups: list[str] = []
-    for name, row in metrics.items():
-        rate, total = row["success_rate"], row["episodes"]
-        are_counts = is_nonnegative_int(total) and 0 < total <= _MAX_EPISODES and is_number(rate) and 0.0 <= rate <= 1.0
-        if not (are_counts and all(map(is_printable_text, (agent, folder, name)))):
-            raise ValueError(name)
-        if name != OVERALL or len(metrics) == 1:
-            count = round(rate * total)
-            won += [1.0] * count + [0.0] * (total - count)
-            groups += [name] * total if name != OVERALL else []
-    scores = {"success": np.array([won])} if won else {}
-    return Run(agent, folder, {}, scores, groups, environment=environment)
 
 
 def group_runs(runs: Iterable[Run], by: str) -> Groups:

@@ -6,13 +6,8 @@ import pytest
 
 from marinenav_env.levels import LEVELS, NAMED_LEVELS, Level
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.commands.settings_help import (
-    field_docstrings,
-    settings_sections,
-    settings_text,
-    shortest_level_dict,
-)
-from train_RL_agents.config.levels import EvalLevel, TrainingLevel, convert_levels
+from train_RL_agents.commands.settings_help import field_docstrings, settings_sections, settings_text
+from train_RL_agents.config.levels import EvalLevel, TrainingLevel, convert_levels, shortest_level_dict
 from train_RL_agents.config.reading import from_dict, iterate_settings
 from train_RL_agents.config.schema import TrainConfig
 

@@ -112,32 +112,6 @@ def test_values_of_each_robot_become_those_of_the_episode(tmp_path):
     assert run.success_counts == {"overall": (0, 2)}
 
 
-def test_metrics_of_an_evaluation_are_levels(tmp_path):
-    path = tmp_path / "best.json"
-    metrics = {"level 1": {"success_rate": 0.97, "episodes": 100}}
-    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": metrics}))
-    [run] = read_runs([path])
-    assert (run.agent, run.success_counts) == ("SAC", {"level 1": (97, 100), "overall": (97, 100)})
-    metrics |= {"level 2": {"success_rate": 0.5, "episodes": 2}, "overall": {"success_rate": 0.96, "episodes": 102}}
-    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": metrics}))
-    assert read_runs([path])[0].success_counts == {"level 1": (97, 100), "level 2": (1, 2), "overall": (98, 102)}
-    path.write_text(json.dumps({"setting": {"agent_type": "SAC"}, "figures": {"overall": metrics["overall"]}}))
-    assert read_runs([path])[0].success_counts == {"overall": (98, 102)}
-    names = [("ppo", "PPO"), ("ppo_defensive", "PPO"), ("orca", "orca")]
-    policies = [{"name": name, "about": {"agent_type": agent}, "figures": metrics} for name, agent in names]
-    path.write_text(json.dumps({"setting": {}, "policies": policies}))
-    assert [(run.folder, run.agent) for run in read_runs([path])] == names
-
-
-@pytest.mark.parametrize("row", [{"success_rate": 1.0, "episodes": 0}, {"success_rate": 2.0, "episodes": 5}, {}, 5])
-def test_metrics_that_cannot_be_are_refused(tmp_path, row):
-    path = tmp_path / "best.json"
-    content = {"setting": {"agent_type": "SAC"}, "figures": {"level 1": row}}
-    path.write_text(json.dumps(content))
-    with pytest.raises(ConfigError, match=r"best.json: not what marinenav evaluate --json writes"):
-        read_runs([path])
-
-
 @pytest.mark.heavy
 def test_returns_while_training_have_a_curve_of_their_own(tmp_path):
     run = new_run(tmp_path)
@@ -150,12 +124,6 @@ def test_returns_while_training_have_a_curve_of_their_own(tmp_path):
     assert (line.x.tolist(), line.mean.tolist()) == ([8, 16, 24], [-50.0, -20.0, 1.0])
     assert learning_curve(runs, "minutes", "training") is None
     assert learning_curve(runs, "steps", "success").x.tolist() == [24]
-
-
-def test_scenarios_are_no_figures(tmp_path):
-    (tmp_path / "scenarios.json").write_text('[{"env": {}}]')
-    with pytest.raises(ConfigError, match="must be a JSON object with figures of marinenav evaluate"):
-        read_runs([tmp_path / "scenarios.json"])
 
 
 def ragged(*rows):
