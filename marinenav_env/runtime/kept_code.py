@@ -3,8 +3,8 @@
 torch caches what its backend generates, but traces a function again in each process to find it, which takes most of the
 start of a warm run. Here the result is kept whole, with the guards that say which arguments it is for; they are checked
 in each call, as those of ``torch.compile`` are. They do not tell functions and classes apart. A file therefore
-belongs to the sources of its package and those below, the versions of the libraries and the settings that its caller names, and code
-with parts from elsewhere, such as a user's reward, is not kept.
+belongs to the sources of its package and those below, the versions of the libraries and the settings that its caller
+names, and code with parts from elsewhere, such as a user's reward, is not kept.
 """
 
 import hashlib
