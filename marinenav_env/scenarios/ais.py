@@ -22,7 +22,7 @@ from marinenav_env.scenarios.scenario_file import MAX_TRACK_POINTS
 from marinenav_env.scenarios.situations import DISTANCE_BEYOND_APPROACH, goal_after_track
 from marinenav_env.support.files import open_regular
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number, require
-from marinenav_env.waters.charts import SIZES
+from marinenav_env.waters.charts import require_window
 from marinenav_env.waters.projection import LocalPlane
 from marinenav_env.waters.shapes import Floats
 
@@ -74,10 +74,7 @@ def read_ais(
     Raises:
         ConfigError: if the file or an option cannot be used, or no track is in the window.
     """
-    is_place = len(at) == 2 and all(map(is_number, at)) and abs(at[0]) < 90.0 and abs(at[1]) <= 360.0
-    require(is_place, "at", at, "latitude and longitude in degrees, such as (25.77, -80.18)")
-    low, high = SIZES
-    require(is_number(size) and low <= size <= high, "size", size, f"a number of metres from {low:g} to {high:g}")
+    require_window(at, size)
     require(is_number(seconds) and seconds > 0.0, "seconds", seconds, "a number above 0")
     require(is_nonnegative_int(max_ships) and max_ships > 0, "max_ships", max_ships, "a whole number from 1")
     start = None if begin is None else _seconds(str(begin), "begin")

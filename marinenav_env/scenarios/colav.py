@@ -11,9 +11,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from marinenav_env.scenarios.nodes import Node
 from marinenav_env.scenarios.situations import Point, Ship, Situation, guided_ship, ships_at_first_time
 from marinenav_env.support.extras import import_optional
+from marinenav_env.support.nodes import Node
 from marinenav_env.support.validation import ConfigError
 
 SHIP_LIST_KEY = "ship_list"

@@ -13,7 +13,6 @@ import math
 from collections import Counter
 from xml.etree.ElementTree import Element
 
-from marinenav_env.scenarios.nodes import MAX_ELEMENTS, MAX_MAGNITUDE, XmlNode, parse_xml
 from marinenav_env.scenarios.situations import (
     Point,
     Ship,
@@ -22,6 +21,7 @@ from marinenav_env.scenarios.situations import (
     has_speed_changes,
     ships_at_first_time,
 )
+from marinenav_env.support.nodes import MAX_ELEMENTS, MAX_MAGNITUDE, XmlNode, parse_xml
 from marinenav_env.support.validation import ConfigError, require
 
 Pose = tuple[Point, float]

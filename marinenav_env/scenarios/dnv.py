@@ -16,16 +16,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from marinenav_env.scenarios.nodes import Node
 from marinenav_env.scenarios.situations import Point, Ship, Situation, bearing, guided_ship, moved
+from marinenav_env.support.nodes import Node
 from marinenav_env.support.validation import ConfigError, is_number
+from marinenav_env.waters.projection import LocalPlane
 
 KNOT = 1852.0 / 3600.0
 """Speed of one knot (m/s)."""
 MAX_SHIP_SPEED = 100.0
 """Largest accepted speed of a ship (knots)."""
-_EQUATORIAL_RADIUS, _ECCENTRICITY = 6_378_137.0, 0.0818191908426
-"""Semi-major axis of the WGS 84 ellipsoid (m), and its eccentricity."""
 ENCOUNTER_ABBREVIATIONS = {
     "head-on": "HO",
     "crossing-give-way": "CR-GW",
@@ -112,14 +111,14 @@ def _placed_ship(
     ship: _StatedShip, origin: Point, degree: float, knot: float, is_own: bool, left_out: Counter[str]
 ) -> Ship:
     """Return a ship in metres from ``origin``; ``degree`` and ``knot`` convert the units of the file to these."""
-    sine = math.sin(math.radians(degree * origin[0]))
-    curvature = 1.0 - (_ECCENTRICITY * sine) ** 2
-    prime = _EQUATORIAL_RADIUS / math.sqrt(curvature)
-    meridian = prime * (1.0 - _ECCENTRICITY**2) / curvature
-    points = []
-    for latitude, longitude in ship.places:
-        north, east = degree * (latitude - origin[0]), (degree * (longitude - origin[1]) + 180.0) % 360.0 - 180.0
-        points.append((meridian * math.radians(north), prime * math.sqrt(1.0 - sine**2) * math.radians(east)))
+    radii = LocalPlane(degree * origin[0], degree * origin[1]).radii()
+    points = [
+        (
+            degree * (latitude - origin[0]) * radii[0],
+            ((degree * (longitude - origin[1]) + 180.0) % 360.0 - 180.0) * radii[1],
+        )
+        for latitude, longitude in ship.places
+    ]
     if any(math.hypot(*point) > 1e6 for point in points):
         raise ConfigError(f"{ship.node.place}: must be within 1,000 km of the own ship")
     course = None if ship.course is None else degree * ship.course

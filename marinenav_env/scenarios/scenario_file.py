@@ -37,8 +37,8 @@ from marinenav_env.scenarios.episode import (
     Episode,
     per_robot_lists,
 )
-from marinenav_env.scenarios.nodes import MAX_ELEMENTS, Node
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS
+from marinenav_env.support.nodes import MAX_ELEMENTS, Node
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 
 MAX_MAGNITUDE = 1e6

@@ -13,19 +13,15 @@ import numpy as np
 
 from marinenav_env.config import MAX_WAYPOINTS, SHORE_SIZES
 from marinenav_env.support.files import parse_json, read_text, replacing
-from marinenav_env.support.validation import (
-    ConfigError,
-    is_nonnegative_int,
-    is_number,
-    is_printable_text,
-    require,
-)
+from marinenav_env.support.nodes import Node
+from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number, require
 from marinenav_env.waters.fairways import centre_line
-from marinenav_env.waters.gdal_files import read_by_gdal, to_wgs84
+from marinenav_env.waters.gdal_files import read_by_gdal
 from marinenav_env.waters.geojson import (
     COVERAGE_LAYER,
     DEPTH_LAYER,
     FAIRWAY_LAYER,
+    GEOJSON_SUFFIXES,
     LAND_LAYERS,
     ROUTE_LAYERS,
     Feature,
@@ -134,54 +130,30 @@ class Chart:
     @classmethod
     def parse(cls, content: Any, name: str) -> Chart:
         """Return the chart in the parsed content of a file; ``name`` is the source of the content, for messages."""
-        tree = content.get("chart") if isinstance(content, dict) else None
-        if not isinstance(tree, dict):
-            raise ConfigError(f"{name}: must be an object with the key chart, which is an object")
-        missing = {"name", "width", "height", "shores"} - set(tree)
-        unknown = set(tree) - set(cls.__dataclass_fields__)
-        if missing or unknown:
-            kind = "are missing" if missing else "are unknown"
-            raise ConfigError(f"{name}: the keys {', '.join(sorted(map(str, missing or unknown)))} of chart {kind}")
-        for key in ("name", "source"):
-            require(is_printable_text(tree.get(key, "")), f"{name}: {key}", tree.get(key), "text of one line")
-        for key in ("width", "height"):
-            size = tree[key]
-            require(is_number(size) and 0.0 < size <= SIZES[1], f"{name}: {key}", size, f"a number up to {SIZES[1]:g}")
-        tolerance = tree.get("tolerance", 0.0)
-        require(is_number(tolerance) and tolerance >= 0.0, f"{name}: tolerance", tolerance, "a number of at least 0")
-        origin = _numbers(tree.get("origin", [0.0, 0.0]), (2,), f"{name}: origin", (90.0, 360.0))
-        window = (float(tree["width"]), float(tree["height"]))
-        routes = tree.get("routes", [])
-        require(isinstance(routes, list) and len(routes) <= 1000, f"{name}: routes", routes, "a list of routes")
+        root = Node(content, name).require("chart")
+        unknown = ", ".join(sorted(map(str, root.keys() - set(cls.__dataclass_fields__))))
+        if unknown:
+            raise ConfigError(f"{name}: the keys {unknown} of chart are unknown")
+        width, height = (root.require(key).number(1e-6, SIZES[1]) for key in ("width", "height"))
+        source, tolerance, origin, routes = (root.get(key) for key in ("source", "tolerance", "origin", "routes"))
+        latitude, longitude = origin.items(2, 2) if origin else [Node(0.0, "")] * 2
         return cls(
-            str(tree["name"]),
-            *window,
-            _numbers(tree["shores"], (None, 4), f"{name}: shores", window * 2),
-            tuple(_numbers(route, (None, 2), f"{name}: routes", window) for route in routes),
-            (float(origin[0]), float(origin[1])),
-            float(tolerance),
-            str(tree.get("source", "")),
+            root.require("name").text(),
+            width,
+            height,
+            _points(root.require("shores"), (width, height) * 2),
+            tuple(_points(route, (width, height)) for route in routes.items()) if routes else (),
+            (latitude.number(-90.0, 90.0), longitude.number(-360.0, 360.0)),
+            tolerance.number(0.0) if tolerance else 0.0,
+            source.text() if source else "",
         )
 
 
-def _numbers(value: Any, shape: tuple[int | None, ...], key: str, most: tuple[float, ...]) -> Floats:
-    """Return the array of a shape (None: any length) that a value of a file describes.
-
-    Its last axis has magnitudes up to ``most``; where the first length is any, numbers are from 0.
-    """
-    low = 0.0 if shape[0] is None else -np.inf
-    allowed = f"{'rows of ' if len(shape) > 1 else ''}{shape[-1]} numbers inside the window"
-    if value == [] and shape[0] is None:
-        return np.zeros((0, *[length or 0 for length in shape[1:]]))
-    try:
-        array = np.array(value)
-    except (ValueError, OverflowError):
-        array = np.zeros(0)
-    fits = array.ndim == len(shape) and array.shape[-1] == shape[-1] and array.dtype.kind in "fi"
-    fits = fits and len(array) <= LIMIT_OF_SEGMENTS and bool(np.isfinite(array).all())
-    fits = fits and bool(((array >= low) & (np.abs(array) <= np.array(most) + 0.01)).all())
-    require(fits, key, value, allowed)
-    return array.astype(np.float64)
+def _points(node: Node, most: tuple[float, ...]) -> Floats:
+    """Return rows of as many numbers as ``most`` has, each from 0 to that, as an array."""
+    rows = [row.items(len(most), len(most)) for row in node.items(0, LIMIT_OF_SEGMENTS)]
+    numbers = [[item.number(0.0, high + 0.01) for item, high in zip(row, most, strict=True)] for row in rows]
+    return np.array(numbers, np.float64).reshape(-1, len(most))
 
 
 # Reading charts ---------------------------------------------------------------------------------
@@ -217,7 +189,12 @@ def read_chart(
             segments.
     """
     path = Path(path)
-    _check_options(at, size, draught, most_segments, tolerance)
+    require_window(at, size)
+    require(is_number(draught) and abs(draught) <= 100.0, "draught", draught, "a number of metres from -100 to 100")
+    valid = is_nonnegative_int(most_segments) and 1 <= most_segments <= LIMIT_OF_SEGMENTS
+    require(valid, "segments", most_segments, f"a whole number from 1 to {LIMIT_OF_SEGMENTS:,}")
+    valid = tolerance is None or (is_number(tolerance) and 0.0 <= tolerance <= size)
+    require(valid, "tolerance", tolerance, "a number of metres from 0 to the size")
     wanted = {DEPTH_LAYER, *LAND_LAYERS} if layers is None else {layer.upper() for layer in layers}
     features = read_features(path, wanted)
     land, lines, chosen = _choose(features, wanted, layers is not None, draught, str(path))
@@ -267,31 +244,22 @@ def with_land(
     return found
 
 
-def _check_options(
-    at: tuple[float, float] | None, size: float, draught: float, most_segments: int, tolerance: float | None
-) -> None:
-    """Raise an error for an option of ``read_chart`` that cannot be used."""
-    if at is not None:
-        valid = len(at) == 2 and all(map(is_number, at)) and abs(at[0]) < 90.0 and abs(at[1]) <= 360.0
-        require(valid, "at", at, "latitude and longitude in degrees, such as 25.77,-80.18")
+def require_window(at: tuple[float, float] | None, size: float) -> None:
+    """Raise an error for a place or a size of a window that cannot be used."""
+    valid = at is None or (len(at) == 2 and all(map(is_number, at)) and abs(at[0]) < 90.0 and abs(at[1]) <= 360.0)
+    require(valid, "at", at, "latitude and longitude in degrees, such as 25.77,-80.18")
     low, high = SIZES
     require(is_number(size) and low <= size <= high, "size", size, f"a number of metres from {low:g} to {high:g}")
-    require(is_number(draught) and abs(draught) <= 100.0, "draught", draught, "a number of metres from -100 to 100")
-    valid = is_nonnegative_int(most_segments) and 1 <= most_segments <= LIMIT_OF_SEGMENTS
-    require(valid, "segments", most_segments, f"a whole number from 1 to {LIMIT_OF_SEGMENTS:,}")
-    valid = tolerance is None or (is_number(tolerance) and 0.0 <= tolerance <= size)
-    require(valid, "tolerance", tolerance, "a number of metres from 0 to the size")
 
 
 def read_features(path: Path, layers: Iterable[str]) -> list[Feature]:
-    """Return the features of a chart in longitudes and latitudes; files that do not end in .json are read by GDAL.
+    """Return the features of a chart in longitudes and latitudes; all but GeoJSON of WGS84 is read by GDAL.
 
-    Of these only ``layers``, routes and what the chart covers are read.
+    Of such files only ``layers``, routes and what the chart covers are read.
     """
-    is_json = path.suffix.lower() in (".json", ".geojson")
-    features, system = read_geojson(path) if is_json else read_by_gdal(path, layers)
-    if system:
-        to_wgs84(features, system, str(path))
+    features = read_geojson(path) if path.suffix.lower() in GEOJSON_SUFFIXES else None
+    if features is None:
+        features = read_by_gdal(path, layers)
     require_degrees(features, str(path))
     return features
 

@@ -16,6 +16,7 @@ from marinenav_env.waters.shapes import Area, Floats
 
 DESCRIPTION = "a chart"
 """Description of a readable chart, for error messages."""
+GEOJSON_SUFFIXES = (".json", ".geojson")
 LAND_LAYERS = ("LNDARE", "COALNE", "SLCONS", "PONTON")
 """Layers of S-57 that are land or walls: land areas, coastlines, piers and walls, pontoons."""
 DEPTH_LAYER, COVERAGE_LAYER = "DEPARE", "M_COVR"
@@ -27,6 +28,8 @@ ROUTE_LAYERS = ("RECTRC", "NAVLNE", "RCRTCL", "DWRTCL", "TRACK", "ROUTE")
 LAYERS = (*LAND_LAYERS, DEPTH_LAYER, COVERAGE_LAYER, FAIRWAY_LAYER, *ROUTE_LAYERS)
 NAME_OF_DEPTH = "DRVAL2"
 """Attribute of a depth area: its greatest depth (m)."""
+NAME_OF_COVERAGE = "CATCOV"
+"""Attribute of a coverage area: 1 where there is data, 2 where there is none."""
 _WGS84 = ("CRS84", "4326", "WGS84", "WGS 84", "4979", "CRS84H")
 _MOST_LEVELS = 8
 """Most collections of GeoJSON inside one another."""
@@ -50,94 +53,88 @@ class Feature:
         return chain(*self.areas, self.lines)
 
 
-def read_geojson(path: Path) -> tuple[list[Feature], str]:
-    """Read the features of a GeoJSON file, and the name of its coordinate system; empty for WGS84.
+def read_geojson(path: Path) -> list[Feature] | None:
+    """Read the features of a GeoJSON file; None if it states a coordinate system other than WGS84.
 
     A feature's layer is ``properties.layer``, else the name of the collection or of the file if it is one of LAYERS.
     """
-    content = read_json(path, DESCRIPTION)
-    reader = _Reader(str(path), content if isinstance(content, dict) else {})
-    reader.read(content, {}, 0)
-    if not any(len(points) for item in reader.features for points in item.points()):
-        raise ConfigError(f"{path}: cannot be read as {DESCRIPTION} (it has no polygons or lines)")
-    return reader.features, reader.crs
-
-
-class _Reader:
-    """Reader of one file, which collects its features."""
-
-    def __init__(self, name: str, content: dict[str, Any]) -> None:
-        self.name, self.features = name, list[Feature]()
-        titles = (str(content.get("name")).upper(), Path(name).stem.upper())
-        self._title = next((title for title in titles if title in LAYERS), "")
-        self.crs = self._read_crs(content.get("crs"))
-
-    def _error(self, reason: str) -> ConfigError:
-        return ConfigError(f"{self.name}: cannot be read as {DESCRIPTION} ({reason})")
-
-    def _read_crs(self, crs: Any) -> str:
-        """Return the name in a member ``crs``; empty for WGS84, the default."""
-        if crs is None:
-            return ""
-        properties = crs.get("properties") if isinstance(crs, dict) else None
-        name = properties.get("name") if isinstance(properties, dict) else None
-        if not isinstance(name, str):
-            raise self._error(f"its crs is unknown: {brief(crs)}")
-        return "" if is_wgs84(name) else name
-
-    def read(self, item: Any, properties: dict[str, Any], level: int) -> None:
-        """Add the features of an object of GeoJSON."""
-        kind = item.get("type") if isinstance(item, dict) else None
-        if not isinstance(kind, str) or level > _MOST_LEVELS:
-            raise self._error(f"{brief(item)} is no object of GeoJSON with a type")
-        if kind in ("FeatureCollection", "GeometryCollection"):
-            members = item.get("features" if kind == "FeatureCollection" else "geometries")
-            if not isinstance(members, list):
-                raise self._error(f"a {kind} must have a list of its members")
-            for member in members:
-                self.read(member, properties, level + 1)
-        elif kind == "Feature":
-            known = item.get("properties")
-            if item.get("geometry") is not None:
-                self.read(item["geometry"], known if isinstance(known, dict) else {}, level + 1)
-        else:
-            self._add_geometry(kind, item.get("coordinates"), properties)
-
-    def _add_geometry(self, kind: str, coordinates: Any, properties: dict[str, Any]) -> None:
-        """Add a feature for a geometry that is no collection; points are left out."""
-        several = kind.startswith("Multi")
-        single = kind.removeprefix("Multi")
-        if single not in ("Point", "LineString", "Polygon"):
-            raise self._error(f"{brief(kind)} is no type of GeoJSON")
-        if single == "Point":
-            return
-        layer = properties.get("layer")
-        feature = Feature((layer.strip() if isinstance(layer, str) else self._title).upper())
-        feature.depth = depth_of(properties.get(NAME_OF_DEPTH))
-        for part in self._list(coordinates) if several else [coordinates]:
-            if single == "Polygon":
-                feature.areas.append([self._points(ring) for ring in self._list(part)])
-            else:
-                feature.lines.append(self._points(part))
-        self.features.append(feature)
-
-    def _list(self, value: Any) -> list[Any]:
-        """Return a value that must be a list."""
-        if not isinstance(value, list):
-            raise self._error(f"{brief(value)} must be a list of coordinates")
-        return value
-
-    def _points(self, value: Any) -> Floats:
-        """Return positions [n, 2] of a list of longitude, latitude and anything else."""
+    content, name = read_json(path, DESCRIPTION), str(path)
+    members = content if isinstance(content, dict) else {}
+    system = members.get("crs")
+    if system is not None:
         try:
-            points = np.array([position[:2] for position in self._list(value)])
-        except (TypeError, ValueError, KeyError, OverflowError) as error:
-            raise self._error(f"{brief(value)} must be a list of positions") from error
-        if not len(points):
-            return np.zeros((0, 2))
-        if points.ndim != 2 or points.shape[1] != 2 or points.dtype.kind not in "fi":
-            raise self._error(f"{brief(value)} must be a list of positions")
-        return points.astype(np.float64)
+            known = str.upper(system["properties"]["name"]).replace("::", ":").rpartition(":")[2] in _WGS84
+        except (TypeError, KeyError) as error:
+            reason = f"its crs is unknown: {brief(system)}"
+            raise ConfigError(f"{name}: cannot be read as {DESCRIPTION} ({reason})") from error
+        if not known:
+            return None
+    titles = (str(members.get("name")).upper(), path.stem.upper())
+    features = features_of(content, name, next((title for title in titles if title in LAYERS), ""))
+    if not any(len(points) for item in features for points in item.points()):
+        raise ConfigError(f"{name}: cannot be read as {DESCRIPTION} (it has no polygons or lines)")
+    return features
+
+
+def features_of(content: Any, name: str, layer: str) -> list[Feature]:
+    """Return the features of parsed GeoJSON; those that do not state a layer have the given one."""
+    try:
+        return [*_features(content, {}, layer, 0)]
+    except ValueError as error:
+        raise ConfigError(f"{name}: cannot be read as {DESCRIPTION} ({error})") from error
+
+
+def _features(item: Any, properties: dict[str, Any], layer: str, level: int) -> Iterator[Feature]:
+    """Yield the features of an object of GeoJSON; points, and areas without data, are left out."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    if not isinstance(kind, str) or level > _MOST_LEVELS:
+        raise ValueError(f"{brief(item)} is no object of GeoJSON with a type")
+    if kind in ("FeatureCollection", "GeometryCollection"):
+        members = item.get("features" if kind == "FeatureCollection" else "geometries")
+        if not isinstance(members, list):
+            raise ValueError(f"a {kind} must have a list of its members")
+        for member in members:
+            yield from _features(member, properties, layer, level + 1)
+    elif kind == "Feature":
+        known = item.get("properties")
+        if item.get("geometry") is not None:
+            yield from _features(item["geometry"], known if isinstance(known, dict) else {}, layer, level + 1)
+    elif kind not in ("Point", "MultiPoint"):
+        feature = _feature(kind, item.get("coordinates"))
+        stated = properties.get("layer")
+        feature.layer = (stated.strip() if isinstance(stated, str) else layer).upper()
+        feature.depth = depth_of(properties.get(NAME_OF_DEPTH))
+        if feature.layer != COVERAGE_LAYER or properties.get(NAME_OF_COVERAGE, 1) == 1:
+            yield feature
+
+
+def _feature(kind: str, coordinates: Any) -> Feature:
+    """Return a feature with the lines or polygons of a geometry."""
+    single = kind.removeprefix("Multi")
+    if single not in ("LineString", "Polygon"):
+        raise ValueError(f"{brief(kind)} is no type of GeoJSON")
+    parts = [coordinates] if single == kind else _list(coordinates)
+    if single == "Polygon":
+        return Feature("", areas=[[_points(ring) for ring in _list(part)] for part in parts])
+    return Feature("", lines=[_points(part) for part in parts])
+
+
+def _list(value: Any) -> list[Any]:
+    """Return a value that must be a list."""
+    if not isinstance(value, list):
+        raise ValueError(f"{brief(value)} must be a list of coordinates")
+    return value
+
+
+def _points(value: Any) -> Floats:
+    """Return positions [n, 2] of a list of longitude, latitude and anything else."""
+    try:
+        points = np.array([position[:2] for position in _list(value)] or np.zeros((0, 2)))
+    except (TypeError, ValueError, KeyError, OverflowError):
+        points = np.zeros(0)
+    if points.ndim != 2 or points.shape[1] != 2 or points.dtype.kind not in "fi":
+        raise ValueError(f"{brief(value)} must be a list of positions")
+    return points.astype(np.float64)
 
 
 def depth_of(value: Any) -> float | None:
@@ -147,11 +144,6 @@ def depth_of(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return depth if np.isfinite(depth) else None
-
-
-def is_wgs84(crs: str) -> bool:
-    """Return whether the name of a coordinate system is that of longitude and latitude of WGS84."""
-    return crs.upper().replace("::", ":").rpartition(":")[2] in _WGS84
 
 
 def require_degrees(features: list[Feature], name: str) -> None:

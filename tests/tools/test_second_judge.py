@@ -10,9 +10,9 @@ import torch
 from marinenav_env import ConfigError, WorldConfig
 from marinenav_env.rules.roles import ROLES, relative_motion, roles
 from marinenav_env.scenarios.common_ocean import parse_common_ocean
-from marinenav_env.scenarios.nodes import parse_xml
 from marinenav_env.scenarios.reading import packaged_situations
 from marinenav_env.scenarios.situations import scaled_episode
+from marinenav_env.support.nodes import parse_xml
 from tools import second_judge
 from tools.second_judge import (
     OUR_PARAMETERS,

@@ -16,9 +16,9 @@ from marinenav_env import ConfigError, MarineNavEnv, WorldConfig, read_scenarios
 from marinenav_env.scenarios.colav import parse_colav
 from marinenav_env.scenarios.common_ocean import parse_common_ocean
 from marinenav_env.scenarios.dnv import KNOT, parse_dnv
-from marinenav_env.scenarios.nodes import parse_xml
 from marinenav_env.scenarios.reading import DATA_FOLDER, packaged_situations, read_content
 from marinenav_env.scenarios.situations import scaled_episode, similarity_factors
+from marinenav_env.support.nodes import parse_xml
 from marinenav_env.vessels import scaled_world
 from marinenav_env.waters.shapes import signed_distance
 from tests.marinenav_env.helpers import simple_episode

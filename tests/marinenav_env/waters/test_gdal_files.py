@@ -60,7 +60,7 @@ def test_a_geopackage_has_layers_by_name(tmp_path):
 
 @pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:32617", "EPSG:3857"])
 def test_a_shapefile_of_any_name_and_coordinate_system_is_land(tmp_path, crs):
-    pyproj = pytest.importorskip("pyproj", reason="needs the extra charts")
+    pyproj = pytest.importorskip("pyproj", reason="needs the extra test")
     change = pyproj.Transformer.from_crs(4326, crs, always_xy=True).transform
     write(tmp_path / "my land.shp", [shapely.transform(shape(polygon(LAND)), change, interleaved=False)], crs=crs)
     chart = read_chart(tmp_path / "my land.shp", AT, 100.0)
@@ -68,7 +68,7 @@ def test_a_shapefile_of_any_name_and_coordinate_system_is_land(tmp_path, crs):
 
 
 def test_geojson_in_another_coordinate_system_is_converted(tmp_path):
-    pyproj = pytest.importorskip("pyproj", reason="needs the extra charts")
+    pyproj = pytest.importorskip("pyproj", reason="needs the extra test")
     land = np.stack(pyproj.Transformer.from_crs(4326, 32617, always_xy=True).transform(*np.array(ring(LAND)).T), -1)
     crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32617"}}
     content = {"type": "Polygon", "coordinates": [land.tolist()], "crs": crs}
@@ -85,7 +85,7 @@ def test_geometries_of_several_parts_and_three_coordinates_are_read(tmp_path):
 
 
 def test_a_window_written_as_layers_is_the_window(tmp_path):
-    features, _ = read_geojson(window_path("marina"))
+    features = read_geojson(window_path("marina"))
     path = tmp_path / "marina.gpkg"
     for layer in ("LNDARE", "SLCONS"):
         items = [item for item in features if item.layer == layer]
@@ -118,6 +118,8 @@ def test_unknown_coordinate_systems_and_layers_are_refused(tmp_path):
     (tmp_path / "land.prj").unlink()
     with pytest.raises(ConfigError, match=r"its coordinate system is unknown; a shapefile needs its \.prj file"):
         read_chart(tmp_path / "land.shp")
+    unknown = {"type": "name", "properties": {"name": "EPSG:99999"}}
+    assert "its coordinate system is unknown" in refusal(read, tmp_path, collection(COAST, crs=unknown))
     write(tmp_path / "two.gpkg", [shape(polygon(LAND))], "water")
     write(tmp_path / "two.gpkg", [shape(polygon(LAND))], "roads")
     with pytest.raises(ConfigError, match="has no land in COALNE, DEPARE, LNDARE, PONTON, SLCONS; its layers are RO"):

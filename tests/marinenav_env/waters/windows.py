@@ -18,7 +18,7 @@ def window_path(name):
 
 def shapes_of(name, chart):
     """Areas of land and walls of a window, in the metres of its chart."""
-    features, _ = read_geojson(window_path(name))
+    features = read_geojson(window_path(name))
     solid = [
         item
         for item in features
