@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 14_144,
+    "marinenav_env": 14_131,
     "train_RL_agents": 27_741,
     "pages": 3_944,
     "tools": 1_598,

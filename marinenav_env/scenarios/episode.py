@@ -256,18 +256,21 @@ def stack_episodes(
     The world has room for a number of segments of shore; without room, there is none.
     """
 
-    def padded(name: str, *width: int) -> Tensor:
-        rows = [torch.tensor(getattr(episode, name), dtype=dtype) for episode in episodes]
-        full = pad_sequence([row.reshape(-1, *width) for row in rows], batch_first=True)
-        return full.to(device)
+    def padded(name: str, *width: int, fill: float = 0.0) -> Tensor:
+        rows = [torch.tensor(getattr(episode, name), dtype=dtype).reshape(-1, *width) for episode in episodes]
+        return pad_sequence(rows, batch_first=True, padding_value=fill).to(device)
 
     def exists(name: str) -> Tensor:
         rows = [torch.ones(len(getattr(episode, name)), dtype=torch.bool) for episode in episodes]
         return pad_sequence(rows, batch_first=True).to(device)
 
-    circles, vortices = padded("obstacles", 3), padded("cores", 3)
-    robot_mask = exists("start")
-    robots = robot_mask.shape[1]
+    circles, vortices, robot_mask = padded("obstacles", 3), padded("cores", 3), exists("start")
+    robots, shores, sides = robot_mask.shape[1], None, None
+    if shore_segments:
+        known = padded("shores", 4, fill=ABSENT_SHORE)
+        shores = torch.nn.functional.pad(known, (0, 0, 0, shore_segments - known.shape[1]), value=ABSENT_SHORE)
+        areas = [episode.world.scenario for episode in episodes]
+        sides = torch.tensor([[area.width, area.height] for area in areas], dtype=dtype, device=device)
     scripted, behaviour, onset = _stack_behaviours(episodes, robots, device, dtype)
     scenario = Scenario(
         goal=padded("goal", 2),
@@ -286,15 +289,17 @@ def stack_episodes(
         scripted=scripted,
         behaviour=behaviour,
         onset=onset,
-        shores=_stack_shores(episodes, shore_segments, dtype, device),
-        map_size=_stack_sizes(episodes, dtype, device) if shore_segments else None,
+        shores=shores,
+        route=None,
+        map_size=sides,
         track=_stack_tracks(episodes, robots, dtype, device),
         batch_size=[len(episodes)],
     )
     parameters, quantiles = build_parameters(padded_worlds(episodes, robots), robots, device, dtype)
     require_water(scenario, parameters)
-    if shore_segments:
-        scenario.route = _stack_routes(episodes, robots, dtype, device)
+    if shore_segments:  # once the ends are known to be in the water
+        waypoints = [torch.tensor(_waypoints(episode), dtype=dtype) for episode in episodes]
+        scenario.route = make_route(scenario.start, pad_sequence(waypoints, batch_first=True).to(device))
     return scenario, parameters, quantiles
 
 
@@ -326,35 +331,13 @@ def _stack_behaviours(
     return (code >= 0).to(device), code.clamp_min(0).to(device), onset.to(device)
 
 
-def _stack_shores(episodes: Sequence[Episode], room: int, dtype: torch.dtype, device: torch.device) -> Tensor | None:
-    """Return the segments of shore, [N, room, 4] (m), with unused ones far away; None without room."""
-    if not room:
-        return None
-    shores = torch.full((len(episodes), room, 4), ABSENT_SHORE, dtype=dtype)
-    for row, episode in enumerate(episodes):
-        shores[row, : len(episode.shores)] = torch.tensor(episode.shores, dtype=dtype).reshape(-1, 4)
-    return shores.to(device)
+def _waypoints(episode: Episode) -> list[list[list[float]]]:
+    """Return MAX_WAYPOINTS waypoints for each robot (m), of which the last ones are the goal."""
+    pairs = zip(episode.goal, _routes_of(episode), strict=True)
+    return [[*points, *[goal] * (MAX_WAYPOINTS - len(points))] for goal, points in pairs]
 
 
-def _stack_sizes(episodes: Sequence[Episode], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the sizes of maps along x and y (m), [N, 2]."""
-    areas = [episode.world.scenario for episode in episodes]
-    return torch.tensor([[area.width, area.height] for area in areas], dtype=dtype, device=device)
-
-
-def _stack_routes(episodes: Sequence[Episode], robots: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the routes of robots, [N, robots, W, 5] (m); see physics.routes."""
-    start = torch.zeros(len(episodes), robots, 2, dtype=dtype)
-    route = start[:, :, None].repeat(1, 1, MAX_WAYPOINTS, 1)
-    for row, episode in enumerate(episodes):
-        for robot, (goal, points) in enumerate(zip(episode.goal, routes_of(episode), strict=True)):
-            start[row, robot] = torch.tensor(episode.start[robot], dtype=dtype)
-            route[row, robot] = torch.tensor(goal, dtype=dtype)
-            route[row, robot, : len(points)] = torch.tensor(points, dtype=dtype).reshape(-1, 2)
-    return make_route(start, route).to(device)
-
-
-def routes_of(episode: Episode) -> list[list[list[float]]]:
+def _routes_of(episode: Episode) -> list[list[list[float]]]:
     """Return the waypoints before the goal for each robot (m): those that are stated, or else computed over water."""
     if episode.route:
         return episode.route

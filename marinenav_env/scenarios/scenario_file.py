@@ -71,11 +71,16 @@ def _shared_value(node: Node, count: int) -> Any:
     return values[0]
 
 
-def _config_of_robots(config_type: type, names: dict[str, str], section: Node, count: int, **parts: Any) -> Any:
-    """Make a config from lists with one value for each robot; ``names`` has its fields by the keys of the section."""
-    known = section.keys() & names.keys()
-    stated = {name: Node(section.value[name], f"{section.place}.{name}") for name in names if name in known}
-    values = {names[name]: [item.value for item in node.items(count, count)] for name, node in stated.items()}
+def _config_of(config_type: type, names: dict[str, str], section: Node, count: int | None, **parts: Any) -> Any:
+    """Make a config from a section, in which ``names`` has its fields by their keys.
+
+    With a ``count``, each key has a list of as many values, one for each robot.
+    """
+    stated = {key: Node(section.value[key], f"{section.place}.{key}") for key in names if key in section.value}
+    values = {
+        names[key]: node.value if count is None else [item.value for item in node.items(count, count)]
+        for key, node in stated.items()
+    }
     return _make_config(config_type, json.dumps(values, default=float), **parts)
 
 
@@ -86,12 +91,6 @@ def _make_config(config_type: type, values: str, **parts: Any) -> Any:
     return config_type(**json.loads(values), **parts)
 
 
-def _config_of_env(config_type: type, names: dict[str, str], env: Node) -> Any:
-    """Make a config from the keys ``names`` of a section that all robots share."""
-    values = {field_name: env.value[name] for name, field_name in names.items() if name in env.value}
-    return _make_config(config_type, json.dumps(values, default=float))
-
-
 def _read_discs(discs: Node, size: str) -> list[list[float]]:
     """Return the positions and the sizes, whose key is ``size``, of obstacles or cores as a list of [x, y, size]."""
     positions = _numbers(discs.require("positions"), width=2)
@@ -99,28 +98,32 @@ def _read_discs(discs: Node, size: str) -> list[list[float]]:
     return [[*position, value] for position, value in zip(positions, sizes, strict=True)]
 
 
+def _read_per_robot(robots: Node, key: str, count: int) -> list[Node]:
+    """Return the values of a key that robots may have, one for each; an empty list without the key."""
+    stated = Node(robots.value.get(key, []), f"{robots.place}.{key}")
+    return [] if stated.value == [] else stated.items(count, count)
+
+
 def _read_behaviours(robots: Node, count: int) -> tuple[list[str], list[float]]:
     """Return the names of behaviours ("": none) and their onsets (s) of robots; both empty without behaviours."""
-    stated, onset = (Node(robots.value.get(key, []), f"{robots.place}.{key}") for key in ("behaviour", "onset"))
-    names = [node.value for node in stated.items(count, count)] if stated.value != [] else []
-    if not all(name in ("", *BEHAVIOURS) for name in names) or (names and "" not in names):
-        raise stated.error_for(f"a list of names, each empty (one or more) or one of {', '.join(BEHAVIOURS)}")
-    return names, _numbers(onset, len(names))
+    names = [node.value for node in _read_per_robot(robots, "behaviour", count)]
+    allowed = f"a list of names, each empty (one or more) or one of {', '.join(BEHAVIOURS)}"
+    fits = all(name in ("", *BEHAVIOURS) for name in names) and (not names or "" in names)
+    require(fits, f"{robots.place}.behaviour", names, allowed)
+    return names, _numbers(Node(robots.value.get("onset", []), f"{robots.place}.onset"), len(names))
 
 
-def _read_paths(robots: Node, key: str, count: int, width: int, sizes: tuple[int, int]) -> list[list[list[float]]]:
+def _read_paths(robots: Node, key: str, count: int, width: int, most: int) -> list[list[list[float]]]:
     """Return the points of the paths of robots, each of ``width`` numbers; an empty list without the key."""
-    stated = Node(robots.value.get(key, []), f"{robots.place}.{key}")
-    if stated.value == []:
-        return []
-    return [[_numbers(point, width) for point in path.items(*sizes)] for path in stated.items(count, count)]
+    paths = _read_per_robot(robots, key, count)
+    return [[_numbers(point, width) for point in path.items(0, most)] for path in paths]
 
 
 def _read_tracks(robots: Node, behaviour: list[str], count: int) -> list[list[list[float]]]:
     """Return the tracks of robots, which those with the behaviour ``track``, and only those, must have."""
-    tracks = _read_paths(robots, "track", count, 3, (0, MAX_TRACK_POINTS))
-    for robot, name in enumerate(behaviour or [""] * count):
-        points = tracks[robot] if tracks else []
+    tracks = _read_paths(robots, "track", count, 3, MAX_TRACK_POINTS)
+    names, paths = behaviour or [""] * count, tracks or [[]] * count
+    for robot, (name, points) in enumerate(zip(names, paths, strict=True)):
         rises = all(after[0] - before[0] >= LEAST_TRACK_TIME for before, after in pairwise(points))
         fits = rises and (len(points) >= 2 if name == "track" else not points)
         allowed = "two or more [time, x, y] by rising time for the behaviour track, else none"
@@ -142,22 +145,23 @@ def _read_world(env: Node, robots: Node, count: int, unknown: set[str]) -> World
     dt, substeps, *commands = (_shared_value(robots.require(name), count) for name in ("dt", "N", *COMMAND_FIELDS))
     for name, command in zip(COMMAND_FIELDS, commands, strict=True):
         _numbers(Node(command, f"{robots.place}.{name}[0]"))
-    vessel = _config_of_robots(
+    shared = {name: VESSEL_FIELDS[name] for name in COMMAND_FIELDS}
+    vessel = _config_of(
         VesselConfig,
-        {name: item for name, item in (VESSEL_FIELDS | HULL_FIELDS).items() if name not in COMMAND_FIELDS},
+        {key: name for key, name in (VESSEL_FIELDS | HULL_FIELDS).items() if key not in shared},
         robots,
         count,
-        **dict(zip(COMMAND_FIELDS, map(tuple, commands), strict=True)),
+        **dict(zip(shared, map(tuple, commands), strict=True)),
         name=VesselConfig.name if boat is None else boat.text(),
-        actuators=_config_of_robots(ActuatorConfig, ACTUATOR_FIELDS, actuators, count),
+        actuators=_config_of(ActuatorConfig, ACTUATOR_FIELDS, actuators, count),
     )
     world: WorldConfig = _make_config(
         WorldConfig,
         json.dumps({"dt": dt, "substeps": substeps}, default=float),
         vessel=vessel,
-        sensor=_config_of_robots(SensorConfig, SENSOR_FIELDS, perception, count),
-        reward=_config_of_env(RewardConfig, REWARD_FIELDS, env),
-        scenario=_config_of_env(ScenarioConfig, MAP_FIELDS, env),
+        sensor=_config_of(SensorConfig, SENSOR_FIELDS, perception, count),
+        reward=_config_of(RewardConfig, REWARD_FIELDS, env, None),
+        scenario=_config_of(ScenarioConfig, MAP_FIELDS, env, None),
     )
     return world
 
@@ -197,7 +201,7 @@ def _parse_episode(entry: Any, key: str, unknown: set[str]) -> Episode:
         behaviour=behaviour,
         onset=onset,
         shores=[] if shores is None else [_numbers(segment, 4) for segment in shores.items(0, SHORE_SIZES[-1])],
-        route=_read_paths(robots, "route", count, 2, (0, MAX_WAYPOINTS - 1)),
+        route=_read_paths(robots, "route", count, 2, MAX_WAYPOINTS - 1),
         track=_read_tracks(robots, behaviour, count),
         states_penalty="collision_penalty" in env.value,
     )
