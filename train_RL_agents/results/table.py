@@ -1,7 +1,6 @@
 """Tables of results, as text, Markdown, CSV or HTML; columns define how metrics are shown.
 
-In a terminal, columns are left out until a table fits into the lines; elsewhere they follow in a table below. Numbers
-and keys are never cut.
+Columns for which lines have no room follow in a table below. Numbers and keys are never cut.
 """
 
 from __future__ import annotations
@@ -133,25 +132,21 @@ class Table:
             f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table></div>\n"
         )
 
-    def print(self, heading: str, explains: bool = True) -> list[str]:
-        """Print the table below a heading, and the meanings of the columns that it has room for unless told not to."""
-        width = line_width()
-        lines, left_out = self.lines(width)
+    def print(self, heading: str, explains: bool = True) -> None:
+        """Print the table below a heading, and the meanings of its columns unless told not to."""
+        width, table = line_width(), self
         print(fill(heading, width, break_long_words=False, break_on_hyphens=False), end="\n\n")
-        print("\n".join(lines), end="\n\n")
-        while left_out and not sys.stdout.isatty():
-            columns = [item for item in self.columns[self.keys :] if item.title in left_out]
-            lines, left_out = replace(self, columns=[*self.columns[: self.keys], *columns]).lines(width)
+        while table.columns:
+            lines, left_out = table.lines(width)
             print("\n".join(lines), end="\n\n")
-        if left_out:
-            print(fill(f"no room for: {', '.join(left_out)}", width))
+            columns = [item for item in table.columns[self.keys :] if item.title in left_out]
+            table = replace(self, columns=[*self.columns[: self.keys], *columns] if columns else ())
         for column in self.columns if explains else ():
-            if column.meaning and column.title not in left_out:
+            if column.meaning:
                 print(fill(f"{column.title}: {column.meaning}", width, subsequent_indent="  "))
-        return left_out
 
     def lines(self, width: int) -> tuple[list[str], list[str]]:
-        """Return the lines of the table, and the titles of the least important columns, which a width leaves out."""
+        """Return the lines of the table, and the titles of the least important columns, for which it has no room."""
         columns = range(len(self.columns))
         widths = [
             max(map(len, [*self.titles[column].split(), *(row[column] for row in self.cells)]), default=0)
