@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_131,
-    "train_RL_agents": 27_707,
+    "train_RL_agents": 27_690,
     "pages": 3_944,
     "tools": 1_598,
     "tests": 40_894,

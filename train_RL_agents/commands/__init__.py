@@ -8,5 +8,6 @@ from importlib import import_module
 
 _MODULES = {"import": "import_weights"}
 """Names of the modules of commands whose names a module cannot have."""
-_NAMES = "train evaluate play demo chart export import info identify plot study falsify bench doctor".split()
+_NAMES: tuple[str, ...] = ("train", "evaluate", "play", "demo", "chart", "export", "import", "info", "identify")
+_NAMES += ("plot", "study", "falsify", "bench", "doctor")
 COMMANDS = {name: import_module(f"{__name__}.{_MODULES.get(name, name)}") for name in _NAMES}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,6 @@ from scipy.stats import t as student_t
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.support.validation import require
-from marinenav_env.vessels import UNITS_BY_SETTING
 from train_RL_agents.identification.coefficients import Coefficient
 from train_RL_agents.identification.log import BoatLog
 from train_RL_agents.identification.shooting import (
@@ -79,13 +77,6 @@ class Estimate:
     high: float
     verdict: str
     """Verdict of the log: DETERMINED, JOINTLY_DETERMINED, AT_BOUND, UNCERTAIN or PRESET_KEPT."""
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """Return the estimate as a row of a table."""
-        item = self.coefficient
-        about = {"coefficient": item.name, "unit": UNITS_BY_SETTING[item.name], "preset": item.preset}
-        return about | {"value": self.value, "low": self.low, "high": self.high, "verdict": self.verdict}
 
     @property
     def is_fitted(self) -> bool:
@@ -253,23 +244,19 @@ def predict(
     """
     horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.duration] or [HORIZONS[0]]
     windows, longest = prediction_windows(log, begin, horizons), horizons[-1]
-    starts, ends = windows.T
+    starts = windows[:, 0]
     if not len(starts):
         return Prediction(np.zeros(0), np.zeros((0, 1, 3)), ())
     simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
-    begins = starts - _RUN_UP_SECONDS
-    before = cut_segments(log, [*zip(begins, starts, strict=True)], _RUN_UP_SECONDS)
+    before = cut_segments(log, [*zip(starts - _RUN_UP_SECONDS, starts, strict=True)], _RUN_UP_SECONDS)
     problem = ShootingProblem(simulator, coefficients, before, FIRST_NOISE)
     shared = scale_values(coefficients, values, nuisance)
     states = problem.fit_states(shared, guess_initial_states(before, nuisance.yaw_offset))
     # The simulation goes on from the run-up, whose end is the start of the prediction.
-    whole = cut_segments(log, [*zip(begins, ends, strict=True)], _RUN_UP_SECONDS + longest)
-    poses = replace(problem, segments=whole).simulate(shared[None], states[None])[0]
-    poses = poses[:, round(_RUN_UP_SECONDS / TIME_STEP) :]
-    stamp = whole.pose_times - _RUN_UP_SECONDS
-    measured = np.where((stamp >= 0.0)[..., None], whole.pose, np.nan)
-    stamp = np.where(np.isfinite(measured[..., 0]), stamp, 0.0)
-    errors = tuple(_horizon_error(horizon, poses, stamp, measured, ends - starts) for horizon in horizons)
+    num_before = before.num_steps
+    longer = replace(before, num_steps=num_before + round(longest / TIME_STEP))
+    poses = replace(problem, segments=longer).simulate(shared[None], states[None])[0, :, num_before:]
+    errors = (_horizon_error(log, horizon, poses, windows) for horizon in horizons)
     return Prediction(starts, poses, tuple(error for error in errors if error.count))
 
 
@@ -293,19 +280,18 @@ def prediction_windows(log: BoatLog, begin: float, horizons: Sequence[float]) ->
     return np.reshape(windows, (-1, 2))
 
 
-def _horizon_error(horizon: float, poses: Array, stamp: Array, measured: Array, ends: Array) -> HorizonError:
-    """Return the error at the measured pose nearest to a horizon (s); NaN if no prediction is long enough.
-
-    Measured poses [W, M, 3] have times [W, M] since the starts of predictions (s) that are ``ends`` [W] long (s).
-    """
-    far = np.where(np.isfinite(measured[..., 0]), np.abs(stamp - horizon), np.inf)
-    reached = (far.min(1) <= _MAX_TIME_DIFFERENCE) & (ends >= horizon - 1e-9)
+def _horizon_error(log: BoatLog, horizon: float, poses: Array, windows: Array) -> HorizonError:
+    """Return the error of poses [W, N + 1, 3] at the measured pose nearest to a horizon (s) in each window [W, 2]."""
+    (starts, ends), is_present = windows.T, np.isfinite(log.pose[:, 0])
+    times, measured = log.time[is_present], log.pose[is_present]
+    away = np.where(times <= ends[:, None], np.abs(times - starts[:, None] - horizon), np.inf)
+    reached = (away.min(1) <= _MAX_TIME_DIFFERENCE) & (ends - starts >= horizon - 1e-9)
     if not reached.any():
         return HorizonError(horizon, 0, *[math.nan] * 3)
-    rows = np.flatnonzero(reached), far.argmin(1)[reached]
-    x, y, turn = (interpolate_poses(poses, stamp) - measured)[rows].T
+    nearest, made = away.argmin(1)[reached], poses[reached]
+    found = interpolate_poses(made, (times[nearest] - starts[reached])[:, None])[:, 0]
+    x, y, turn = (found - measured[nearest]).T
     square, turns = x**2 + y**2, np.angle(np.exp(1j * turn), deg=True)
-    track = poses[reached, : round(horizon / TIME_STEP) + 1, :2]
-    path = np.linalg.norm(np.diff(track, axis=1), axis=2).sum(1).mean()
+    path = np.linalg.norm(np.diff(made[:, : round(horizon / TIME_STEP) + 1, :2], axis=1), axis=2).sum(1).mean()
     errors = math.sqrt(square.mean()), math.sqrt((turns**2).mean())
     return HorizonError(horizon, len(square), *errors, float(path))

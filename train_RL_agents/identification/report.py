@@ -167,7 +167,9 @@ def coefficient_table(fitted: Fit) -> Table:
     """Return the table of the coefficients with presets, values, 95% intervals and verdicts."""
     value = Column("value", "value, 95% interval", ".4g", ("low", "high"))
     columns = Column("coefficient"), Column("unit"), Column("preset", format=".4g"), value, Column("verdict", "the log")
-    return Table(columns, [item.row for item in fitted.estimates])
+    kept = [{"coefficient": each.coefficient.name, "preset": each.coefficient.preset} for each in fitted.estimates]
+    rows = [vars(item) | row for item, row in zip(fitted.estimates, kept, strict=True)]
+    return Table(columns, [row | {"unit": UNITS_BY_SETTING[row["coefficient"]]} for row in rows])
 
 
 def undetermined_lines(result: Identification) -> list[str]:

@@ -66,14 +66,8 @@ class Simulator:
             (vessel if name in vessel else extras)[name] = value[:, None]
             if name == "yDotR" and self._is_tied:
                 vessel["nDotV"] = column[:, None]
-        return Parameters(
-            vessel=Vessel(**vessel, batch_size=[count]),
-            sensor=self._parameters.sensor.expand(count),
-            rules=self._parameters.rules.expand(count),
-            weather=None,
-            extras=ActuatorParameters(**extras, batch_size=[count]),
-            batch_size=[count],
-        )
+        parts = Vessel(**vessel, batch_size=[count]), ActuatorParameters(**extras, batch_size=[count])
+        return self._parameters.expand(count).replace(vessel=parts[0], extras=parts[1])
 
     def setpoints(self, shares: Tensor, vessel: Vessel) -> Tensor:
         """Return the setpoints [B, N, 2] (N) of the actuators for commands [B, N, 2], shares of the limits."""
