@@ -16,7 +16,7 @@ from train_RL_agents.config.reading import to_dict
 from train_RL_agents.experiments.study import Study, run_folders
 from train_RL_agents.figures import curves, plotting
 from train_RL_agents.figures.curves import Groups, Rows, Run
-from train_RL_agents.figures.page import assemble_page
+from train_RL_agents.figures.page import assemble_report
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.run.run_folder import read_evaluations
 from train_RL_agents.utils.files import write_atomically
@@ -46,7 +46,7 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
         for key in next(iter(suite_evaluations.values()))
     }
     groups, left_out = curves.drop_early_runs(curves.group_runs(runs.values(), "agent"))
-    sections = [_section_html("Learning", out / "figures", {"curves": curves.curve_table(groups)}, out)]
+    sections = _section("Learning", out / "figures", {"curves": curves.curve_table(groups)}, out)
     times = _run_rows(folders)
     rows, verdicts = [], []
     for suite, evaluations in suite_evaluations.items():
@@ -62,22 +62,25 @@ def write_report(study: Study, title: str, out: Path, suite_evaluations: dict[st
         sentence, table = verdict({name: by_agent[name] for name in dict.fromkeys(name for name, _ in scored)})
         verdicts += [f"<p><b>{escape(suite)}</b>: {escape(sentence)}</p>\n", table.html(f"Success on {suite}")]
         tables = {name: plotting.FIGURES[name].table(by_agent) for name in _SUITE_FIGURES}
-        sections.append(_section_html(f"Suite {suite}", out / "figures" / suite, tables, out))
+        sections += _section(f"Suite {suite}", out / "figures" / suite, tables, out)
     varied = varied_settings(study)
     task = [row for row in varied if row["setting"].startswith(_TASK_SETTINGS)]
     others = [row for row in varied if row not in task]
     trained = "but <b>were trained on different tasks</b>:" if task else "and were trained on the same task."
-    page = assemble_page(
+    alike = "All are evaluated on the same episodes, with the same rewards"
+    differing = Table.from_rows(task).html("Settings of the task that differ")
+    page = assemble_report(
         "study",
-        NAME=escape(title),
-        ABOUT=escape(_description(study)),
-        VERDICTS="".join(verdicts),
-        TASK=f"<p>All are evaluated on the same episodes, with the same rewards, {trained}</p>\n"
-        f"{Table.from_rows(task).html('Settings of the task that differ')}",
-        SETTINGS="<h2>Settings</h2>\n" + (Table.from_rows(others).html("Settings") or "<p>All are the same.</p>"),
-        SENTENCES="".join(f"<p>{escape(sentence)}.</p>\n" for sentence in left_out),
-        SECTIONS="".join(sections),
-        TIMES=Table(_RUN_COLUMNS, [*times.values()], 2).html("Runs and time"),
+        f"Study {title}",
+        f"<p>{escape(_description(study))}</p>",
+        (
+            ("Task", f"<p>{alike}, {trained}</p>\n{differing}"),
+            ("Who is better", "".join(verdicts)),
+            ("Settings", Table.from_rows(others).html("Settings") or "<p>All are the same.</p>\n"),
+            ("", "".join(f"<p>{escape(sentence)}.</p>\n" for sentence in left_out)),
+            *sections,
+            ("Runs and time", Table(_RUN_COLUMNS, [*times.values()], 2).html("Runs and time")),
+        ),
     )
     write_atomically(out / TABLE_NAME, Table.from_rows(rows).csv())
     write_atomically(out / PAGE_NAME, page)
@@ -158,12 +161,12 @@ def varied_settings(study: Study) -> Rows:
     return rows
 
 
-def _section_html(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> str:
-    """Write the figures of a section, and return its HTML, with tables of estimates; empty if there are no rows."""
+def _section(title: str, folder: Path, tables: dict[str, Rows], out: Path) -> list[tuple[str, str]]:
+    """Write the figures of a section, and return its title and HTML, with tables of estimates; none without rows."""
     if not any(tables.values()):
-        return ""
+        return []
     plotting.write_figures(folder, tables)
-    parts = [f'<section class="card">\n<h2>{escape(title)}</h2>\n']
+    parts = []
     for name, rows in tables.items():
         if rows:
             parts.append(_figure_html(name, rows, folder / name, out))
@@ -172,7 +175,7 @@ def _section_html(title: str, folder: Path, tables: dict[str, Rows], out: Path) 
                 estimate = Column(_ESTIMATE_COLUMNS[name], format=".3f", ends=("low", "high"))
                 table = Table([Column("group", "agent"), *over, estimate], rows)
                 parts.append(table.html(plotting.FIGURES[name].title))
-    return "".join([*parts, "</section>\n"])
+    return [(title, "".join(parts))]
 
 
 def _figure_html(name: str, rows: Rows, stem: Path, out: Path) -> str:

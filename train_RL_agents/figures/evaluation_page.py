@@ -18,12 +18,20 @@ from train_RL_agents.evaluation.comparing.tables import (
 )
 from train_RL_agents.evaluation.judging.failures import Failure
 from train_RL_agents.evaluation.suites.suites import SUITES
-from train_RL_agents.figures.page import Track, assemble_page, tracks_svg
+from train_RL_agents.figures.page import Track, assemble_report, tracks_svg
 from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.provenance import software_versions
 
 FEWEST_EPISODES = 10
 """Number of episodes of a group below which a report is called a quick look."""
+_INTERVALS = (
+    "Shares have 95% Wilson intervals in brackets, hours per event exact Poisson intervals; without an event there is "
+    "a lower end alone. In suites that end in _own the policy steers one vessel, and the others keep course and speed."
+)
+_REPETITION = (
+    "The same command with the same policy gives the same figures. Another hash of scenarios means another suite, and "
+    "another hash of a file another policy."
+)
 _NUM_WORST_GROUPS = 15
 _DOT_INTERVAL = 10
 """Number of points of a track, which are a second apart, between two dots."""
@@ -37,22 +45,21 @@ def make_page(evaluations: Sequence[Evaluation]) -> str:
     """Return the report of evaluations, one for each suite, of the same policies and baselines as HTML."""
     results = evaluations[0].results
     fewest = min(row["episodes"] for each in evaluations for row in each.results[0].metrics.values())
-    note = (
-        f"some groups have fewer than {FEWEST_EPISODES} episodes ({fewest} at the least), so that intervals are wide."
-    )
+    notes = []
+    if fewest < FEWEST_EPISODES:
+        note = f"some groups have fewer than {FEWEST_EPISODES} episodes ({fewest} at the least)"
+        notes = [("A quick look", f"<p>{note}, so that intervals are wide.</p>\n")]
     acting = "".join(f", {name} {value}" for name, value in evaluations[0].acting.items())
-    return assemble_page(
-        "evaluation",
-        NAME=escape(", ".join(result.name for result in results)),
-        WHOM="".join(f"<p>{escape(result.policy_text() + acting)}</p>" for result in results),
-        NOTE=f'<section class="card"><p><b>A quick look:</b> {note}</p></section>\n'
-        if fewest < FEWEST_EPISODES
-        else "",
-        SUMMARY=summary_table(evaluations).html("All suites"),
-        WORST=_worst_html(evaluations),
-        SUITES="".join(map(_suite_html, evaluations)),
-        SOURCES=_sources_html(evaluations),
+    names = ", ".join(result.name for result in results)
+    whom = "".join(f"<p>{escape(result.policy_text() + acting)}</p>" for result in results)
+    sections = (
+        *notes,
+        ("All suites", f"<p>{_INTERVALS}</p>\n{summary_table(evaluations).html('All suites')}"),
+        ("Worst first", _worst_html(evaluations)),
+        *map(_suite_section, evaluations),
+        ("What was run", f"<p>{_REPETITION}</p>\n{_sources_html(evaluations)}"),
     )
+    return assemble_report("evaluation", f"Evaluation of {names}", whom, sections)
 
 
 def _worst_html(evaluations: Sequence[Evaluation]) -> str:
@@ -68,8 +75,8 @@ def _worst_html(evaluations: Sequence[Evaluation]) -> str:
     return Table(columns, rows).html("Groups with the least success") or "<p>Every episode succeeded.</p>\n"
 
 
-def _suite_html(evaluation: Evaluation) -> str:
-    """Return the HTML section of a suite: tables, pictures of failed episodes, and the meanings of the columns."""
+def _suite_section(evaluation: Evaluation) -> tuple[str, str]:
+    """Return name and HTML of a suite: tables, pictures of failed episodes, and the meanings of the columns."""
     name = str(evaluation.setting["suite"] or "scenarios")
     about = SUITES[name].about if name in SUITES else str(evaluation.setting["scenarios"] or "levels")
     metrics = metric_table(evaluation.results)
@@ -87,11 +94,10 @@ def _suite_html(evaluation: Evaluation) -> str:
     sheet = "<p>Failed episodes, north up; vessel 1 is the thick line, dots are 10 s apart.</p>\n"
     sheet += f'<div class="sheet">{"".join(pictures)}</div>\n'
     results = "".join(table.html(f"Results of {name}, {number}") for number, table in enumerate(tables, 1))
-    return (
-        f'<section class="card">\n<h2>{escape(name)}</h2>\n<p>{escape(about[:1].upper() + about[1:])}; '
-        f"{evaluation.setting['episodes']:,} episodes.</p>\n"
+    return name, (
+        f"<p>{escape(about[:1].upper() + about[1:])}; {evaluation.setting['episodes']:,} episodes.</p>\n"
         f"{results}{sheet if pictures else ''}"
-        f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>\n</section>\n"
+        f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>\n"
     )
 
 

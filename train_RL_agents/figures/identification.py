@@ -8,7 +8,7 @@ from html import escape
 
 import numpy as np
 
-from train_RL_agents.figures.page import Track, assemble_page, tracks_svg
+from train_RL_agents.figures.page import Track, assemble_report, tracks_svg
 from train_RL_agents.identification.fit import DETERMINED
 from train_RL_agents.identification.report import (
     Identification,
@@ -20,6 +20,10 @@ from train_RL_agents.identification.report import (
 from train_RL_agents.identification.simulation import TIME_STEP
 from train_RL_agents.results.table import Table
 
+_INTERVALS = (
+    "Intervals hold 95%: they cover noise, and errors of the model that differ from one segment of the log to another. "
+    "What the log does not determine keeps the preset's value."
+)
 _MAX_PICTURES = 8
 """Largest number of predictions that are drawn, each in a picture."""
 _MARK_INTERVAL = 10.0
@@ -45,17 +49,15 @@ def make_page(result: Identification, name: str) -> str:
         *(("repaired", note) for note in result.log.notes),
     ]
     sentences = "".join(f"<p>{escape(line)}</p>\n" for line in undetermined_lines(result))
-    return assemble_page(
-        "identification",
-        NAME=escape(name),
-        WHOM=escape(f"Identified from {result.log_name}, from the preset {result.preset.name}"),
-        TILES="".join(_tile_elements(result)),
-        ABOUT=escape(about),
-        TRACKS="".join(_track_figures(result)),
-        COEFFICIENTS=coefficient_table(fitted).html("Coefficients"),
-        UNDETERMINED=sentences,
-        FACTS=Table.from_rows([{"about": key, "value": value} for key, value in facts]).html("The log"),
+    whom = escape(f"Identified from {result.log_name}, from the preset {result.preset.name}")
+    sheet = f'<div class="sheet">{"".join(_track_figures(result))}</div>\n'
+    sections = (
+        ("", f'<dl class="tiles">{"".join(_tile_elements(result))}</dl>\n'),
+        ("Predicted and measured", f"<p>{escape(about)}</p>\n{sheet}"),
+        ("Coefficients", f"<p>{_INTERVALS}</p>\n{coefficient_table(fitted).html('Coefficients')}{sentences}"),
+        ("The log", Table.from_rows([{"about": key, "value": value} for key, value in facts]).html("The log")),
     )
+    return assemble_report("identification", name, f"<p>{whom}</p>", sections)
 
 
 def _tile_elements(result: Identification) -> Iterator[str]:

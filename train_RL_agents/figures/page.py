@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,20 +17,39 @@ _IMPORT = re.compile(r'^import (?:\* as (\w+)|(\{[^}]*\})) from "(\S+)";$', re.M
 _EXPORT = re.compile(r"^export ((?:async )?function|const) (\w+)", re.MULTILINE)
 
 
-def assemble_page(name: str, script: str | None = None, data: Any = None, **parts: str) -> str:
+def assemble_page(name: str, script: str | None = None, data: Any = None) -> str:
     """Return the HTML of a page, by its name, with its style, scripts and data.
 
-    ``script`` is an ES module, with which all modules come that it imports; ``data`` must be serialisable as JSON, and
-    ``parts`` replace the other placeholders ``__NAME__`` of the page, by name.
+    ``script`` is an ES module, with which all modules come that it imports; ``data`` must be serialisable as JSON.
     """
     # Text in the data must not end the element that contains them.
     text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     scripts = "" if script is None else f'<script type="module">\n{bundle_module(PAGES / script)}</script>'
-    style = (PAGES / "page.css").read_text(encoding="utf-8").strip()
-    page = "".join((PAGES / part).read_text(encoding="utf-8") for part in ("head.html", f"{name}.html"))
-    parts["CARDS"] = (PAGES / "cards.html").read_text(encoding="utf-8")
-    parts |= {"TITLE": f"marinenav {name}", "STYLE": style, "SCRIPTS": scripts, "DATA": text}
-    return re.sub(r"__([A-Z]+)__", lambda place: parts[place[1]], page)
+    return _head(name) + _fill(f"{name}.html", CARDS=_fill("cards.html"), SCRIPTS=scripts, DATA=text)
+
+
+def assemble_report(kind: str, name: str, about: str, sections: Iterable[tuple[str, str]]) -> str:
+    """Return the HTML of a page of results: a name, HTML below it, and cards.
+
+    Sections are headings with the HTML of a card, or without a heading the HTML between two cards.
+    """
+    cards = [_card(*section) if section[0] else section[1] for section in sections]
+    heading = f"<header><h1>{escape(name)}</h1>{about}</header>"
+    return f'{_head(kind)}<body class="report">\n{heading}\n<main>\n{"".join(cards)}</main>\n</body>\n</html>\n'
+
+
+def _card(heading: str, html: str) -> str:
+    return f'<section class="card">\n<h2>{escape(heading)}</h2>\n{html}</section>\n'
+
+
+def _head(name: str) -> str:
+    """Return the beginning of the HTML of a page, up to its body."""
+    return _fill("head.html", TITLE=f"marinenav {name}", STYLE=(PAGES / "page.css").read_text(encoding="utf-8").strip())
+
+
+def _fill(file: str, **parts: str) -> str:
+    """Return the HTML in a file, with parts in place of placeholders such as ``__TITLE__``."""
+    return re.sub(r"__([A-Z]+)__", lambda place: parts[place[1]], (PAGES / file).read_text(encoding="utf-8"))
 
 
 def bundle_module(path: Path) -> str:
