@@ -184,6 +184,8 @@ def restore_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
     settings = {_OLD_SETTINGS.get(key, key): value for key, value in flatten(values).items()}
     for key in ("execution.kernel", "draw_evaluations"):  # of version 0.2; they changed no result
         settings.pop(key, None)
+    if isinstance(settings.get("loggers"), list):
+        settings["loggers"] = [name for name in settings["loggers"] if name != "mlflow"]  # of version 0.2, too
     for key in [key for key, value in _REMOVED_SETTINGS.items() if settings.get(key) == value]:
         del settings[key]
     return from_dict(settings, is_complete=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from marinenav_env.stepping.reset_pool import Curriculum
 
 AgentConfigType = TypeVar("AgentConfigType", bound=AgentConfig)
-LOGGER_NAMES = ("tensorboard", "csv", "wandb", "mlflow")
+LOGGER_NAMES = ("tensorboard", "csv", "wandb")
 MAX_SEED = 2**32 - 1
 """Largest seed of a run, an evaluation set or a search."""
 TRAINING_REWARD_NAMES = tuple(
@@ -158,7 +158,7 @@ class TrainConfig(Generic[AgentConfigType]):
     save_dir: str = DEFAULT_SAVE_DIR
     """Folder that run folders are made in."""
     loggers: tuple[str, ...] = ("tensorboard",)
-    """Loggers of scalars: tensorboard, csv, wandb, mlflow, or package.module:Class."""
+    """Loggers of scalars: tensorboard, csv, wandb, or package.module:Class."""
     monitor: bool = True
     """Log the use of CPU, memory and GPU."""
     on_divergence: Literal["stop", "rewind"] = "stop"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,13 +28,11 @@ from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.tensorboard import RunLogger, TensorBoard
 from train_RL_agents.utils.errors import first_line
-from train_RL_agents.utils.files import sqlite_url, write_atomically
+from train_RL_agents.utils.files import write_atomically
 
 LoggerFactory = Callable[[Path, int], Any]
 """Function of the run folder and the env-steps at which the run is resumed (or -1) that returns a logger of torchrl."""
 PROJECT_NAME = "marinenav"
-_MAX_PARAMETERS_PER_CALL = 100
-"""Largest number of parameters that MLflow accepts in one call."""
 
 
 class TorchRLLogger(RunLogger):
@@ -107,47 +105,7 @@ def _make_wandb(path: Path, resumed_at: int) -> Any:
     )
 
 
-class _MLflow:
-    """Run of MLflow with the methods that TorchRLLogger calls.
-
-    MLFlowLogger of torchrl cannot continue a run, and needs another package to log settings.
-    """
-
-    def __init__(self, mlflow: Any, logged: Container[str]) -> None:
-        self._mlflow, self._logged = mlflow, logged
-
-    def log_hparams(self, settings: dict[str, Any]) -> None:
-        new = [item for item in settings.items() if item[0] not in self._logged]
-        for start in range(0, len(new), _MAX_PARAMETERS_PER_CALL):
-            self._mlflow.log_params(dict(new[start : start + _MAX_PARAMETERS_PER_CALL]))
-
-    def log_metrics(self, scalars: dict[str, float], step: int) -> None:
-        self._mlflow.log_metrics(scalars, step=step)
-
-    def close(self) -> None:
-        self._mlflow.end_run()
-
-
-def _make_mlflow(path: Path, resumed_at: int) -> _MLflow:
-    """Return a run of MLflow, in a file of the run folder unless MLFLOW_TRACKING_URI says otherwise."""
-    mlflow, file = import_optional("mlflow", "mlflow"), path / "mlflow_run_id"
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    store = sqlite_url(path / "mlflow.db")
-    mlflow.set_tracking_uri(os.environ.get("MLFLOW_TRACKING_URI", store))
-    if file.exists():
-        run = mlflow.start_run(read_text(file, "the name of a run"))
-    else:
-        experiment = mlflow.get_experiment_by_name(PROJECT_NAME)
-        experiment_id = experiment.experiment_id if experiment else mlflow.create_experiment(PROJECT_NAME)
-        run = mlflow.start_run(experiment_id=experiment_id)
-        write_atomically(file, run.info.run_id, replace_input=True)
-    mlflow.set_tag("mlflow.runName", f"{path.parent.name}/{path.name}")
-    return _MLflow(mlflow, run.data.params)
-
-
-_FACTORIES: dict[str, LoggerFactory] = {"csv": _make_csv, "wandb": _make_wandb, "mlflow": _make_mlflow}
-_OPTIONAL_LOGGERS = ("wandb", "mlflow")
+_FACTORIES: dict[str, LoggerFactory] = {"csv": _make_csv, "wandb": _make_wandb}
 
 
 def _find_factory(name: str) -> LoggerFactory:
@@ -163,7 +121,7 @@ def _find_factory(name: str) -> LoggerFactory:
 def check_loggers(names: Sequence[str]) -> None:
     """Check that loggers can be created."""
     for name in names:
-        if name in _OPTIONAL_LOGGERS:
+        if name == "wandb":
             import_optional(name, name)
         elif name != "tensorboard":
             _find_factory(name)

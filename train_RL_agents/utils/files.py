@@ -22,15 +22,6 @@ def parse_json(text: Any, name: str, kind: str = _SETTINGS) -> dict[str, Any]:
     return dict(content)
 
 
-def sqlite_url(path: Path) -> str:
-    """Return the URL of an SQLite database for SQLAlchemy, which the extras install."""
-    from sqlalchemy.engine import URL
-
-    # A URI of SQLite in a URL of SQLAlchemy, because SQLAlchemy escapes paths only from version 2.1 on.
-    url = URL.create("sqlite", database=path.resolve().as_uri(), query={"uri": "true"})
-    return url.render_as_string()
-
-
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()

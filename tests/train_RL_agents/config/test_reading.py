@@ -173,7 +173,8 @@ def test_settings_of_version_0_2_are_found_where_they_are_now():
     saved["execution"] |= {"kernel": "compiled", "precision": "bf16", "tf32": True, "fused_optimizer": False}
     for name in ("precision", "tf32", "fused_optimizer"):
         del saved["trainer"][name]
-    saved["trainer"]["scale_returns"] = False
+    saved["trainer"]["scale_returns"], saved["loggers"] = False, ["csv", "mlflow"]
+    assert restore_config(saved, "x").loggers == ("csv",)
     trainer = restore_config(saved, "x").trainer
     assert (trainer.precision, trainer.tf32, trainer.fused_optimizer) == ("bf16", True, False)
     saved["trainer"]["scale_returns"] = True

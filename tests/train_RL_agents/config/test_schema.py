@@ -26,7 +26,7 @@ def test_published_schedule_is_the_published_one():
 @pytest.mark.parametrize(
     ("loggers", "sentence"),
     [
-        (["board"], "must be some of tensorboard, csv, wandb, mlflow, or package.module:Class"),
+        (["board"], "must be some of tensorboard, csv, wandb, or package.module:Class"),
         (["csv", "csv"], "must be different from one another"),
     ],
 )

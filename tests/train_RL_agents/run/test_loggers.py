@@ -3,7 +3,6 @@
 import logging
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from torchrl.record.loggers.csv import CSVLogger
@@ -14,7 +13,6 @@ from tests.train_RL_agents.tiny_runs import new_run, scalars, train
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.run_writer import LOG_FILE
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
-from train_RL_agents.utils.files import sqlite_url
 
 OWN = f"{__name__}:Own"
 
@@ -72,13 +70,10 @@ def test_what_came_after_the_checkpoint_is_replaced(tmp_path: Path) -> None:
     assert not list(run.path.glob("events*"))
 
 
-@pytest.mark.parametrize("name", ["wandb", "mlflow"])
-def test_a_missing_package_is_named_before_the_run_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setitem(sys.modules, name, None)
-    run = new_run(tmp_path, f"loggers=tensorboard,{name}")
-    with pytest.raises(ConfigError, match=rf"^{name} is not .* 'marinenav\[{name}\]'$"):
+def test_a_missing_package_is_named_before_the_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    run = new_run(tmp_path, "loggers=tensorboard,wandb")
+    with pytest.raises(ConfigError, match=r"^wandb is not .* 'marinenav\[wandb\]'$"):
         TorchRLTrainer(run, quiet=True)
     assert not (run.path / LOG_FILE).exists()
 
@@ -106,23 +101,16 @@ def test_only_loggers_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         new_run(tmp_path, "loggers=pathlib:Path").writer.begin()
 
 
-# With the real packages, offline ----------------------------------------------------------------
-
-
-def in_two_parts(tmp_path: Path, name: str) -> tuple[RunFolder, dict[str, Any]]:
-    """A run that is resumed, and what its CSV files have, which is not rounded."""
-    run = new_run(tmp_path, f"loggers=csv,{name}")
+@pytest.mark.slow
+def test_weights_and_biases(tmp_path: Path, surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the real package, offline; CSV files have what is not rounded."""
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    run = new_run(tmp_path, "loggers=csv,wandb")
     train(run, stop_at=80)
     train(run)
     assert "left out" not in (run.path / LOG_FILE).read_text()
-    return run, table(run.path / "csv")
-
-
-@pytest.mark.slow
-def test_weights_and_biases(tmp_path: Path, surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    run, expected = in_two_parts(tmp_path, "wandb")
+    expected = table(run.path / "csv")
     number = (run.path / "wandb_run_id").read_text()
     parts = sorted((run.path / "wandb").glob(f"offline-run-*-{number}/run-{number}.wandb"))
     assert len(parts) == 2
@@ -133,22 +121,3 @@ def test_weights_and_biases(tmp_path: Path, surroundings: None, monkeypatch: pyt
             assert tag.encode() in content, (tag, step)
             assert repr(value).removesuffix(".0").encode() in content, (tag, step)
     assert all(b"trainer.train_freq" in content for content in contents)
-
-
-@pytest.mark.slow
-def test_mlflow(tmp_path: Path, surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    mlflow = pytest.importorskip("mlflow")
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.chdir(tmp_path)
-    run, expected = in_two_parts(tmp_path / "50%a?x #{1}", "mlflow")
-    assert not (tmp_path / "mlruns").exists() and (run.path / "mlflow.db").is_file()
-    client = mlflow.MlflowClient(sqlite_url(run.path / "mlflow.db"))
-    (experiment,) = client.search_experiments(filter_string="name = 'marinenav'")
-    (found,) = client.search_runs([experiment.experiment_id])
-    assert found.info.run_name == f"{run.path.parent.name}/{run.path.name}"
-    assert found.info.status == "FINISHED"
-    assert found.data.params["trainer.train_freq"] == "8"
-    assert found.data.metrics.keys() == expected.keys()
-    for tag, values in expected.items():
-        history = client.get_metric_history(found.info.run_id, tag)
-        assert sorted((each.step, each.value) for each in history) == values, tag
