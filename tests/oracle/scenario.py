@@ -5,7 +5,6 @@ cores [(x, y, clockwise, circulation)].
 """
 
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -110,48 +109,3 @@ def obstacle_fits(
         or any(distance(obstacle, core) <= p.core_radius + r for core in cores)
         or any(distance(obstacle, other) <= other[2] + r for other in obstacles)
     )
-
-
-def uniform_point(rng: random.Random, margin: float, p: ScenarioParams) -> Point:
-    """A point uniform on the map less a margin."""
-    return rng.uniform(margin, p.width - margin), rng.uniform(margin, p.height - margin)
-
-
-def sample(level: Level, rng: random.Random, params: ScenarioParams = ScenarioParams()) -> Scenario:
-    """Draw a scenario; a loop whose budget runs out leaves fewer than asked."""
-    p = params
-    starts: list[Point] = []
-    goals: list[Point] = []
-    headings: list[float] = []
-    for _ in range(p.budget):
-        if len(starts) == level.robots:
-            break
-        start = uniform_point(rng, p.robot_margin, p)
-        goal = uniform_point(rng, p.robot_margin, p)
-        if robot_fits(start, goal, starts, goals, level, p):
-            starts.append(start)
-            goals.append(goal)
-            headings.append(2.0 * math.pi * rng.random())
-
-    ends = starts + goals
-    cores: list[Core] = []
-    for _ in range(p.budget):
-        if len(cores) == level.cores:
-            break
-        centre = uniform_point(rng, 0.0, p)
-        clockwise = rng.random() < 0.5
-        circulation = 2.0 * math.pi * p.core_radius * rng.uniform(*p.v_range)
-        core = (*centre, clockwise, circulation)
-        if core_fits(core, ends, cores, p):
-            cores.append(core)
-
-    obstacles: list[Obstacle] = []
-    for _ in range(p.budget):
-        if len(obstacles) == level.obstacles:
-            break
-        centre = uniform_point(rng, p.obstacle_margin, p)
-        obstacle = (*centre, rng.uniform(*p.obs_r_range))
-        if obstacle_fits(obstacle, ends, cores, obstacles, p):
-            obstacles.append(obstacle)
-
-    return {"starts": starts, "goals": goals, "headings": headings, "cores": cores, "obstacles": obstacles}

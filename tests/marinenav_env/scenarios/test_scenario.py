@@ -1,7 +1,6 @@
 """Drawn scenarios: every constraint, and the same acceptance as the loops."""
 
 import math
-from collections import Counter
 
 import pytest
 import torch
@@ -19,11 +18,10 @@ CROWDED = Level(14, 12, 20, 40.0)
 VARIED = ScenarioConfig(v_range=(2.0, 4.0), obs_r_range=(0.5, 2.5))
 
 
-def draw(config, levels, count, seed=0, by_counter=False):
+def draw(config, levels, count):
     """Scenarios of all levels in turn."""
     sampler = ScenarioSampler(config, levels, CPU, torch.float64)
-    source = RandomSource.from_seed(seed, count, CPU) if by_counter else torch.Generator().manual_seed(seed)
-    return sampler.sample(torch.arange(count) % len(levels), source)
+    return sampler.sample(torch.arange(count) % len(levels), torch.Generator().manual_seed(0))
 
 
 def plain(scenario):
@@ -83,49 +81,6 @@ def oracle_params(config):
     )
 
 
-def assert_fits(scenario, level, p):
-    """Every robot, core and obstacle is one that the loops could accept after those before it."""
-    starts, goals, cores, obstacles = (scenario[name] for name in ("starts", "goals", "cores", "obstacles"))
-    for points, margin, size in (
-        (starts, p.robot_margin, level.robots),
-        (goals, p.robot_margin, level.robots),
-        (cores, 0.0, level.cores),
-        (obstacles, p.obstacle_margin, level.obstacles),
-    ):
-        assert len(points) <= size
-        assert all(margin <= value <= p.width - margin for point in points for value in point[:2])
-    for i, (start, goal) in enumerate(zip(starts, goals, strict=True)):
-        assert oracle.robot_fits(start, goal, starts[:i], goals[:i], level, p), (i, scenario)
-    ends = starts + goals
-    for i, core in enumerate(cores):
-        assert oracle.core_fits(core, ends, cores[:i], p), (i, scenario)
-    for i, obstacle in enumerate(obstacles):
-        assert oracle.obstacle_fits(obstacle, ends, cores, obstacles[:i], p), (i, scenario)
-    edge = 2.0 * math.pi * p.core_radius
-    assert all(p.v_range[0] - 1e-9 <= core[3] / edge <= p.v_range[1] + 1e-9 for core in cores)
-    assert all(p.obs_r_range[0] <= obstacle[2] <= p.obs_r_range[1] for obstacle in obstacles)
-    assert len(scenario["headings"]) == len(starts) and all(0.0 <= h < 2.0 * math.pi for h in scenario["headings"])
-
-
-@pytest.mark.parametrize(
-    ("config", "levels", "count"),
-    [(ScenarioConfig(), LEVELS, 400), (VARIED, (*LEVELS, *WITH_CORES), 200), (VARIED, (CROWDED,), 200)],
-    ids=["published levels", "mixed with cores", "crowded"],
-)
-def test_every_constraint_holds(config, levels, count):
-    params, short = oracle_params(config), Counter()
-    for e, scenario in enumerate(plain(draw(config, levels, count, 0, by_counter=True))):
-        level = levels[e % len(levels)]
-        assert_fits(scenario, oracle_level(level), params)
-        short["robots"] += len(scenario["starts"]) < level.num_robots
-        short["cores"] += len(scenario["cores"]) < level.num_cores
-        short["obstacles"] += len(scenario["obstacles"]) < level.num_obstacles
-    if levels == (CROWDED,):
-        assert all(short[name] > 5 for name in ("robots", "cores", "obstacles")), short
-    if levels == LEVELS:
-        assert short["robots"] + short["cores"] == 0 and short["obstacles"] < count / 50
-
-
 def test_scenarios_start_at_rest_and_missing_slots_are_empty():
     levels = (Level(2, 0, 1, 30.0), CROWDED)
     scenario = draw(VARIED, levels, 60)
@@ -172,7 +127,9 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(level, draws, draw
         return accepted
 
     for e, found in enumerate(plain(scenarios)):
-        starts, goals, core_points, turns, speeds, obstacle_points, sizes = (column[e] for column in numbers[:7])
+        starts, goals, core_points, turns, speeds, obstacle_points, sizes, headings = (
+            column[e] for column in numbers[:8]
+        )
         robots = accept(
             [(point(s, 2.0), point(g, 2.0)) for s, g in zip(starts, goals, strict=True)],
             level.num_robots,
@@ -196,6 +153,7 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(level, draws, draw
         assert found["goals"] == [pytest.approx(robot[1], abs=1e-12) for robot in robots]
         assert found["cores"] == [pytest.approx(core, abs=1e-12) for core in cores]
         assert found["obstacles"] == [pytest.approx(o, abs=1e-12) for o in obstacles]
+        assert found["headings"] == pytest.approx([2.0 * math.pi * each for each in headings[: len(robots)]])
 
 
 @pytest.mark.parametrize(
