@@ -52,7 +52,6 @@ def test_an_on_policy_agent_is_measured_but_for_replay(tmp_path, capsys):
         (["--parts", "wings"], "argument --parts: invalid choice: 'wings'"),
         (["--envs", "0"], "bench.envs=[0]: must be at least 1"),
         (["--seconds", "0"], "bench.seconds=0.0: must be above 0"),
-        (["--json", "absent/bench.json"], "absent/bench.json: cannot be written"),
         (["--agent", "X"], "agent_type='X': must be one of"),
         (["trainer.tow=1"], "trainer.tow='1': there is no such setting"),
         (["env.name=gymnasium:CartPole-v1"], "env.name='gymnasium:CartPole-v1': must be marinenav for benchmarks"),

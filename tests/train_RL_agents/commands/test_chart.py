@@ -55,7 +55,6 @@ def test_options_choose_the_window_and_what_is_land(tmp_path):
         (["--at", "25.9,-80.2"], "the window has no shore"),
         (["--at", "-25.7,151.2"], "the window has no shore"),
         (["--out", "harbour.svg"], "must be a file that ends in .json"),
-        (["--out", "no folder/harbour.json"], "cannot be written"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, monkeypatch, capsys, options, words):

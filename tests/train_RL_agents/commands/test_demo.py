@@ -46,6 +46,4 @@ def test_refusals_are_one_sentence(opened, tmp_path, capsys):
     said = refused(capsys, "demo", "scan.pt")
     assert said == "scan.pt='scan': must be a policy that observes its own state, objects, duties and shores only"
     assert "neither a checkpoint nor a policy that is shipped" in refused(capsys, "demo", "nowhere")
-    write_policy(tmp_path / "policy.pt", "DQN")
-    assert "cannot be written" in refused(capsys, "demo", "policy.pt", "--out", "missing/page.html")
     assert opened == []

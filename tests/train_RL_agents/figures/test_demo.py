@@ -21,7 +21,6 @@ from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.vessels import scaled_world, vessel_files
 from tests.marinenav_env.helpers import QUIET, simple_episode
-from tests.oracle import shield as shield_oracle
 from tests.train_RL_agents.boat.shield_scenes import SECONDS, random_scenes, random_shores
 from tests.train_RL_agents.figures.demo_pages import TOLERANCE, agree, data_in, page_of, pretrained, recordings_agree
 from tests.train_RL_agents.figures.javascript import in_node
@@ -234,7 +233,9 @@ def test_boats_with_actuators_move_as_in_python(boat):
 
 @pytest.mark.parametrize("rotation", [0.0, 1.0])
 def test_the_shield_is_pythons(rotation):
-    own, objects, seen, command = random_scenes(60)
+    """In open water, and beside land."""
+    (own, objects, seen, command), (shore, is_shore) = random_scenes(60), random_shores(60)
+    is_shore[::2] = False
     vessel = VesselConfig(single_rotation=rotation)
     most = vessel.max_thrust_rate
     board = BoatShield.from_contract(asdict(vessel), (vessel.min_thrust, vessel.max_thrust, most), SECONDS)
@@ -242,32 +243,15 @@ def test_the_shield_is_pythons(rotation):
     for number in range(len(own)):
         there = objects[number][seen[number]]
         slots = {"seen": list(range(len(there))), "objects": there.tolist()}
-        scenes.append({"command": command[number].tolist(), "self_state": own[number].tolist()} | slots)
-        rows = (own[number][None], objects[number][None], seen[number][None])
+        land = {"shore": shore[number].tolist(), "shore_mask": is_shore[number].tolist()}
+        scenes.append({"command": command[number].tolist(), "self_state": own[number].tolist()} | slots | land)
+        rows = (each[number][None] for each in (own, objects, seen, shore, is_shore))
         expected.append(board(most * command[number], *rows)[0] / most)
     given = {"scenes": scenes, "hull": asdict(vessel), "seconds": SECONDS, "shield": SHIELD_SETTINGS}
     found = in_node("guarded", given)
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)
-    assert 5 < np.any(np.array(found) != command, 1).sum() < 55
-
-
-def test_the_shield_sees_land_as_the_oracle_does():
-    own, objects, seen, command = random_scenes(8)
-    shore, is_shore = random_shores(8)
-    vessel, most, scenes, expected = VesselConfig(), VesselConfig().max_thrust_rate, [], []
-    for number in range(len(own)):
-        there, land = objects[number][seen[number]], shore[number][is_shore[number]]
-        entries = {"shore": shore[number].tolist(), "shore_mask": is_shore[number].tolist()}
-        slots = {"seen": list(range(len(there))), "objects": there.tolist()}
-        scenes.append({"command": command[number].tolist(), "self_state": own[number].tolist()} | slots | entries)
-        everything = own[number], there, there[:, 4] + vessel.radius, vessel.radius, SECONDS
-        segments = [(row[:2], row[2:4]) for row in land]
-        expected.append(shield_oracle.guard(command[number], *everything, segments, rate=most)[0])
-    found = in_node(
-        "guarded", {"scenes": scenes, "hull": asdict(vessel), "seconds": SECONDS, "shield": SHIELD_SETTINGS}
-    )
-    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)
-    assert not np.array_equal(found, command)
+    is_replaced = np.any(np.array(found) != command, 1)
+    assert min(is_replaced[::2].sum(), (~is_replaced[::2]).sum(), is_replaced[1::2].sum()) > 3
 
 
 def meetings(count):

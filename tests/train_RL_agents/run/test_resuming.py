@@ -29,12 +29,6 @@ def test_some_settings_may_change(key):
     assert list_changes(before, before | {key: object()}) == []
 
 
-def test_the_limit_of_waiting_for_an_environment_may_change():
-    before = settings()
-    assert list_changes(before, before | {"env.timeout": 9}) == []
-    assert list_changes(before, before | {"env.max_steps": 9}) == ["env.max_steps=9 (was 0)"]
-
-
 def test_all_others_may_not():
     before = settings()
     free = {*RESUMABLE_SETTINGS, "save_dir", "load_model"}

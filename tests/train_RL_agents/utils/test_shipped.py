@@ -8,13 +8,6 @@ from train_RL_agents.utils import shipped as module
 from train_RL_agents.utils.shipped import find_shipped, shipped_paths
 
 
-def test_everything_of_the_checkout_has_a_name():
-    assert {"dqn", "faithful/dqn", "published_schedule"} <= shipped_paths("configs").keys()
-    assert {"a2c", "ac_iqn", "iqn", "ppo"} <= shipped_paths("pretrained").keys()
-    assert all(path.is_file() for path in shipped_paths("configs").values())
-    assert all((path / "policy.pt").is_file() for path in shipped_paths("pretrained").values())
-
-
 @pytest.mark.parametrize("given", ["ac_iqn", "AC-IQN", "pretrained/ac_iqn"])
 def test_a_name_is_found_from_any_folder(given, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
