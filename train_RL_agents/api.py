@@ -28,13 +28,7 @@ from train_RL_agents.experiments.seeds import new_runs, resumed_runs
 from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.table import Table
-from train_RL_agents.run.checkpoint import (
-    STOPPED_POLICY_FILE,
-    LoadedPolicy,
-    find_run,
-    load_policy,
-    read_manifest,
-)
+from train_RL_agents.run.checkpoint import STOPPED_POLICY_FILE, LoadedPolicy, find_run, load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import Callback
 from train_RL_agents.utils.closest import did_you_mean

@@ -101,10 +101,7 @@ def test_comparisons_print_as_tables():
     found = compare("straight", load("ppo"), **SET)
     assert [each.name for each in found.results] == ["straight", "ppo"]
     assert "than the first" in str(found)
-    assert re.fullmatch(
-        r"<Evaluation on levels, seed 5: straight, success [^;]+; ppo, success [^;]+>",
-        repr(found),
-    )
+    assert re.fullmatch(r"<Evaluation on levels, seed 5: straight, success [^;]+; ppo, success [^;]+>", repr(found))
     shown = found._repr_html_()
     assert "than the first" in shown and "<td>ppo</td>" in shown
     first = found.results[0]

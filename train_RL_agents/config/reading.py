@@ -25,13 +25,7 @@ from marinenav_env.support.validation import (
 )
 from train_RL_agents.agents import AGENTS, registered_agent_name
 from train_RL_agents.config.boat import BOAT_KEY, UNIT_SCALE, merge_boat_settings, merge_profiles
-from train_RL_agents.config.levels import (
-    LEVEL_CLASSES,
-    LEVEL_COLUMNS,
-    level_to_dict,
-    read_levels,
-    shortest_level_dict,
-)
+from train_RL_agents.config.levels import LEVEL_CLASSES, LEVEL_COLUMNS, level_to_dict, read_levels, shortest_level_dict
 from train_RL_agents.config.overrides import (
     CommandLineValue,
     Overrides,

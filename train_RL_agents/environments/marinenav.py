@@ -141,11 +141,7 @@ class BuiltInEnvironment:
 
 
 def make_worker_share(
-    world: WorldConfig,
-    num_envs: int,
-    scenarios: Curriculum | list[Episode],
-    env_steps: int,
-    **settings: Any,
+    world: WorldConfig, num_envs: int, scenarios: Curriculum | list[Episode], env_steps: int, **settings: Any
 ) -> MarineNavEnv:
     """Return the share of the environments that one worker steps; called in the worker's process."""
     env = MarineNavEnv(world, num_envs, scenarios=scenarios, **settings)

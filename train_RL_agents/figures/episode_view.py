@@ -20,12 +20,7 @@ from marinenav_env.rules.encounters import NONE, EncounterState, Sight, update_e
 from marinenav_env.runtime.layout import env_last
 from marinenav_env.state import Observation
 from marinenav_env.support.validation import require
-from train_RL_agents.evaluation.running.recording import (
-    Recording,
-    episode_tensors,
-    hiding_shores,
-    present_robots,
-)
+from train_RL_agents.evaluation.running.recording import Recording, episode_tensors, hiding_shores, present_robots
 
 Integers = NDArray[np.int64]
 

@@ -58,17 +58,7 @@ def test_no_work_is_done_for_what_cannot_be_written(line, tmp_path, monkeypatch,
 
 
 def test_every_command_that_writes_is_tried():
-    outputs = {
-        "--out",
-        "--json",
-        "--csv",
-        "--markdown",
-        "--record",
-        "--html",
-        "--overview",
-        "--report",
-        "--plot",
-    }
+    outputs = {"--out", "--json", "--csv", "--markdown", "--record", "--html", "--overview", "--report", "--plot"}
     for name in COMMANDS:
         parser = argparse.ArgumentParser(add_help=False)
         COMMANDS[name].add_arguments(parser)

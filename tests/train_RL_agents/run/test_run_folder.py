@@ -12,17 +12,7 @@ import pytest
 
 from marinenav_env import ConfigError, read_scenarios
 from tests.refusals import refusal
-from tests.train_RL_agents.tiny_runs import (
-    CPU,
-    TIMES,
-    TINY,
-    arrays,
-    evaluations,
-    files,
-    new_run,
-    scalars,
-    strict,
-)
+from tests.train_RL_agents.tiny_runs import CPU, TIMES, TINY, arrays, evaluations, files, new_run, scalars, strict
 from train_RL_agents.config.reading import from_dict, load_config, to_dict
 from train_RL_agents.evaluation.running.episodes import run_episodes
 from train_RL_agents.policy_wrapper import PolicyWrapper

@@ -10,12 +10,7 @@ from tests.train_RL_agents.command_line import refused
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.sizing.profiles import (
-    PROFILE_FACTORS,
-    apply_profile,
-    profile_sizes,
-    size_config,
-)
+from train_RL_agents.sizing.profiles import PROFILE_FACTORS, apply_profile, profile_sizes, size_config
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 GIB = 2**30

@@ -4,11 +4,7 @@ import os
 
 import pytest
 
-from train_RL_agents.utils.toolchain import (
-    cache_problem,
-    compiler_problem,
-    ensure_cache,
-)
+from train_RL_agents.utils.toolchain import cache_problem, compiler_problem, ensure_cache
 
 
 @pytest.mark.heavy
