@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_892,
     "tools": 1_598,
     "tests": 40_672,
-    "docs (bytes)": 289_441,
+    "docs (bytes)": 289_413,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
