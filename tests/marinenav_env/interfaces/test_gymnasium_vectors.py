@@ -112,10 +112,6 @@ def test_a_list_has_a_seed_for_each_world():
         ([1, 2], r"^seed=\[1, 2\]: must be one, or a list of 3$"),
         ([1, None, 3], r"^seed=\[1, None, 3\]: must be given for all worlds or for none$"),
         ([1, 2, -3], r"^seed\[2\]=-3: must be a whole number from 0 to 2\^64 - 1$"),
-        ([1, 2.5, 3], r"^seed\[1\]=2\.5: must be a whole number"),
-        ([True] * 3, r"^seed\[0\]=True: must be a whole number"),
-        (2**64, r"^seed=18446744073709551616: must be a whole number"),
-        ("1", r"^seed='1': must be a whole number"),
     ],
 )
 def test_seeds_that_are_none_are_refused(seed, sentence):

@@ -41,14 +41,11 @@ def test_scenarios_are_drawn_on_obstacles():
 BAD = {
     "poly = label=one": "line 1='poly = label=one': must be pts={x,y:x,y:...} with 3 points or more",
     "poly = pts={1,2:3,4}": "must be pts={x,y:x,y:...} with 3 points or more",
-    "poly = pts={1,2:3,4:5}": "must be pts=",
     "poly = pts={1,2:3,4:5,x}": "must be pts=",
-    "poly = pts={1,2:3,4:5,nan}": "must be pts=",
     "poly = pts={1,2:3,4:5,1e9}": "must be pts=",
     f"{SQUARE}\npoly = pts={{1,2": "line 2=",
     "region = pts={0,0:9,0:9,9}": "has no line poly = pts={x,y:x,y:...}",
     f"{SQUARE}\nregion = pts={{0,0:9,0:5,0}}": "size='0 x 9 m': must be above 0 and up to 20000 m",
-    f"{SQUARE}\nregion = pts={{0,0:90000,0:5,9}}": "must be above 0 and up to",
     f"{SQUARE}\nregion = pts={{50,0:60,0:60,9:50,9}}": "the window has no shore: it is all water",
     "poly = pts={0,0:9,9:5,5}": "the window has no",
 }
