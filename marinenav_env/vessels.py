@@ -1,7 +1,7 @@
 """Vessels by name or from a file, and the settings of the world that follow from a vessel's size and speed."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -151,25 +151,20 @@ def _parse_vessel_file(content: Any) -> VesselFile:
         require(content.get(key) == expected, key, content.get(key), str(expected))
     for key in content:
         require(key in _FILE_KEYS, "key", key, f"one of {', '.join(_FILE_KEYS)}")
-    texts = {name: content.get(name, "") for name in _TEXT_KEYS}
+    texts, notes = {name: content.get(name, "") for name in _TEXT_KEYS}, content.get("approximated", [])
     for name, text in texts.items():
         require(is_printable_text(text), name, text, "text without control characters")
     check_vessel_name(texts["name"])
-    notes = content.get("approximated", [])
     require(isinstance(notes, list) and all(map(is_printable_text, notes)), "approximated", notes, "a list of texts")
-    numbers = content.get("vessel")
-    require(isinstance(numbers, dict), "vessel", numbers, "an object with numbers such as m")
-    actuators = numbers.get("actuators", {})
-    require(isinstance(actuators, dict), "actuators", actuators, "an object with numbers such as lag")
-    settings = dict(_read_numbers(numbers, _VESSEL_SETTINGS, ""))
-    settings |= dict(_read_numbers(actuators, _ACTUATOR_SETTINGS, "actuators."))
+    stated = content.get("vessel")
+    settings = {**_read_numbers(stated, "vessel", _VESSEL_SETTINGS), "name": texts["name"]}
+    settings |= _read_numbers(stated.get("actuators", {}), "actuators", _ACTUATOR_SETTINGS, "actuators.")
     for name in _REQUIRED_SETTINGS:
         require(name in settings, name, None, f"stated, in {UNITS_BY_SETTING[name]}")
-    usual = dict.fromkeys(HYDRODYNAMIC_COEFFICIENTS, 0.0) | {"single_rotation": 1.0}
-    settings = usual | settings | {"name": texts["name"]}
+    settings = dict.fromkeys(HYDRODYNAMIC_COEFFICIENTS, 0.0) | {"single_rotation": 1.0} | settings
     for boat in _robot_settings(make_vessel(settings)):
         _check_plausibility(boat)
-    return VesselFile(texts["name"], texts["about"], texts["source"], texts["licence"], tuple(notes), settings)
+    return VesselFile(**texts, approximated=tuple(notes), settings=settings)
 
 
 def check_vessel_name(name: str, key: str = "name") -> None:
@@ -178,27 +173,27 @@ def check_vessel_name(name: str, key: str = "name") -> None:
     require(is_allowed, key, name, f"a name other than {PUBLISHED_VESSEL}, without control characters")
 
 
-def _read_numbers(stated: dict[str, Any], names: tuple[str, ...], prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted name and the value of each setting in a section of a vessel file, and check the stated units."""
+def _read_numbers(stated: Any, section: str, names: tuple[str, ...], prefix: str = "") -> dict[str, Any]:
+    """Return the settings in a section of a vessel file by dotted name, and check the stated units."""
+    require(isinstance(stated, dict), section, stated, f"an object with numbers such as {'lag' if prefix else 'm'}")
+    values = {}
     for name, given in stated.items():
         if not prefix and name == "actuators":
             continue
-        key = prefix + name
+        key, unit = prefix + name, UNITS_BY_SETTING.get(name)
         require(name in names, "setting", key, f"one of {', '.join(names)}")
-        value, source = given, ""
-        if isinstance(given, dict):
-            require(given.keys() <= {"value", "unit", "source"}, key, given, "an object of value, unit and source")
-            require("value" in given, key, given, "an object with a value")
-            value, source, unit = given["value"], given.get("source", ""), given.get("unit")
-            is_unit = unit is None or unit == UNITS_BY_SETTING.get(name)
-            require(is_unit, f"{key}: unit", unit, UNITS_BY_SETTING.get(name, "left out"))
-        require(is_printable_text(source), f"{key}: source", source, "text")
-        values = value if isinstance(value, list) else [value]
+        parts = given if isinstance(given, dict) else {"value": given}
+        allowed = "an object of value, unit and source"
+        require(parts.keys() <= {"value", "unit", "source"} and "value" in parts, key, given, allowed)
+        require(parts.get("unit") in (None, unit), f"{key}: unit", parts.get("unit"), unit or "left out")
+        require(is_printable_text(parts.get("source", "")), f"{key}: source", parts.get("source"), "text")
+        value = values[key] = parts["value"]
+        numbers = value if isinstance(value, list) else [value]
         if name == "steering":
-            require(bool(values), key, value, "a kind of steering, or a list of them")
+            require(bool(numbers), key, value, "a kind of steering, or a list of them")
         else:
-            require(bool(values) and all(map(is_number, values)), key, value, "a number, or a list of numbers")
-        yield key, value
+            require(bool(numbers) and all(map(is_number, numbers)), key, value, "a number, or a list of numbers")
+    return values
 
 
 def _check_plausibility(boat: dict[str, Any]) -> None:

@@ -210,7 +210,7 @@ CHANGED = [
     *(({"m": value}, f"m={value!r}: must be a number") for value in ("80", None, True, [], [80.0, "x"])),
     ({"m": {"value": 80.0, "unit": "lb"}}, "m: unit='lb': must be kg"),
     ({".lag": {"value": 1.0, "unit": "ms"}}, "actuators.lag: unit='ms': must be s"),
-    ({"m": {"unit": "kg"}}, "must be an object with a value"),
+    ({"m": {"unit": "kg"}}, "must be an object of value, unit and source"),
     ({"m": {"value": 80.0, "note": "x"}}, "must be an object of value, unit and source"),
     ({"m": {"value": 80.0, "source": 3}}, "m: source=3: must be text"),
     *(({name: 0.0}, f"{name}=0.0: must be above 0") for name in ("m", "Izz", "max_thrust", "max_thrust_rate")),
