@@ -438,12 +438,12 @@ class MarineNavEnv(EnvBase):
 
     # Pictures -----------------------------------------------------------------------------------
 
-    def render(self, mode: str = "rgb_array", fps: float | None = DEFAULT_FPS) -> NDArray[np.uint8] | None:
+    def render(self, mode: str = "rgb_array", fps: float = DEFAULT_FPS) -> NDArray[np.uint8] | None:
         """Draw the first environment, with tracks through all states of the episode at which ``render`` was called.
 
         Args:
             mode: ``rgb_array`` to return pixels [height, width, 3], or ``human`` to show a window and return None.
-            fps: frames per second of the window, kept by waiting; None: never wait, and skip frames
+            fps: frames per second of the window, kept by waiting
                 that come too fast.
 
         Raises:

@@ -92,7 +92,7 @@ class MarineNavGymEnv(gymnasium.Env[Any, Any]):
         continuous: bool = True,
         flat: bool = False,
         render_mode: str | None = None,
-        render_fps: float | None = DEFAULT_FPS,
+        render_fps: float = DEFAULT_FPS,
     ) -> None:
         self._worlds = _FirstVesselWorlds(others, config, scenarios, continuous, flat, render_mode, render_fps)
         self.observation_space = self._worlds.observation_space()
@@ -146,7 +146,7 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         continuous: bool = True,
         flat: bool = False,
         render_mode: str | None = None,
-        render_fps: float | None = DEFAULT_FPS,
+        render_fps: float = DEFAULT_FPS,
         device: torch.device | str = "cpu",
         max_episode_steps: int | None = None,
     ) -> None:

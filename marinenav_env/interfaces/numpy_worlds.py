@@ -41,7 +41,7 @@ class NumpyWorlds:
         continuous: bool,
         flat: bool,
         render_mode: str | None,
-        render_fps: float | None = DEFAULT_FPS,
+        render_fps: float = DEFAULT_FPS,
         num_envs: int = 1,
         device: torch.device | str = "cpu",
     ) -> None:

@@ -37,7 +37,7 @@ class MarineNavParallelEnv(ParallelEnv[str, dict[str, Any], Any]):
         continuous: bool = True,
         flat: bool = False,
         render_mode: str | None = None,
-        render_fps: float | None = DEFAULT_FPS,
+        render_fps: float = DEFAULT_FPS,
     ) -> None:
         self._world = NumpyWorlds(config, scenarios, continuous, flat, render_mode, render_fps)
         self._index = {f"robot_{robot}": robot for robot in range(self._world.env.num_robots)}

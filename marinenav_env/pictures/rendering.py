@@ -23,16 +23,12 @@ from marinenav_env.pictures.drawing import (
 from marinenav_env.state import Scenario, WorldState
 from marinenav_env.stepping.reset_pool import Curriculum
 from marinenav_env.support.extras import import_optional
-from marinenav_env.support.validation import require
+from marinenav_env.support.validation import is_number, require
 
 RENDER_MODES = ("rgb_array", "human")
 """Render modes: ``rgb_array`` for pixels, ``human`` for a window."""
 DEFAULT_FPS = 10.0
 """Default frames per second of a window: five times real time in the published world."""
-MAX_FPS = 20.0
-"""Largest number of frames per second of a window that is opened without fps."""
-MIN_PAUSE_RATIO = 3.0
-"""Least pause between pictures of a window without fps, as a multiple of the time that the last picture took."""
 PICTURE_SIZE = 6.4
 """Width and height of a picture (inches, at 100 pixels per inch)."""
 
@@ -52,7 +48,7 @@ class Renderer:
         self._window: Window | None = None
         import_optional("matplotlib", "plot")
 
-    def render(self, world: WorldState, mode: str, fps: float | None) -> NDArray[np.uint8] | None:
+    def render(self, world: WorldState, mode: str, fps: float) -> NDArray[np.uint8] | None:
         """Return the current state as pixels [height, width, 3], or show it in a window and return None.
 
         The window (mode ``human``) has the ``fps`` of the first call, and is shown until the user closes it.
@@ -62,7 +58,7 @@ class Renderer:
         if mode == "rgb_array":
             return self._draw(world)
         self._window = self._window or Window(fps)
-        if self._window.due():
+        if self._window.is_open():
             self._window.show(self._draw(world))
         return None
 
@@ -137,22 +133,19 @@ class Window:
     """Window of matplotlib that shows pictures; without a display it shows nothing.
 
     Args:
-        fps: pictures per second, kept by waiting in ``show``; None: it never waits, and pictures that
-            come too fast are skipped.
+        fps: pictures per second, kept by waiting in ``show``.
     """
 
-    def __init__(self, fps: float | None) -> None:
-        require(fps is None or fps > 0.0, "render_fps", fps, "above 0, or None")
-        self._pyplot, self._fps = import_optional("matplotlib.pyplot", "plot"), fps
+    def __init__(self, fps: float) -> None:
+        require(is_number(fps) and fps > 0.0, "render_fps", fps, "a number above 0")
+        self._pyplot, self._pause = import_optional("matplotlib.pyplot", "plot"), 1.0 / fps
         self._figure = self._pyplot.figure("marinenav", figsize=(PICTURE_SIZE, PICTURE_SIZE), dpi=100)
         self._picture: Any = None
-        self._next = self._began = time.monotonic()
+        self._next = time.monotonic()
 
-    def due(self) -> bool:
-        """Return whether to show a picture now: the window is open, and the last picture is old enough."""
-        is_open: bool = self._pyplot.fignum_exists(self._figure.number)
-        self._began = time.monotonic()
-        return is_open and (self._fps is not None or self._began >= self._next)
+    def is_open(self) -> bool:
+        """Return whether the user has not closed the window."""
+        return bool(self._pyplot.fignum_exists(self._figure.number))
 
     def show(self, pixels: NDArray[np.uint8]) -> None:
         """Show a picture [height, width, 3] once the last picture has been shown long enough."""
@@ -166,9 +159,7 @@ class Window:
         self._figure.canvas.draw_idle()
         # This also lets the window react to the mouse.
         self._figure.canvas.flush_events()
-        now = time.monotonic()
-        rest = max(1.0 / MAX_FPS, MIN_PAUSE_RATIO * (now - self._began))
-        self._next = now + (1.0 / self._fps if self._fps else rest)
+        self._next = time.monotonic() + self._pause
 
     def close(self) -> None:
         """Close the window."""

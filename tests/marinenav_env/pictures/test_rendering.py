@@ -90,26 +90,21 @@ def test_tracks_start_again_with_an_episode(lengths):
 def test_a_window_shows_the_pixels():
     env = world()
     env.reset()
-    env.render("human", None)
+    env.render("human", 1e6)
     (axes,) = pyplot.figure("marinenav").axes
     assert np.array_equal(axes.images[0].get_array(), env.render())
     env.close()
     assert not pyplot.get_fignums()
 
 
-def test_a_window_that_never_waits_leaves_pictures_out(clock):
-    window = Window(fps=None)
-    window.show(np.zeros((4, 4, 3), np.uint8))
-    assert not window.due()
-    clock.now += 0.06
-    assert window.due()
-    clock.now += 1.0  # what drawing takes; three times as much is left for training
-    window.show(np.zeros((4, 4, 3), np.uint8))
-    for later, due in ((2.9, False), (0.2, True)):
-        clock.now += later
-        assert window.due() == due
+def test_a_window_waits_for_the_time_of_a_picture_and_may_be_closed(clock):
+    window = Window(fps=10.0)
+    for expected in (100.0, 100.1, 100.2):
+        window.show(np.zeros((4, 4, 3), np.uint8))
+        assert clock.now == pytest.approx(expected)
+    assert window.is_open()
     pyplot.close("all")
-    assert not window.due(), "the user has closed it"
+    assert not window.is_open(), "the user has closed it"
 
 
 LARGE = Curriculum((Level(1, 0, 0, 20.0, map_size=80.0),), pool_size=4, refresh_size=4)
@@ -133,7 +128,7 @@ def test_the_border_is_of_the_map_of_the_level_or_the_file(monkeypatch, scenario
     ("mode", "fps", "message"),
     [
         ("ansi", 10.0, "mode='ansi': must be rgb_array or human"),
-        ("human", 0.0, "render_fps=0.0: must be above 0, or None"),
+        ("human", 0.0, "render_fps=0.0: must be a number above 0"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(mode, fps, message):
