@@ -124,8 +124,10 @@ def test_large_fleets_are_given_the_draws_they_need():
     assert object_counts(many).tolist() == [[300, 0, 20]] * 2
 
 
-def test_every_episode_of_a_world_is_complete():
-    worlds = NumpyWorlds(WorldConfig(scenario=FEW_DRAWS), Curriculum(TIGHT[:1]), True, False, None)
-    for seed in (0, *[None] * 20):
+def test_every_episode_of_a_world_is_complete_and_another_one():
+    worlds, starts = NumpyWorlds(WorldConfig(scenario=FEW_DRAWS), Curriculum(TIGHT[:1]), True, False, None), []
+    for seed in (0, *[None] * 20, 0, None):
         worlds.reset(seed)
         assert worlds.env.scenario.robot_mask.all() and worlds.env.scenario.obstacle_mask.all()
+        starts.append(worlds.env.scenario.start[0, 0].tolist())
+    assert len(set(map(tuple, starts))) == 21 and starts[21:] == starts[:2]

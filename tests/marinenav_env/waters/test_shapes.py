@@ -9,9 +9,7 @@ import shapely
 from marinenav_env import ConfigError
 from marinenav_env.waters.shapes import (
     clip,
-    contains,
     crossing_pairs,
-    edges_of,
     signed_distance,
     unite,
     ways_are_clear,
@@ -199,12 +197,6 @@ def test_ways_that_are_just_as_far_are_clear():
 def test_crossing_pairs_are_found_and_touching_ones_are_none():
     segments = np.array([[0.0, 0, 10, 10], [0, 10, 10, 0], [10, 10, 20, 0], [30, 0, 40, 0], [5, 5, 5, 0]])
     assert crossing_pairs(segments).tolist() == [[0, 1]]
-
-
-def test_points_are_inside_where_shapely_says_so():
-    ring = star(4, (50.0, 40.0), high=30.0)
-    found = contains([edges_of([ring], 0.01, closed=True)], points())
-    assert (found == shapely.contains_xy(shapely.Polygon(ring), points())).all()
 
 
 def test_more_lines_than_can_be_compared_are_refused():
