@@ -81,19 +81,13 @@ def test_other_versions_of_dnv_read_the_same():
             waypoint["data"] = {"sog": {"value": waypoint.pop("leg")["sog"]}}
     for ship in (stated["ownShip"], *stated["targetShips"]):
         first = ship["waypoints"][0]
-        ship["initial"] |= {
-            "position": first["position"],
-            "sog": first["leg"]["sog"],
-            "cog": ship["initial"]["heading"],
-        }
+        course = ship["initial"]["heading"]
+        ship["initial"] |= {"position": first["position"], "sog": first["leg"]["sog"], "cog": course}
     for ship in (early["ownShip"], *early["targetShips"]):
         first = ship.pop("waypoints")[0]
         position = {"latitude": first["position"]["lat"], "longitude": first["position"]["lon"]}
-        ship["startPose"] = {
-            "position": position,
-            "speed": first["leg"]["sog"],
-            "course": ship.pop("initial")["heading"],
-        }
+        course = ship.pop("initial")["heading"]
+        ship["startPose"] = {"position": position, "speed": first["leg"]["sog"], "course": course}
     assert parse_dnv(nested, "x") == parse_dnv(stated, "x") == plain
     for ship, other in zip(parse_dnv(early, "x").ships, plain.ships, strict=True):
         assert (ship.position, ship.speed) == (other.position, other.speed)
@@ -145,11 +139,8 @@ def test_other_ships_follow_their_later_legs(tmp_path):
     path = written(tmp_path, "later.json", changed_waypoints(1, 58.7, 58.71, speed=7.0))
     situation, (episode,) = read_content(path), read_scenarios(path)
     (straight,) = read_scenarios(SAMPLES / "dnv_generated.json")
-    assert (
-        situation.left_out == {}
-        and episode.behaviour == ["", "track", ""]
-        and episode.goal[1] == episode.track[1][-1][1:]
-    )
+    assert situation.left_out == {} and episode.behaviour == ["", "track", ""]
+    assert episode.goal[1] == episode.track[1][-1][1:]
     lengths, speeds = similarity_factors(situation, WorldConfig())
     head_on = situation.ships[1]
     stated = [head_on.position, *(state[1:] for state in head_on.track)]
@@ -291,10 +282,7 @@ def test_scenarios_of_common_ocean(tmp_path):
     assert math.degrees(other.course) == pytest.approx(-90.0)
     assert other.track == ((10.0, 1000.0, 950.0), (20.0, 1040.0, 920.0))
     assert situation.obstacles == ((500.0, -300.0, 50.0),)
-    assert situation.left_out == {
-        "further goal states": 1,
-        "waters": 1,
-    }
+    assert situation.left_out == {"further goal states": 1, "waters": 1}
     with (
         pytest.warns(UserWarning, match="1 waters"),
         pytest.warns(UserWarning, match="ZAM_1: left out 1 areas at starts or goals of vessels"),

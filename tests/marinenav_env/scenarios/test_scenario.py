@@ -26,19 +26,11 @@ def draw(config, levels, count):
 
 def plain(scenario):
     """Scenarios as the oracle has them."""
+    names = (
+        "robot_mask start goal heading core_position core_circulation obstacle_mask obstacle_position obstacle_radius"
+    )
     robots, starts, goals, headings, cores, gammas, obstacles, centres, radii = (
-        tensor.tolist()
-        for tensor in (
-            scenario.robot_mask,
-            scenario.start,
-            scenario.goal,
-            scenario.heading,
-            scenario.core_position,
-            scenario.core_circulation,
-            scenario.obstacle_mask,
-            scenario.obstacle_position,
-            scenario.obstacle_radius,
-        )
+        scenario.get(name).tolist() for name in names.split()
     )
 
     def kept(values, mask):

@@ -106,10 +106,8 @@ def test_a_route_leads_around_a_wall():
     assert waypoints[-1].tolist() == [30.0, 60.0]
     assert waypoints[:-1, 0].max() < 10.0 < 2 * CLEARANCE + waypoints[:-1, 0].min()
     # Around the end of the wall, (20, 10) m away: two tangents of a circle, and the arc between them.
-    away, turn = (
-        np.hypot(20.0, 10.0),
-        2.0 * (np.pi - np.arctan2(10.0, 20.0) - np.arccos(CLEARANCE / np.hypot(20.0, 10.0))),
-    )
+    away = np.hypot(20.0, 10.0)
+    turn = 2.0 * (np.pi - np.arctan2(10.0, 20.0) - np.arccos(CLEARANCE / away))
     shortest = 2.0 * np.sqrt(away**2 - CLEARANCE**2) + CLEARANCE * turn
     assert shortest < length < 1.05 * shortest
 
@@ -136,12 +134,7 @@ ACROSS = [[100.0, 50.0, 0.0, 50.0], [0.0, 50.0, 100.0, 50.0]]
         (BAY, 0.0, None, "clearance=0.0: must be a number of metres of at least 0.01"),
         (BAY, np.nan, None, "clearance=nan: must be"),
         (BAY, 60.0, None, "no water is 60 m from land"),
-        (
-            BAY,
-            3.0,
-            lambda water: water.route((90.0, 50.0), (30.0, 60.0)),
-            "the start [90.0, 50.0] is not 3 m from",
-        ),
+        (BAY, 3.0, lambda water: water.route((90.0, 50.0), (30.0, 60.0)), "the start [90.0, 50.0] is not 3 m from"),
         (BAY, 3.0, lambda water: water.route((30.0, 40.0), (30.0, 52.0)), "the goal [30.0, 52.0] is not 3 m from land"),
         (BAY, 3.0, lambda water: water.route((30.0, 40.0), (300.0, 60.0)), "the goal [300.0, 60.0] is not"),
         (BAY, 3.0, lambda water: water.route((np.nan, 40.0), (30.0, 60.0)), "the start [nan, 40.0] is not"),
