@@ -3,15 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from marinenav_env.support.validation import (
-    Fraction,
-    NonNegativeFloat,
-    Rule,
-    at_least,
-    at_most,
-    check_fields,
-    require,
-)
+from marinenav_env.support.validation import Fraction, NonNegativeFloat, Rule, at_least, at_most, check_fields, require
 
 DRAWN_BEHAVIOURS = ("keep", "act_late", "turn_wrong", "stop", "speed_up", "lose_left", "lose_right", "see_nothing")
 """Names of the behaviours of vessels that no policy controls which levels may draw; ``keep`` keeps course and speed,

@@ -12,14 +12,7 @@ from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import Level
-from marinenav_env.pictures.drawing import (
-    PartialRedraw,
-    VesselTracks,
-    draw_map,
-    draw_vessel,
-    map_limits,
-    new_figure,
-)
+from marinenav_env.pictures.drawing import PartialRedraw, VesselTracks, draw_map, draw_vessel, map_limits, new_figure
 from marinenav_env.state import Scenario, WorldState
 from marinenav_env.stepping.reset_pool import Curriculum
 from marinenav_env.support.extras import import_optional

@@ -36,13 +36,7 @@ from marinenav_env.scenarios.episode import Episode, map_per_robot
 from marinenav_env.scenarios.scenario_file import MAX_MAGNITUDE
 from marinenav_env.support.nodes import Node
 from marinenav_env.support.validation import ConfigError, require
-from marinenav_env.vessels import (
-    holding_setpoints,
-    largest_value,
-    max_thrust_for_top_speed,
-    top_speed,
-    value_for_robot,
-)
+from marinenav_env.vessels import holding_setpoints, largest_value, max_thrust_for_top_speed, top_speed, value_for_robot
 from marinenav_env.waters.shapes import Floats, contains, edges_of, segment_distances, unite
 from marinenav_env.waters.simplify import simplify
 

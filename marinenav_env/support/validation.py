@@ -12,17 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from numbers import Real
 from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeGuard,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
 ConfigType = TypeVar("ConfigType")
 _MAX_VALUE_LENGTH = 120

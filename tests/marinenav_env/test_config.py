@@ -100,10 +100,7 @@ REFUSED = {
         "r_kappa": [501.0],
         "r_mean_ratio": [1.1],
     },
-    ours.RewardConfig: {
-        "timestep_penalty COLREGs_penalty collision_penalty": [INF],
-        "goal_reward": [INF, (1.0, 2.0)],
-    },
+    ours.RewardConfig: {"timestep_penalty COLREGs_penalty collision_penalty": [INF], "goal_reward": [INF, (1.0, 2.0)]},
     ours.ColregsConfig: {
         "min_speed head_on_half_width clearance": [-1.0],
         "crossing_x crossing_y crossing_heading head_on_x": [(1.0, 0.0)],
@@ -116,12 +113,7 @@ REFUSED = {
         "v_range obs_r_range": RANGES,
     },
     ours.WorldConfig: {"dt": [(0.05,), 0.0, 1.5], "substeps": [0, 10.5], "max_steps": [0]},
-    levels.Level: {
-        "num_robots": [0, 2.5],
-        "num_cores": [-1],
-        "num_obstacles": [1001],
-        "min_start_goal_dis": [-1.0],
-    },
+    levels.Level: {"num_robots": [0, 2.5], "num_cores": [-1], "num_obstacles": [1001], "min_start_goal_dis": [-1.0]},
     Curriculum: {
         "levels": [()],
         "weights": [(1.0,), (0.0,) * 6, (2.0, -1.0, 1.0, 1.0, 1.0, 1.0), ("many",) * 6],

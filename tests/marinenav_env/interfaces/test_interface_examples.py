@@ -11,11 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "interfaces.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-NEEDED = {
-    "sb3.py": "stable_baselines3",
-    "sb3_batch.py": "stable_baselines3",
-    "benchmarl_mappo.py": "benchmarl",
-}
+NEEDED = {"sb3.py": "stable_baselines3", "sb3_batch.py": "stable_baselines3", "benchmarl_mappo.py": "benchmarl"}
 
 
 def name(example):

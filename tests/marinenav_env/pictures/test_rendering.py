@@ -48,12 +48,7 @@ def lengths(monkeypatch):
 
 def world(cores=0):
     levels = (Level(3, cores, 2, 20.0),)
-    return MarineNavEnv(
-        WorldConfig(max_steps=5),
-        2,
-        scenarios=Curriculum(levels, pool_size=4, refresh_size=4),
-        seed=0,
-    )
+    return MarineNavEnv(WorldConfig(max_steps=5), 2, scenarios=Curriculum(levels, pool_size=4, refresh_size=4), seed=0)
 
 
 def advance(env, step):

@@ -10,12 +10,7 @@ from marinenav_env.config import ScenarioConfig
 from marinenav_env.interfaces.numpy_worlds import NumpyWorlds
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios import complete as complete_module
-from marinenav_env.scenarios.complete import (
-    CompleteSampler,
-    object_counts,
-    required_attempts,
-    required_draws,
-)
+from marinenav_env.scenarios.complete import CompleteSampler, object_counts, required_attempts, required_draws
 from marinenav_env.scenarios.scenario import ScenarioSampler
 from tests.marinenav_env.helpers import CPU
 

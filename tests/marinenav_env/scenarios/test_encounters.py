@@ -12,11 +12,7 @@ from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import Level
 from marinenav_env.scenarios.draws import GeneratorDraws
 from marinenav_env.scenarios.encounter_sampler import USUAL_SPEED
-from marinenav_env.scenarios.encounters import (
-    MIN_COURSE_DIFFERENCE,
-    draw_courses,
-    smallest_course_difference,
-)
+from marinenav_env.scenarios.encounters import MIN_COURSE_DIFFERENCE, draw_courses, smallest_course_difference
 from marinenav_env.scenarios.scenario import ScenarioSampler
 
 CPU, DOUBLE = torch.device("cpu"), torch.float64

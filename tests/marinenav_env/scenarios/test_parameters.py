@@ -3,12 +3,7 @@
 import pytest
 import torch
 
-from marinenav_env.config import (
-    RewardConfig,
-    SensorConfig,
-    VesselConfig,
-    WorldConfig,
-)
+from marinenav_env.config import RewardConfig, SensorConfig, VesselConfig, WorldConfig
 from marinenav_env.scenarios.parameters import build_parameters, with_default_weights
 from marinenav_env.support.validation import ConfigError
 from tests.marinenav_env.helpers import CPU

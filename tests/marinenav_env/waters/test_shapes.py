@@ -7,13 +7,7 @@ pytest.importorskip("shapely", reason="needs the extra test")
 import shapely
 
 from marinenav_env import ConfigError
-from marinenav_env.waters.shapes import (
-    clip,
-    crossing_pairs,
-    signed_distance,
-    unite,
-    ways_are_clear,
-)
+from marinenav_env.waters.shapes import clip, crossing_pairs, signed_distance, unite, ways_are_clear
 from tests.marinenav_env.waters.windows import land_of, line_of
 
 SIZE = (100.0, 80.0)
