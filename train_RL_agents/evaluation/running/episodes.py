@@ -7,7 +7,6 @@ so that the share of single robots that arrive is known from the same run.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,7 +21,7 @@ from marinenav_env.runtime.host_reads import host_reads_are_free, true_indices
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler, required_draws
 from marinenav_env.scenarios.parameters import with_default_weights
-from marinenav_env.scenarios.reset import NewEpisodes, controlled_robots, reset_environments, select_entries
+from marinenav_env.scenarios.reset import controlled_robots, select_entries
 from marinenav_env.specs import INIT
 from marinenav_env.state import Outcome, Scenario, WorldState
 from train_RL_agents.evaluation.running.others import MEMORIES
@@ -45,13 +44,9 @@ _BYTES_PER_PAIR = 544
 """Estimated temporary memory of a step (bytes) per pair of a robot and an object."""
 MIN_BATCH_SIZE = 32
 """Smallest number of episodes to which a batch is reduced."""
-MAX_COMPILED_BATCH = 256
-"""Largest number of environments of an evaluation for which code is compiled on a CPU."""
 PROGRESS_INTERVAL = 25
-"""Vector steps between two reports of progress and, on a GPU, between two checks whether all episodes have ended, which
-synchronise the device."""
-REFILL_INTERVAL = 5
-"""Vector steps between two checks for environments in which the next episode can begin."""
+"""Vector steps between two reports of progress and, where ended episodes stay in the batch, between two checks whether
+all have ended, which synchronise a GPU."""
 
 
 def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
@@ -112,7 +107,8 @@ def make_evaluation_env(scenarios: Scenario | Sequence[Episode], world: WorldCon
 def can_share_code(training: MarineNavEnv, evaluation: MarineNavEnv) -> bool:
     """Return whether the compiled step of a training environment serves the environments of an evaluation as well."""
     return (
-        with_default_weights(training.config) == with_default_weights(evaluation.config)
+        training.num_envs >= evaluation.num_envs
+        and with_default_weights(training.config) == with_default_weights(evaluation.config)
         and training.num_robots == evaluation.num_robots
         and torch.equal(training.world.quantiles, evaluation.world.quantiles)  # a constant of the code
         # Code of a world without weather would be compiled once more.
@@ -144,15 +140,13 @@ _RunState = tuple[WorldState, EpisodeSums, dict[str, Tensor]]
 
 
 class EpisodeRunner:
-    """Loop that runs the same N scenarios with a policy, once in every call of ``run``.
+    """Loop that runs the same N scenarios with a policy, once in every call of ``run``; all begin at once.
 
-    A batch of B environments makes the steps.
-
-    - On a GPU all scenarios run at once, in the same tensors, so that a step can be compiled and captured as
+    - On a GPU all scenarios stay in the same tensors, so that a step can be compiled and captured as
       ``execution`` says, which requires a PolicyWrapper; the next step overwrites the results of a captured one.
-    - On a CPU with compiled code, that of the environments ``compiled``, B is the number of environments that the code
-      was compiled for. If there are more scenarios, the next one begins where an episode has ended.
-    - Elsewhere on a CPU all scenarios begin at once, and ended episodes leave the batch if ``drop_ended`` is true.
+    - On a CPU with compiled code, that of the environments ``compiled``, the batch has as many environments as these.
+      There is one for each scenario; the others run the last one, and their results are not read.
+    - Elsewhere on a CPU ended episodes leave the batch if ``drop_ended`` is true.
 
     ``env`` are new environments of the scenarios; see ``run_episodes`` for ``seed`` and ``only_own``.
     """
@@ -174,40 +168,33 @@ class EpisodeRunner:
         self._drops_ended = drop_ended and compiled is None and self._on_cpu
         self._seconds = env.config.control_step
         self._num_actions = None if env.continuous else env.num_discrete_actions
-        self._batch_size, self._rounds = self._stepper.num_envs, -(-env.num_envs // self._stepper.num_envs)
+        self._batch_size = self._stepper.num_envs
         self._source = RandomSource.from_seed(seed, self._batch_size, device)
         # Compiled code is reused only for calls with the same types of arguments.
         self._episodes = None if compiled is None else compiled.episodes.placeholder(self._source)
-        self._has_callback = False
         self.loop = execution.make_loop(self._step, self._begin(), device, name="an evaluation step")
         """Loop that makes a control step of B environments at every call."""
 
     @torch.no_grad()
     def run(self, on_step: StepCallback | None = None, progress: ProgressCallback | None = None) -> Episodes:
-        """Run every scenario once, and return the episodes."""
+        """Run every scenario once, and return the episodes; with code of other environments there is no callback."""
         self.loop.state = self._begin()
-        total, most = self._env.num_envs, self._env.config.max_steps
-        every = 1 if self._on_cpu and self._episodes is None else PROGRESS_INTERVAL
-        if self._rounds > 1:  # a divisor of the largest number of steps, so that no episode goes on after its time
-            every = math.gcd(most, REFILL_INTERVAL)
-        for number in range(most * self._rounds):
+        total, every = self._env.num_envs, 1 if self._on_cpu and self._episodes is None else PROGRESS_INTERVAL
+        for number in range(self._env.config.max_steps):
             if number % every == 0:
                 follow_load()
                 running = self._running()
-                ended = total - self._waiting - int(running.sum())
+                ended = total - int(running.sum())
                 if progress is not None and number % PROGRESS_INTERVAL == 0:
                     progress(ended, total)
                 if ended == total:
                     break
-                if self._rounds > 1:
-                    self._refill(running)
-                elif self._drops_ended:
+                if self._drops_ended:
                     self._drop(running)
-            self._has_callback = on_step is not None
             seen = self.loop()
             if on_step is not None:
-                on_step(Transition(self._rows, *seen).first_episodes(self._count), self._env)
-        self._store(slice(self._count))
+                on_step(Transition(self._rows, *seen), self._env)
+        self._store()
         return episode_rows(self._all_sums, self._env.scenario, self._num_actions, self._only_own)
 
     def _zero_sums(self, episodes: int) -> EpisodeSums:
@@ -215,12 +202,10 @@ class EpisodeRunner:
         return zero_sums(self._env.state.pose[:1, :, 0], episodes)
 
     def _begin(self) -> _RunState:
-        """Return the state in which the first scenario of each of the B environments starts."""
+        """Return the state in which the scenarios start."""
         total, size = self._env.num_envs, self._batch_size
         self._all_sums = self._zero_sums(total)  # new ones, which the results of a run share memory with
-        self._count = min(total, size)
-        self._waiting = total - self._count
-        # With fewer scenarios than environments, the others run the last scenario; their results are not read.
+        self._count = total
         self._rows = torch.arange(size, device=self._source.environment.device).clamp_max(total - 1)
         if len(self._source.environment) == size:
             self._source.environment.copy_(self._rows)
@@ -242,39 +227,17 @@ class EpisodeRunner:
         kept = rows_to_keep(running)
         if kept is None:
             return
-        self._store(slice(None))
+        self._store()
         world, sums, memories = self.loop.state
         self._rows, self._count = self._rows[kept], len(kept)
         self._source = self._source._replace(environment=self._rows)
         sums, memories = ({name: tensor[kept] for name, tensor in each.items()} for each in (sums, memories))
         self.loop.state = select_entries(world, kept), sums, memories
 
-    def _refill(self, running: Tensor) -> None:
-        """Begin waiting episodes in environments whose episode has ended."""
-        (now, parameters), sums, memories = self.loop.state
-        # Without waiting episodes, robots whose time is up are deactivated.
-        due = ~running if self._waiting else ~running & now.state.active.any(-1)
-        if not due.any():
-            return
-        free = due.nonzero().squeeze(-1)[: self._waiting]
-        self._store(free)
-        first = self._env.num_envs - self._waiting
-        self._rows = self._rows.index_put((free,), torch.arange(first, first + len(free), device=free.device))
-        self._source.environment.copy_(self._rows)
-        begins = torch.zeros_like(running).index_fill(0, free, True)
-        now = now.clone(recurse=False)
-        now.statistics = None  # only training environments have them
-        world = reset_environments(begins, NewEpisodes(self._start, self._rows), WorldState(now, parameters))
-        world.now.state.active &= (running | begins)[:, None]
-        for name, blank in self._zero_sums(len(free)).items():
-            sums[name][free] = blank
-        self.loop.state = world, sums, memories  # policies reset their memory themselves
-        self._waiting -= len(free)
-
-    def _store(self, environments: Tensor | slice) -> None:
-        """Store the sums of the episodes that ran in some environments."""
+    def _store(self) -> None:
+        """Store the sums of the episodes of the batch."""
         for name, total in self.loop.state[1].items():
-            self._all_sums[name][self._rows[environments]] = total[environments]
+            self._all_sums[name][self._rows[: self._count]] = total[: self._count]
 
     def _step(self, state: _RunState) -> tuple[_RunState, tuple[TensorDictBase, WorldState, WorldState, Outcome]]:
         """Make a control step of all environments, and return the fields of a Transition after ``rows``; see Loop."""
@@ -309,5 +272,4 @@ class EpisodeRunner:
             acted = self.policy(_with_entries(step, {name: memory[acting] for name, memory in memories.items()}))
             for name, rows in written.items():
                 rows[acting] = acted.get((GROUP, name)).to(rows)
-        step = self._env.to_tensordict(world) if self._has_callback else TensorDict({}, active.shape[:1])
-        return _with_entries(step, written)
+        return _with_entries(TensorDict({}, active.shape[:1]), written)

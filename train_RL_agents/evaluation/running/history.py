@@ -14,7 +14,6 @@ from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.scenarios.scenario_file import scenario_text
 from train_RL_agents.agents import Agent
 from train_RL_agents.evaluation.running.episodes import (
-    MAX_COMPILED_BATCH,
     EpisodeRunner,
     can_share_code,
     draw_scenarios,
@@ -110,8 +109,7 @@ class WorldEvaluations(Evaluations[Episodes]):
         if not (host_reads_are_free(self._device) and execution.compile):
             compiled = None
         elif compiled is None or not can_share_code(compiled, env):
-            count = min(len(self.scenarios), MAX_COMPILED_BATCH)
-            compiled = make_evaluation_env(self.scenarios, world, num_envs=count, compile_step=True, **options)
+            compiled = make_evaluation_env(self.scenarios, world, compile_step=True, **options)
         return EpisodeRunner(PolicyWrapper(agent), env, seed, compiled, execution=execution)
 
     def _latest_metrics(self) -> tuple[Metrics, Metrics]:

@@ -235,7 +235,6 @@ class Recorder:
         for key in (QUANTILES_KEY, SCORES_KEY, DOUBTFUL_KEY):
             if key in transition.acted.keys(True):
                 tensors[key[-1]] = transition.acted.get(key) * active
-        tensors["begins"] = transition.before.now.state.steps == 0
         self._env = env
         for name, tensor in tensors.items():  # rows of episodes that are not in the batch are zero
             whole = tensor.new_zeros((env.num_envs, *tensor.shape[1:]))
@@ -250,16 +249,10 @@ class Recorder:
         stacked: dict[str, Any] = {}
         for name, tensors in self._collected.items():
             stacked[name] = to_host(torch.stack(tensors))
-        begins = stacked.pop("begins")
-        begun, steps_seen = begins.to(torch.int8).argmax(0), len(begins)
-        if begun.any():  # episodes that began later are moved to the first step
-            number = (begun + torch.arange(steps_seen)[:, None]).clamp_max(steps_seen - 1)
-            stacked = {name: tensor[number, torch.arange(len(begun))] for name, tensor in stacked.items()}
         for name, start in _frame_tensors(env.state).items():
             stacked[name] = torch.cat((to_host(start)[None], stacked[name]))
         constants = episode_constants(env, "scores" in stacked)
         steps = _episode_steps(stacked, constants.get("behaviour"))
-        steps = steps.minimum((steps_seen - begun).clamp_max(env.config.max_steps))
         last = int(steps.max())
         time = torch.arange(last + 1)[:, None]
         for name, tensor in stacked.items():

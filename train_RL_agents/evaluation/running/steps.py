@@ -30,11 +30,7 @@ EpisodeSums = dict[str, Tensor]
 
 
 class Transition(NamedTuple):
-    """A control step of the B episodes of the batch.
-
-    Episodes that have ended may leave the batch, and others begin in it: ``before.now.state.steps`` is the number of
-    the step in each episode.
-    """
+    """A control step of the B episodes of the batch, which episodes that have ended may leave."""
 
     rows: Tensor
     """[B] int64 indices of the batch's episodes among all N."""
@@ -43,18 +39,6 @@ class Transition(NamedTuple):
     before: WorldState
     after: WorldState
     outcome: Outcome
-
-    def first_episodes(self, count: int) -> Transition:
-        """Return the control step of the first ``count`` episodes of the batch."""
-        if count == len(self.outcome):
-            return self
-
-        def cut(world: WorldState) -> WorldState:
-            now, parameters = world
-            return WorldState(now[:count], parameters if parameters.batch_size[0] == 1 else parameters[:count])
-
-        rows, acted, before, after, outcome = self
-        return Transition(rows[:count], acted[:count], cut(before), cut(after), outcome[:count])
 
 
 StepCallback = Callable[[Transition, MarineNavEnv], None]

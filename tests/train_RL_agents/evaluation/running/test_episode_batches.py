@@ -6,23 +6,20 @@ from functools import partial
 import pytest
 import torch
 
-from marinenav_env import GROUP, LEVELS, Curriculum, Level, MarineNavEnv, WorldConfig
+from marinenav_env import LEVELS, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig, WeatherConfig
 from marinenav_env.scenarios.episode import episodes_from_scenarios
-from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES, noisy
 from tests.train_RL_agents.tiny_runs import CPU, tiny_settings
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.running import episodes
 from train_RL_agents.evaluation.running.episodes import (
-    REFILL_INTERVAL,
     EpisodeRunner,
     can_share_code,
     draw_scenarios,
     make_evaluation_env,
     run_episodes,
 )
-from train_RL_agents.evaluation.running.recording import TENSORS, Recorder
 from train_RL_agents.policy_wrapper import MEMORY_KEY, PolicyWrapper
 
 WORLD = WorldConfig(max_steps=40)
@@ -59,7 +56,7 @@ def in_one_batch(agent, **options):
 
 
 @pytest.mark.parametrize("name", ["AC-IQN", "PPO"])
-@pytest.mark.parametrize("num_envs", [slow(4), 9, slow(16)])
+@pytest.mark.parametrize("num_envs", [9, slow(16)])
 def test_batches_of_any_size_give_the_same_episodes(name, num_envs):
     agent = agent_of(name)
     env = training_env(agent, num_envs)
@@ -83,7 +80,7 @@ def test_memory_goes_with_the_episode(monkeypatch):
     forgotten = run_episodes(forgetful, SCENARIOS, WORLD, continuous=False, device=CPU, seed=3).state_dict()
     assert not torch.equal(forgotten["energy"], expected["energy"])
     monkeypatch.setattr(episodes, "MIN_BATCH_SIZE", 2)
-    for found in (in_one_batch(agent), *(batched(agent, training_env(agent, size)).run() for size in (4, 9))):
+    for found in (in_one_batch(agent), batched(agent, training_env(agent, 16)).run()):
         torch.testing.assert_close(found.state_dict(), expected, rtol=1e-5, atol=1e-4)
 
 
@@ -107,106 +104,23 @@ def test_training_scenarios_may_be_of_another_kind(kind):
     torch.testing.assert_close(found, in_one_batch(agent).state_dict(), rtol=1e-5, atol=1e-4)
 
 
-def test_those_who_look_on_see_the_same_steps():
-    agent = agent_of("AC-IQN")
-    seen = []
-    for run in (
-        lambda on_step: in_one_batch(agent, on_step=on_step, drop_ended=False),
-        batched(agent, training_env(agent, 16)).run,
-    ):
-        steps = []
+def test_progress_counts_ended_episodes():
+    agent, told, running = agent_of("DQN"), [], []
+    evaluation = batched(agent, training_env(agent, 16))
+    step = evaluation._stepper.world.step
 
-        def on_step(transition, env, steps=steps):
-            assert env.num_envs == len(SCENARIOS)
-            parts = (transition.before.now, transition.after.now, transition.outcome)
-            dicts = [each.to_tensordict().to_dict() for each in parts]
-            for each in dicts:
-                each.pop("statistics", None)  # which only training has
-            steps.append([transition.rows, transition.acted.get((GROUP, "action")), *dicts])
+    def watched(world, *given):
+        running.append(int(world.now.state.active[:9].any(-1).sum()))
+        return step(world, *given)
 
-        run(on_step)
-        seen.append(steps)
-    assert len(seen[0]) > 20
-    torch.testing.assert_close(seen[1][: len(seen[0])], seen[0], rtol=1e-4, atol=1e-4)
-
-
-def own_world(number, episode):
-    """Noise, and vessels and a sensor of its own."""
-    vessel = replace(episode.world.vessel, max_thrust_rate=(400.0, 500.0, 650.0)[number % 3])
-    return replace(episode, world=replace(episode.world, vessel=vessel, sensor=SensorConfig(range=15.0 + number)))
-
-
-MANY = [own_world(number, each) for number, each in enumerate(EPISODES * 3)]
-"""Episodes of 7 to 40 steps, in which robots arrive, collide, or have no time for either."""
-
-
-def refilled(num_envs, episodes=MANY, world=WORLD):
-    """An evaluation that starts waiting episodes where others have ended."""
-    options = {"scenarios": episodes, "dtype": torch.float64, "seed": 1}
-    env = MarineNavEnv(world, num_envs, episode_statistics=True, **options)
-    own = make_evaluation_env(episodes, world, continuous=True, device=CPU, dtype=torch.float64, seed=3)
-    return EpisodeRunner(noisy, own, 3, env)
-
-
-def all_at_once(on_step=None):
-    options = {"continuous": True, "device": CPU, "dtype": torch.float64, "seed": 3}
-    return run_episodes(noisy, MANY, WORLD, drop_ended=False, on_step=on_step, **options)
-
-
-@pytest.mark.parametrize("num_envs", [slow(1), slow(2), 5, slow(20), 21, slow(30)])
-def test_episodes_are_the_same_wherever_and_whenever_they_begin(num_envs):
-    evaluation, expected = refilled(num_envs), all_at_once().state_dict()
-    assert expected["returns"].unique().numel() == len(MANY)
-    for _ in range(2):
-        torch.testing.assert_close(evaluation.run().state_dict(), expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("num_envs", [slow(2), 5, slow(21)])
-def test_recordings_are_the_same_wherever_and_whenever_episodes_begin(num_envs):
-    recordings = []
-    for run in (refilled(num_envs).run, all_at_once):
-        recorder, count = Recorder(), len(MANY)
-        run(on_step=recorder)
-        recordings.append(recorder.finish("x", ["all"] * count, torch.full((count, 2), 55.0)))
-    found, expected = ({name: getattr(each, name) for name in TENSORS} for each in recordings)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize(("max_steps", "every"), [(40, REFILL_INTERVAL), (41, 1)])
-def test_an_episode_begins_where_another_has_ended(max_steps, every):
-    """The steps of each follow one another, and none goes on when its time is up."""
-    long, short = MANY[5], MANY[4]
-    world, seen = replace(WORLD, max_steps=max_steps), []
-
-    def on_step(transition, env):
-        steps, active = transition.before.now.state.steps, transition.before.now.state.active.any(-1)
-        assert transition.rows.unique().numel() == len(transition.rows) == 2
-        seen.append(dict(zip(transition.rows[active].tolist(), steps[active].tolist(), strict=True)))
-
-    refilled(2, [long, short, short, long], world).run(on_step)
-    lengths = [max(step[row] for step in seen if row in step) + 1 for row in range(4)]
-    first = [next(number for number, step in enumerate(seen) if row in step) for row in range(4)]
-    assert lengths[0] == lengths[3] == world.max_steps and max(lengths[1:3]) < world.max_steps / 2
-    begins = [-(-length // every) * every for length in lengths]
-    assert first == [0, 0, begins[1], begins[1] + begins[2]]
-    assert len(seen) == first[3] + world.max_steps
-    for row in range(4):
-        assert [step[row] for step in seen if row in step] == list(range(lengths[row]))
-
-
-def test_progress_counts_episodes_up_to_all():
-    agent, told = agent_of("DQN"), []
-    world = replace(WORLD, max_steps=26)
-    evaluation = batched(agent, training_env(agent, 4), world)
+    evaluation._stepper.world.step = watched
     evaluation.run(progress=lambda *given: told.append(given))
-    assert {total for _, total in told} == {9}
-    ended = [each for each, _ in told]
-    assert ended[0] == 0 and ended == sorted(ended) and ended[-1] >= 8
+    assert told == [(0, 9), (9 - running[25], 9)]
 
 
-def env_of(config=WORLD, levels=LEVELS[:4], **options):
+def env_of(config=WORLD, levels=LEVELS[:4], num_envs=9, **options):
     options.setdefault("scenarios", Curriculum(levels, pool_size=16, refresh_size=16))
-    return MarineNavEnv(config, 4, seed=0, **options)
+    return MarineNavEnv(config, num_envs, seed=0, **options)
 
 
 @pytest.mark.parametrize(
@@ -225,6 +139,7 @@ def test_only_weights_of_the_reward_may_differ(training, same):
     ends = replace(WORLD, ends_at_first_collision=True)
     assert not same or can_share_code(env_of(training), world_of(agent_of("AC-IQN"), ends))
     assert not can_share_code(env_of(training, (Level(6, 0, 0, 30.0),)), world_of(agent_of("AC-IQN")))
+    assert not can_share_code(env_of(training, num_envs=8), world_of(agent_of("AC-IQN")))
 
 
 def test_scenarios_with_other_noise_have_code_of_their_own():

@@ -66,7 +66,7 @@ def test_an_evaluation_tells_how_far_it_is(history, agent):
 
 @pytest.mark.heavy
 def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
-    env = MarineNavEnv(CONFIG.world, 2, scenarios=Curriculum(CONFIG.training_schedule.levels), continuous=False, seed=0)
+    env = MarineNavEnv(CONFIG.world, 4, scenarios=Curriculum(CONFIG.training_schedule.levels), continuous=False, seed=0)
     steps = []
     step = env.world.step
     env.world.step = lambda *given: steps.append(len(given[0].now)) or step(*given)
@@ -75,7 +75,7 @@ def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
     batched = WorldEvaluations(run, CPU, env)
     for each in (history, batched):
         each.evaluate(agent)
-    assert set(steps) == {2}
+    assert set(steps) == {4}
     torch.testing.assert_close(*(each.episodes[0].state_dict() for each in (history, batched)))
 
 
@@ -95,11 +95,10 @@ def test_other_rewards_than_those_of_the_training_have_compiled_code_too(history
     run = Run(tmp_path)
     run.config = replace_settings(CONFIG, {"execution.compile": True})
     monkeypatch.setattr("train_RL_agents.evaluation.running.history.make_evaluation_env", make)
-    monkeypatch.setattr("train_RL_agents.evaluation.running.history.MAX_COMPILED_BATCH", 2)
     own = WorldEvaluations(run, CPU, training)
     for each in (history, own):
         each.evaluate(agent)
-    assert made == [(False, 3), (False, 3), (True, 2)] and True in stepped
+    assert made == [(False, 3), (False, 3), (True, 3)] and True in stepped
     torch.testing.assert_close(*(each.episodes[0].state_dict() for each in (history, own)))
 
 
