@@ -168,10 +168,10 @@ class EpisodeRunner:
         self._drops_ended = drop_ended and compiled is None and self._on_cpu
         self._seconds = env.config.control_step
         self._num_actions = None if env.continuous else env.num_discrete_actions
-        self._batch_size = self._stepper.num_envs
-        self._source = RandomSource.from_seed(seed, self._batch_size, device)
+        rows = torch.arange(self._stepper.num_envs, device=device).clamp_max(env.num_envs - 1)
+        self._first_source = RandomSource.from_seed(seed, 1, device)._replace(environment=rows)
         # Compiled code is reused only for calls with the same types of arguments.
-        self._episodes = None if compiled is None else compiled.episodes.placeholder(self._source)
+        self._episodes = None if compiled is None else compiled.episodes.placeholder(self._first_source)
         self.loop = execution.make_loop(self._step, self._begin(), device, name="an evaluation step")
         """Loop that makes a control step of B environments at every call."""
 
@@ -193,29 +193,20 @@ class EpisodeRunner:
                     self._drop(running)
             seen = self.loop()
             if on_step is not None:
-                on_step(Transition(self._rows, *seen), self._env)
+                on_step(Transition(self._source.environment, *seen), self._env)
         self._store()
         return episode_rows(self._all_sums, self._env.scenario, self._num_actions, self._only_own)
 
-    def _zero_sums(self, episodes: int) -> EpisodeSums:
-        """Return the sums of some episodes before their first step."""
-        return zero_sums(self._env.state.pose[:1, :, 0], episodes)
-
     def _begin(self) -> _RunState:
         """Return the state in which the scenarios start."""
-        total, size = self._env.num_envs, self._batch_size
-        self._all_sums = self._zero_sums(total)  # new ones, which the results of a run share memory with
-        self._count = total
-        self._rows = torch.arange(size, device=self._source.environment.device).clamp_max(total - 1)
-        if len(self._source.environment) == size:
-            self._source.environment.copy_(self._rows)
-        else:
-            self._source = self._source._replace(environment=self._rows.clone())
+        self._source, self._count = self._first_source, self._env.num_envs
+        rows, like = self._source.environment, self._env.state.pose[:1, :, 0]
+        self._all_sums = zero_sums(like, self._count)  # new ones, which the results of a run share memory with
         memories = {}
         if isinstance(self.policy, PolicyWrapper):
-            blank = self.policy.blank_memory(torch.Size([size, self._env.num_robots]))
+            blank = self.policy.blank_memory(torch.Size([len(rows), self._env.num_robots]))
             memories = {} if blank is None else {MEMORIES[0]: blank}
-        return select_entries(self._start, self._rows), self._zero_sums(size), memories
+        return select_entries(self._start, rows), zero_sums(like, len(rows)), memories
 
     def _running(self) -> Tensor:
         """Return the bool mask of the environments whose episode goes on, of those with results."""
@@ -229,15 +220,14 @@ class EpisodeRunner:
             return
         self._store()
         world, sums, memories = self.loop.state
-        self._rows, self._count = self._rows[kept], len(kept)
-        self._source = self._source._replace(environment=self._rows)
+        self._source, self._count = self._source._replace(environment=self._source.environment[kept]), len(kept)
         sums, memories = ({name: tensor[kept] for name, tensor in each.items()} for each in (sums, memories))
         self.loop.state = select_entries(world, kept), sums, memories
 
     def _store(self) -> None:
         """Store the sums of the episodes of the batch."""
         for name, total in self.loop.state[1].items():
-            self._all_sums[name][self._rows[: self._count]] = total[: self._count]
+            self._all_sums[name][self._source.environment[: self._count]] = total[: self._count]
 
     def _step(self, state: _RunState) -> tuple[_RunState, tuple[TensorDictBase, WorldState, WorldState, Outcome]]:
         """Make a control step of all environments, and return the fields of a Transition after ``rows``; see Loop."""
