@@ -31,7 +31,7 @@ VARIANTS = [
     ("Rainbow", "trainer.prioritized=true", "trainer.n_steps=3", CAPTURED),
     ("SAC", "trainer.exploration=uniform", "trainer.steps_per_batch=2", PLAIN),
     ("IQN", "agent.random_fractions=true", PLAIN),
-    ("PPO", "agent.critic=fleet", "agent.normalize_observations=true", CAPTURED),
+    ("PPO", "agent.critic=fleet", CAPTURED),
     ("PPO", "agent.actions=gaussian", "agent.target_kl=0.01", PLAIN),
     ("A2C", "agent.actions=clipped_gaussian", "trainer.optimizer=rmsprop", CAPTURED),
 ]

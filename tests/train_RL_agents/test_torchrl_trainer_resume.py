@@ -62,7 +62,6 @@ ROLLOUT_KINDS = [
     (
         "agent_type=PPO",
         "agent.critic=fleet",
-        "agent.normalize_observations=true",
         "trainer.normalize_advantages=false",
     ),
     ("agent_type=PPO", "agent.actions=gaussian", "agent.target_kl=0.01"),
@@ -134,7 +133,7 @@ def test_a_compiled_run_that_is_interrupted_ends_as_one_that_was_not(tmp_path, m
 
 
 WINDOWS = ("agent_type=DQN", "trainer.n_steps=3", *HARD)
-EPOCHS = ("agent_type=PPO", "trainer.epochs=3", "agent.normalize_observations=true")
+EPOCHS = ("agent_type=PPO", "trainer.epochs=3")
 
 
 @pytest.mark.parametrize(

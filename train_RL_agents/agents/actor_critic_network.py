@@ -22,7 +22,7 @@ class ActorCriticNetwork(ObservationNetwork):
     """Network with a shared encoder that returns parameters of the action distribution and the value of the state."""
 
     def __init__(self, config: ActorCriticConfig, num_actions: int, spec: ObservationSpec) -> None:
-        super().__init__(config, spec, config.normalize_observations)
+        super().__init__(config, spec)
         config = config.with_actions(num_actions)
         is_normal = config.actions != "categorical"
         size = spec.action_size

@@ -195,8 +195,6 @@ class ActorCriticConfig(AgentConfig):
     """Initial log standard deviation of normal actions."""
     critic: Literal["own", "fleet"] = "own"
     """Input of the value function: a robot's own observation, or those of all active robots of its environment."""
-    normalize_observations: bool = False
-    """Normalise the inputs of encoders by their running mean and standard deviation."""
     value_coef: NonNegativeFloat = 0.5
     """Weight of the value loss."""
     entropy: NonNegativeFloat = 0.001

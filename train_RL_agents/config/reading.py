@@ -51,8 +51,13 @@ _IGNORED_KEYS = {"training_time"}
 
 _OLD_SETTINGS = {f"execution.{name}": f"trainer.{name}" for name in ("precision", "tf32", "fused_optimizer")}
 """New keys of settings that saved configurations of version 0.2 have under other keys."""
-_REMOVED_SETTINGS = {"trainer.scale_returns": False, "agent.value_clip": 0.0, "agent.state_dependent_std": False}
-"""Settings that saved configurations of version 0.2 have and that no longer exist, with the values without effect."""
+_REMOVED_SETTINGS = {
+    "trainer.scale_returns": False,
+    "agent.value_clip": 0.0,
+    "agent.state_dependent_std": False,
+    "agent.normalize_observations": False,
+}
+"""Settings that earlier saved configurations have and that no longer exist, with the values without effect."""
 
 
 @dataclass(frozen=True)

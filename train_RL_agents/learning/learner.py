@@ -318,11 +318,6 @@ class Learner:
         """Return the sum of the squared learned and EMA weights, a scalar on the device."""
         return self._flat.weights.square().sum() + self._ema_weights.square().sum()
 
-    def copy_buffers(self) -> None:
-        """Copy the buffers of the agent, such as running statistics, to the EMA."""
-        for ema, online in zip(self.ema.buffers(), self.agent.buffers(), strict=True):
-            ema.copy_(online)
-
     def start_from(self, policy: LoadedPolicy) -> None:
         """Load the weights of a policy, which may be another boat's: observations keep the scales of this one."""
         weights = policy.agent.networks.state_dict()

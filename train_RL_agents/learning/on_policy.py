@@ -22,7 +22,6 @@ from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, Memo
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.memory import MEMORY, STARTS
-from train_RL_agents.networks.normalization import RunningNorm
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, to_observation
 from train_RL_agents.policy_wrapper import RECALLED, PolicyWrapper
 
@@ -138,8 +137,6 @@ class OnPolicy(Algorithm):
             with self._clock.phase("update"):
                 scalars, _ = self.learner.update(batch)
                 self.meter.add(scalars)
-        # Only now, because batches must be learned from with the statistics that they were collected with.
-        self._update_statistics(rows)
 
     def _rollout_batch(self, steps: TensorDictBase) -> RolloutBatch:
         """Return the robot-steps (if joint, environment-steps) of a rollout [E, T], with advantages."""
@@ -177,17 +174,6 @@ class OnPolicy(Algorithm):
             weight,
             self._progress,
         )
-
-    def _update_statistics(self, rows: RolloutBatch) -> None:
-        """Add observations to the running statistics of the networks, if they normalise observations."""
-        if self.agent.config.normalize_observations:
-            network: Any = self.agent.networks["policy"]
-            with torch.no_grad():
-                network.update_statistics(rows.observation, rows.weight > 0.0)
-            for module in network.modules():
-                if isinstance(module, RunningNorm):
-                    self._ranks.pool_moments(module.count, module.mean, module.variance)
-            self.learner.copy_buffers()
 
     def _batches(self, rows: RolloutBatch) -> Iterator[RolloutBatch]:
         """Yield the minibatches of all epochs of a rollout, each a permutation of the samples with active robots.

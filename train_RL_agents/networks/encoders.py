@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +30,6 @@ from train_RL_agents.networks.features import (
 )
 from train_RL_agents.networks.frames import PAST, make_frames
 from train_RL_agents.networks.layers import make_hidden_layer, rectified_maximum
-from train_RL_agents.networks.normalization import RunningNorm
 from train_RL_agents.networks.observation import Observation, ObservationSpec
 
 OBJECTS_STATE = "objects_state"
@@ -61,9 +59,6 @@ class EntryEncoder(nn.Module):
         """Return the features [B, width] of observations [B]."""
         raise NotImplementedError
 
-    def update_statistics(self, observation: Observation, active: Tensor) -> None:
-        """Add observations [B] of robots in the mask ``active`` [B] to running statistics; by default, do nothing."""
-
     def scaled(self, observation: Observation) -> Tensor:
         """Return the entry [B, ...], divided by its typical magnitude."""
         return observation[self.entry.name] * self.scale
@@ -72,23 +67,15 @@ class EntryEncoder(nn.Module):
 class VectorEncoder(EntryEncoder):
     """Encoder of vectors: a linear layer with ReLU."""
 
-    def __init__(self, entry: Entry, config: EncoderConfig, normalize: bool = False) -> None:
+    def __init__(self, entry: Entry, config: EncoderConfig) -> None:
         super().__init__(entry, config)
         self.width = config.self_width
-        size = math.prod(entry.shape)
-        self.norm = RunningNorm(size) if normalize else None
-        self.layers = nn.Sequential(nn.Linear(size, self.width), nn.ReLU())
+        self.layers = nn.Sequential(nn.Linear(math.prod(entry.shape), self.width), nn.ReLU())
 
     def forward(self, observation: Observation) -> Tensor:
         """Return the features [B, width] of an observation of which the entry is a vector."""
-        numbers = _flatten_entry(self.scaled(observation), self.entry)
-        features: Tensor = self.layers(numbers if self.norm is None else self.norm(numbers))
+        features: Tensor = self.layers(_flatten_entry(self.scaled(observation), self.entry))
         return features
-
-    def update_statistics(self, observation: Observation, active: Tensor) -> None:
-        """Add vectors of active robots to the running statistics, if they are normalised."""
-        if self.norm is not None:
-            self.norm.update(_flatten_entry(self.scaled(observation), self.entry), active)
 
 
 class ScanEncoder(EntryEncoder):
@@ -215,11 +202,9 @@ class ObservationNetwork(nn.Module):
     Args:
         config: settings of the encoders and hidden layers; published weights need raw observations.
         spec: specification of the observation.
-        normalize: whether the features of own state and objects (in environments without vessels: the vectors) are
-            normalised by running statistics.
     """
 
-    def __init__(self, config: EncoderConfig, spec: ObservationSpec, normalize: bool = False) -> None:
+    def __init__(self, config: EncoderConfig, spec: ObservationSpec) -> None:
         super().__init__()
         for name in config.excluded:
             optional = [key for key, entry in spec.entries.items() if key != SELF_STATE and entry.has_features]
@@ -252,10 +237,7 @@ class ObservationNetwork(nn.Module):
             self.encoded_width += self.object_join.width
         elif self._objects:
             self.encoded_width += entries[OBJECTS_STATE].shape[0] * config.object_width
-        is_vessel = self.self_encoder is not None
-        self.own_norm = RunningNorm(self_features) if normalize and is_vessel else None
-        self.object_norm = RunningNorm(object_features) if normalize and self._objects else None
-        self._add_encoders(config, entries, normalize and not is_vessel)
+        self._add_encoders(config, entries)
         self._hidden: list[str] = []
 
     def _register_scales(self, config: EncoderConfig, spec: ObservationSpec, entries: dict[str, Entry]) -> None:
@@ -277,8 +259,8 @@ class ObservationNetwork(nn.Module):
             self.joined_scale: Tensor
             self.register_buffer("joined_scale", 1.0 / torch.cat(rows), persistent=False)
 
-    def _add_encoders(self, config: EncoderConfig, entries: dict[str, Entry], normalize: bool) -> None:
-        """Add the encoders of entries other than own state and objects; ``normalize`` applies to vectors."""
+    def _add_encoders(self, config: EncoderConfig, entries: dict[str, Entry]) -> None:
+        """Add the encoders of entries other than own state and objects."""
         custom = dict(encoder.split("=", 1) for encoder in config.entry_encoders)
         for name in custom:
             require(name in entries, "agent.entry_encoders", name, f"one of {', '.join(entries)}")
@@ -293,7 +275,7 @@ class ObservationNetwork(nn.Module):
         self.encoders = nn.ModuleDict() if others else None
         for name, entry in others.items():
             kind = find_encoder(custom[name]) if name in custom else ENCODER_CLASSES[entry.kind]
-            encoder = VectorEncoder(entry, config, normalize) if kind is VectorEncoder else kind(entry, config)
+            encoder = kind(entry, config)
             assert self.encoders is not None
             self.encoders[name] = encoder
             self.encoded_width += encoder.width
@@ -321,15 +303,14 @@ class ObservationNetwork(nn.Module):
             observation = self.frames.stack(observation)
         parts = []
         if self.self_encoder is not None:
-            self_features = self._self_features(observation)
-            self_features = self.self_encoder(self_features if self.own_norm is None else self.own_norm(self_features))
+            self_features = self.self_encoder(self._self_features(observation))
             parts = [self_features, *self._encode_objects(observation, self_features)]
         if self.encoders is not None:
             parts += [encoder(observation) for encoder in self.encoders.values()]
         return torch.cat(parts, -1)
 
     def _self_features(self, observation: Observation) -> Tensor:
-        """Return the inputs [B, F] of the encoder of the own state, before normalisation."""
+        """Return the inputs [B, F] of the encoder of the own state."""
         state = observation[SELF_STATE]
         if self._goal_reach:
             state = limit_goal_distance(state, self._goal_reach)
@@ -337,7 +318,7 @@ class ObservationNetwork(nn.Module):
         return torch.cat((features, goal_geometry(state, self._scales)), -1) if self.geometric else features
 
     def _object_features(self, observation: Observation) -> Tensor:
-        """Return the inputs [B, K, F] of the encoder of the objects, before normalisation."""
+        """Return the inputs [B, K, F] of the encoder of the objects."""
         objects = observation[OBJECTS_STATE] * self.object_scale
         if not self.geometric:
             return objects
@@ -346,25 +327,11 @@ class ObservationNetwork(nn.Module):
         geometry = encounter_geometry(own, others, self._radius, self._scales) if shared is None else shared
         return torch.cat((objects, geometry), -1)
 
-    def update_statistics(self, observation: Observation, active: Tensor) -> None:
-        """Add observations [B] of robots in the mask ``active`` [B] to the running statistics, if there are any."""
-        if self.frames is not None:
-            observation = self.frames.stack(observation)
-        if self.own_norm is not None:
-            self.own_norm.update(self._self_features(observation), active)
-        if self.object_norm is not None:
-            present = observation[self._mask] & active[..., None]
-            self.object_norm.update(self._object_features(observation), present)
-        encoders: Any = () if self.encoders is None else self.encoders.values()
-        for encoder in encoders:
-            encoder.update_statistics(observation, active)
-
     def _encode_objects(self, observation: Observation, self_features: Tensor) -> list[Tensor]:
         """Return the pooled features of the objects in a list, which is empty if objects are not used."""
         if not self._objects:
             return []
         objects, mask = self._object_features(observation), observation[self._mask]
-        objects = objects if self.object_norm is None else self.object_norm(objects)
         if self._joined:
             joined = torch.cat([observation[name] for name in self._joined], -1)
             objects = torch.cat((objects, joined * self.joined_scale), -1)

@@ -131,19 +131,6 @@ class Ranks:
             dist.all_reduce(tensor)
             tensor.div_(self.size)
 
-    def pool_moments(self, count: Tensor, mean: Tensor, variance: Tensor) -> None:
-        """Replace count, mean [F] and variance [F], to which every rank has added values, by those of all ranks."""
-        if self.size > 1:
-            exact = mean.double()  # squares of float32 would lose a variance that is small beside the mean
-            sums = torch.stack((torch.ones_like(exact), exact, variance + exact.square())) * count
-            self.average_tensor(sums)
-            total = sums[0].clamp_min(1e-8)
-            pooled = sums[1] / total
-            counted = sums[0] > 0.0
-            count.copy_(sums[0, 0])
-            variance.copy_(torch.where(counted, (sums[2] / total - pooled.square()).clamp_min(0.0), variance))
-            mean.copy_(torch.where(counted, pooled, mean))
-
     def any_rank(self, flag: bool) -> bool:
         """Return whether a flag is true on any rank; the result is the same on every rank."""
         if self.size == 1:

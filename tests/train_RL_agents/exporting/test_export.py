@@ -36,8 +36,6 @@ STYLES = {
     "without objects": WIDER | {"agent.excluded": ["objects_state"]},
 }
 ON_POLICY_STYLES = STYLES | {
-    "normalized": {"agent.normalize_observations": True, "agent.encoder": "max"},
-    "normalized scan": WIDER | {"agent.normalize_observations": True},
     "gaussian": {"agent.actions": "gaussian"},
     "clipped": {"agent.actions": "clipped_gaussian"},
     "fleet": {"agent.critic": "fleet"},
@@ -53,15 +51,6 @@ ONNX_FILES = [
     for name in AGENTS
     for dtype in (torch.float64, torch.float32)
 ]
-
-
-def styled_policy(name, style):
-    """A policy whose statistics, if it has any, are not those of a new one."""
-    policy = make_policy(name, **ON_POLICY_STYLES[style])
-    for key, buffer in policy.agent.named_buffers():
-        if key.endswith(("_norm.mean", "_norm.variance")):
-            buffer.uniform_(0.5, 2.0, generator=torch.Generator().manual_seed(len(key)))
-    return policy
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -81,7 +70,7 @@ def test_torchscript_is_what_planners_load(name, tmp_path):
 
 @pytest.mark.parametrize(("name", "style"), STYLED)
 def test_every_encoder_can_be_exported(name, style, tmp_path):
-    written = export(styled_policy(name, style), tmp_path, ["torchscript"])
+    written = export(make_policy(name, **ON_POLICY_STYLES[style]), tmp_path, ["torchscript"])
     assert written["files"]["torchscript"]["largest_difference"] < 1e-9
     inputs = [each["name"] for each in written["inputs"]]
     assert ("scan" in inputs) == ("scan_beams" in str(ON_POLICY_STYLES[style]))
@@ -121,7 +110,7 @@ def test_onnx_computes_as_the_agent(name, dtype, tmp_path):
 )
 def test_onnx_of_every_encoder(style, tmp_path):
     require_onnx()
-    written = export(styled_policy("PPO", style), tmp_path, ["onnx"])
+    written = export(make_policy("PPO", **ON_POLICY_STYLES[style]), tmp_path, ["onnx"])
     assert written["files"]["onnx"]["largest_difference"] < 5e-7
 
 

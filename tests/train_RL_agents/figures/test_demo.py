@@ -64,7 +64,7 @@ VARIANTS = {
         {},
         {"memory": {"kind": "gru", "size": 6}},
         {"actions": "gaussian"},
-        {"actions": "clipped_gaussian", "normalize_observations": True, "critic": "fleet"},
+        {"actions": "clipped_gaussian", "critic": "fleet"},
     ),
     "A2C": ({"encoder": "concat"},),
 }

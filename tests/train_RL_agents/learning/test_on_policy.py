@@ -305,7 +305,6 @@ def test_without_host_reads_batches_are_full_and_of_active_rows(tmp_path, reads_
     [
         (),
         FLEET,
-        ("agent.normalize_observations=true",),
         ("agent.actions=clipped_gaussian",),
     ],
     ids=" ".join,
@@ -326,21 +325,6 @@ def test_the_first_batch_of_a_rollout_finds_the_policy_that_collected_it(tmp_pat
         assert found[0]["clip_fraction"] == 0.0
         assert found[-1]["approx_kl"] > 1e-6
         found.clear()
-
-
-def test_observations_are_normalised_by_those_of_active_robots(tmp_path):
-    trainer = trainer_of(tmp_path, *LONG, "agent.normalize_observations=true")
-    steps = rollout_of(trainer)
-    trainer.algorithm.add_steps(steps)
-    trainer.algorithm.update(96)
-    network = trainer.algorithm.agent.networks["policy"]
-    assert float(network.own_norm.count) == int(steps[GROUP, "mask"].sum())
-    seen = steps[GROUP, "mask"][..., None] & steps[GROUP, "observation", "objects_mask"]
-    assert float(network.object_norm.count) == int(seen.sum())
-    ema = trainer.algorithm.learner.ema.networks["policy"]
-    for ours, theirs in zip(network.buffers(), ema.buffers(), strict=True):
-        assert torch.equal(ours, theirs)
-        assert ours.data_ptr() != theirs.data_ptr()
 
 
 @pytest.mark.parametrize("words", [(), FLEET], ids=["own", "fleet"])

@@ -26,8 +26,8 @@ SCANNING = make_observation_spec(WorldConfig(sensor=SensorConfig(scan_beams=16))
 WITH_DUTIES = make_observation_spec(WorldConfig(sensor=SensorConfig(duties=True)))
 
 
-def network(spec=SPEC, normalize=False, **settings):
-    return ObservationNetwork(EncoderConfig(**settings), spec, normalize)
+def network(spec=SPEC, **settings):
+    return ObservationNetwork(EncoderConfig(**settings), spec)
 
 
 def inputs(*shape, seed=0, spec=SPEC):
@@ -206,23 +206,6 @@ def test_entries_that_are_excluded_do_not_matter():
     # They may as well be missing.
     torch.testing.assert_close(net.encode({"self_state": given["self_state"]}), net.encode(given))
     assert set(SCANNING.exclude(("objects_state",)).entries) == {"self_state", "scan"}
-
-
-# Normalisation -----------------------------------------------------------------------------------
-
-
-def test_statistics_are_of_active_robots_and_real_objects():
-    net, given = network(normalize=True), inputs(200)
-    active = torch.rand(200, generator=seeded(1)) < 0.5
-    net.update_statistics(given, active)
-    own = torch.cat((given["self_state"] / SELF_SCALE, goal_geometry(given["self_state"], GeometryScales())), -1)
-    variance, mean = torch.var_mean(own[active], 0, correction=0)
-    torch.testing.assert_close((net.own_norm.mean, net.own_norm.variance), (mean, variance))
-    assert net.own_norm.count == active.sum()
-    there = given["objects_mask"] & active[:, None]
-    assert net.object_norm.count == there.sum()
-    seen = (given["objects_state"] / OBJECT_SCALE)[there]
-    torch.testing.assert_close(net.object_norm.mean[:5], seen.mean(0))
 
 
 # Far goals ---------------------------------------------------------------------------------------

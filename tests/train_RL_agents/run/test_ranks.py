@@ -37,7 +37,6 @@ from tests.train_RL_agents.tiny_runs import (
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.networks.normalization import RunningNorm
 from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
@@ -186,25 +185,6 @@ def _half(values, rank):
         parts = [_half(each, rank) for each in values]
         return type(values)(*parts) if hasattr(values, "_fields") else tuple(parts)
     return values
-
-
-def test_running_moments_are_those_of_the_values_of_both_ranks(tmp_path):
-    assert run_ranks(tmp_path, compare_moments) == [0, 0]
-
-
-def compare_moments(rank):
-    """The ranks add values of different numbers and distributions in turn, and one process beside them all of them."""
-    own_part, whole, ranks, generator = RunningNorm(3), RunningNorm(3), Ranks(), seeded(7)
-    ranks.pool_moments(*own_part.buffers())
-    assert [each.tolist() for each in own_part.buffers()] == [0.0, [0.0] * 3, [1.0] * 3]
-    for first in (0, 3, 20):  # of 20 values the first rank has so many
-        values = torch.randn(20, 3, generator=generator) * (1.0 + first) + torch.arange(20)[:, None]
-        own = values[:first] if rank == 0 else values[first:]
-        whole.update(values, torch.ones(20))
-        own_part.update(own, torch.ones(len(own)))
-        ranks.pool_moments(*own_part.buffers())
-    assert 2.0 * float(own_part.count) == float(whole.count)
-    torch.testing.assert_close((own_part.mean, own_part.variance), (whole.mean, whole.variance))
 
 
 # Runs -------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_exact_items_are_what_is_allocated(tmp_path, surroundings, words):
     [
         ("agent_type=PPO",),
         ("agent_type=A2C", "trainer.optimizer=rmsprop"),
-        ("agent_type=PPO", "agent.critic=fleet", "agent.normalize_observations=true"),
+        ("agent_type=PPO", "agent.critic=fleet"),
     ],
     ids=" ".join,
 )
