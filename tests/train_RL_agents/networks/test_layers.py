@@ -31,11 +31,11 @@ def test_concatenated_layer_is_the_layer_of_both_concatenated(monkeypatch, layer
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_networks_computed_together_are_each_as_alone(monkeypatch, frozen):
-    networks = [make_hidden_layer(3, 5, True) for _ in range(2)]
+    networks = [make_hidden_layer(3, 5, True).double() for _ in range(2)]
     found = []
     for free in ({"cpu"}, set()):  # as on a GPU
         monkeypatch.setattr("marinenav_env.runtime.host_reads.FREE_HOST_READ_DEVICES", free)
-        given = torch.randn(7, 3, generator=seeded()).requires_grad_()
+        given = torch.randn(7, 3, generator=seeded(), dtype=torch.float64).requires_grad_()
         values = ensemble_outputs(networks, own=[given, 2.0 * given], frozen=frozen)
         learned = [] if frozen else [each for net in networks for each in net.parameters()]
         total = values[0].square().sum() + 3.0 * values[1].square().sum()
