@@ -106,15 +106,15 @@ def test_training_scenarios_may_be_of_another_kind(kind):
 
 def test_progress_counts_ended_episodes():
     agent, told, running = agent_of("DQN"), [], []
-    evaluation = batched(agent, training_env(agent, 16))
-    step = evaluation._stepper.world.step
+    env = training_env(agent, 16)
+    step = env.world.step
 
     def watched(world, *given):
         running.append(int(world.now.state.active[:9].any(-1).sum()))
         return step(world, *given)
 
-    evaluation._stepper.world.step = watched
-    evaluation.run(progress=lambda *given: told.append(given))
+    env.world.step = watched
+    batched(agent, env).run(progress=lambda *given: told.append(given))
     assert told == [(0, 9), (9 - running[25], 9)]
 
 
