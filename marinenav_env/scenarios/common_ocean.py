@@ -26,13 +26,14 @@ from marinenav_env.support.validation import ConfigError, require
 
 Pose = tuple[Point, float]
 """Position: north and east (m); course (rad)."""
+ORIGIN: Pose = ((0.0, 0.0), 0.0)
 ROOT_TAG = "commonOcean"
 MAX_SPEED = 100.0
 """Largest accepted speed (m/s)."""
 MAX_TIME_STEP = 1e4
 """Largest accepted time step (s)."""
-MAX_STEP_NUMBER = 10**6
-"""Largest accepted number of a time step."""
+_LIMITS = {"time": (0.0, 1e6), "velocity": (0.0, MAX_SPEED), "orientation": (-MAX_MAGNITUDE, MAX_MAGNITUDE)}
+"""Smallest and largest accepted value of quantities of a state."""
 MAX_STRAIGHT_DEVIATION = math.radians(5.0)
 """Largest deviation from the initial course (rad) at which a track still counts as straight."""
 
@@ -53,12 +54,12 @@ def parse_common_ocean(text: str, name: str) -> Situation:
     ships = [_planned_ship(problem, left_out) for problem in problems]
     for obstacle in dynamic:  # the first vessel is the own ship
         ships.append(_dynamic_ship(obstacle, time_step, not ships, left_out))
-    times = [time_step * _initial_step(vessel.require("initialState")) for vessel in (*problems, *dynamic)]
+    states = [vessel.require("initialState") for vessel in (*problems, *dynamic)]
+    times = [time_step * (_state_value(state, "time") or 0.0) for state in states]
     obstacles: list[tuple[float, float, float]] = []
     areas: list[tuple[Point, ...]] = []
-    poses = [_static_pose(obstacle.require("initialState")) for obstacle in static]
-    for element, pose in zip((*static, *shallow), (*poses, *[((0.0, 0.0), 0.0)] * len(shallow)), strict=True):
-        circles, polygons = _read_shapes(element, pose)
+    for element in (*static, *shallow):
+        circles, polygons = _read_shapes(element)
         left_out["other shapes"] += len(element.every("shape/*")) - len(circles) - len(polygons)
         obstacles += circles
         areas += polygons
@@ -73,17 +74,14 @@ def parse_common_ocean(text: str, name: str) -> Situation:
     )
 
 
-def _initial_step(state: XmlNode) -> float:
-    """Return the number of the time step of an initial state, 0 if it is not stated."""
-    return 0.0 if state.get("time") is None else _state_value(state, "time", 0.0, MAX_STEP_NUMBER)
-
-
-def _state_value(state: XmlNode, tag: str, low: float, high: float) -> float:
-    """Return the value of a quantity of a state: the exact one, or its interval's middle."""
-    value = state.require(tag)
+def _state_value(state: XmlNode, tag: str) -> float | None:
+    """Return a quantity of a state: the exact one, or the middle of its interval; None if it is not stated."""
+    value = state.get(tag)
+    if value is None:
+        return None
     if value.get("exact") is not None:
-        return value.require("exact").number(low, high)
-    return 0.5 * sum(value.require(end).number(low, high) for end in ("intervalStart", "intervalEnd"))
+        return value.require("exact").number(*_LIMITS[tag])
+    return 0.5 * sum(value.require(end).number(*_LIMITS[tag]) for end in ("intervalStart", "intervalEnd"))
 
 
 def _read_point(element: XmlNode) -> Point:
@@ -103,17 +101,14 @@ def _region_centre(position: XmlNode) -> Point | None:
     return north, east
 
 
-def _read_pose(state: XmlNode) -> tuple[Point, float]:
-    """Return the position (m) and the course (rad) of a state."""
-    position = _region_centre(state.require("position"))
-    if position is None:
+def _read_pose(state: XmlNode, is_vessel: bool = True) -> Pose:
+    """Return the position (m) and the course (rad) of a state; those of an obstacle are 0 if they are not stated."""
+    position, orientation = _region_centre(state.require("position")), _state_value(state, "orientation")
+    if is_vessel and position is None:
         raise ConfigError(f"{state.place}: the element <position/point> is missing")
-    return position, 0.0 - _state_value(state, "orientation", -MAX_MAGNITUDE, MAX_MAGNITUDE)
-
-
-def _read_speed(state: XmlNode) -> float | None:
-    """Return the speed of a state along its orientation (m/s); None if it is not stated."""
-    return None if state.get("velocity") is None else _state_value(state, "velocity", 0.0, MAX_SPEED)
+    if is_vessel:
+        state.require("orientation")
+    return position or (0.0, 0.0), 0.0 - (orientation or 0.0)
 
 
 def _planned_ship(problem: XmlNode, left_out: Counter[str]) -> Ship:
@@ -124,18 +119,22 @@ def _planned_ship(problem: XmlNode, left_out: Counter[str]) -> Ship:
     region = problem.require("goalState").get("position")
     left_out["further goal states"] += len(problem.every("goalState")) - 1
     left_out["waypoints"] += len(problem.every("waypoint"))
-    return Ship(position, course, _read_speed(state) or 0.0, None if region is None else _region_centre(region))
+    return Ship(
+        position, course, _state_value(state, "velocity") or 0.0, None if region is None else _region_centre(region)
+    )
 
 
 def _dynamic_ship(obstacle: XmlNode, time_step: float, is_own: bool, left_out: Counter[str]) -> Ship:
     """Return the ship of a dynamic obstacle with its track, and count features that are left out in ``left_out``."""
     state = obstacle.require("initialState")
-    (position, course), speed, first = _read_pose(state), _read_speed(state), _initial_step(state)
+    (position, course), speed, first = _read_pose(state), _state_value(state, "velocity"), _state_value(state, "time")
+    first = first or 0.0
     track: list[TrackPoint] = []
     courses, speeds, before = [course], [speed], (first, position)
     for later in obstacle.every("trajectory/state"):
-        (place, heading), pace = _read_pose(later), _read_speed(later)
-        time = _state_value(later, "time", 0.0, MAX_STEP_NUMBER)
+        (place, heading), pace = _read_pose(later), _state_value(later, "velocity")
+        later.require("time")
+        time = _state_value(later, "time") or 0.0
         if time == first and not track:  # some tracks begin with the initial state
             speeds[0] = pace if speed is None else speed
             continue
@@ -155,13 +154,6 @@ def _dynamic_ship(obstacle: XmlNode, time_step: float, is_own: bool, left_out: C
     return Ship(position, course, known[0], track=() if is_own or not (turns or changes) else tuple(track))
 
 
-def _static_pose(state: XmlNode) -> Pose:
-    """Return the position (m) and the course (rad), 0 if not stated, of the state of a static obstacle."""
-    if state.get("orientation") is not None:
-        return _read_pose(state)
-    return _region_centre(state.require("position")) or (0.0, 0.0), 0.0
-
-
 def _placed(point: Point, pose: Pose) -> Point:
     """Return north and east (m) of a point that is given in the frame of a pose, ahead and to starboard."""
     (north, east), course = pose
@@ -170,8 +162,9 @@ def _placed(point: Point, pose: Pose) -> Point:
     return north, east + ahead * math.sin(course) + starboard * math.cos(course)
 
 
-def _read_shapes(element: XmlNode, pose: Pose) -> tuple[list[tuple[float, float, float]], list[tuple[Point, ...]]]:
-    """Return the circles and the polygons (m), also those of rectangles, of an element whose shapes have a pose."""
+def _read_shapes(element: XmlNode) -> tuple[list[tuple[float, float, float]], list[tuple[Point, ...]]]:
+    """Return the circles and the polygons (m), also those of rectangles, of a static obstacle or a shallow."""
+    pose = _read_pose(element.require("initialState"), False) if element.value.tag == "staticObstacle" else ORIGIN
 
     def centre_of(shape: XmlNode) -> Point:
         centre = shape.get("center")

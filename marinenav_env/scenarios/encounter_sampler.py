@@ -20,6 +20,7 @@ from marinenav_env.scenarios.draws import (
 from marinenav_env.scenarios.encounters import (
     MIN_COURSE_DIFFERENCE,
     draw_courses,
+    least_of_pairs,
     smallest_course_difference,
     starts_and_goals,
 )
@@ -68,9 +69,7 @@ class Encounters(NamedTuple):
 def _min_relative_speed(course: Tensor, speed: Tensor, both: Tensor) -> Tensor:
     """Return the smallest relative speed (m/s), [P, 1], of any two vessels of which ``both`` [P, R, R] are present."""
     velocity = speed[..., None] * torch.stack((course.cos(), course.sin()), -1)
-    relative = (velocity[:, :, None] - velocity[:, None]).norm(dim=-1)
-    same = torch.eye(course.shape[-1], dtype=torch.bool, device=course.device)
-    return torch.where(both & ~same, relative, torch.inf).amin((-1, -2))[:, None]
+    return least_of_pairs((velocity[:, :, None] - velocity[:, None]).norm(dim=-1), both)[:, None]
 
 
 class EncounterSampler:
@@ -164,8 +163,7 @@ class EncounterSampler:
         delays = torch.stack([share * drawn for share in DELAY_FACTORS])
         starts = (time + delays)[..., None] * (velocity[:, :1] - velocity)
         distance = (starts[..., :, None, :] - starts[..., None, :, :]).norm(dim=-1)
-        same = torch.eye(speed.shape[-1], dtype=torch.bool, device=speed.device)
-        closest = torch.where(both & ~same, distance, torch.inf).amin((-1, -2))[..., None]
+        closest = least_of_pairs(distance, both)[..., None]
         # Without delays, the smallest distance may be slightly below the gap because of rounding.
         has_room = (closest >= gap) | (delays.amax(-1, keepdim=True) == 0.0)
         first = has_room.to(torch.int8).argmax(0, keepdim=True)

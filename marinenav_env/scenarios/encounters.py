@@ -25,9 +25,13 @@ MAX_COURSE_CANDIDATES = 256
 def smallest_course_difference(course: Tensor, present: Tensor) -> Tensor:
     """Return the least difference between the courses [..., R] of present vessels (rad), [...]; pi if there is one."""
     apart = torch.acos((course[..., None] - course[..., None, :]).cos().clamp(-1.0, 1.0))
-    same = torch.eye(course.shape[-1], dtype=torch.bool, device=course.device)
-    both = present[..., None] & present[..., None, :] & ~same
-    return torch.where(both, apart, math.pi).amin((-1, -2))
+    return least_of_pairs(apart, present[..., None] & present[..., None, :], math.pi)
+
+
+def least_of_pairs(values: Tensor, both: Tensor, default: float = math.inf) -> Tensor:
+    """Return the least of values [..., R, R] of pairs of two vessels of which ``both`` are present, [...]."""
+    same = torch.eye(values.shape[-1], dtype=torch.bool, device=values.device)
+    return torch.where(both & ~same, values, default).amin((-1, -2))
 
 
 def draw_courses(present: Tensor, draws: Draws, separation: Tensor | float = MIN_COURSE_DIFFERENCE) -> Tensor:
