@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,8 @@ def read_by_gdal(path: Path, layers: Iterable[str]) -> list[Feature]:
                 if layer and layer not in wanted:
                     features.append(Feature(layer))
                 else:
-                    features += features_of(_as_geojson(pyogrio, path, name), str(path), layer)
+                    for feature in _as_geojson(pyogrio, path, name):
+                        features += features_of(feature, str(path), layer)
     except (RuntimeError, ValueError, OSError) as error:
         if isinstance(error, ConfigError):
             raise
@@ -61,16 +62,16 @@ def read_by_gdal(path: Path, layers: Iterable[str]) -> list[Feature]:
     return features
 
 
-def _as_geojson(pyogrio: Any, path: Path, name: str) -> Any:
-    """Return a layer of a file as GeoJSON, in longitudes and latitudes of WGS84."""
+def _as_geojson(pyogrio: Any, path: Path, name: str) -> Iterator[Any]:
+    """Yield the features of a layer of a file as GeoJSON, in longitudes and latitudes of WGS84."""
     columns = [NAME_OF_DEPTH, NAME_OF_COVERAGE, "layer"]
     meta, _, shapes, values = pyogrio.raw.read(path, layer=name, columns=columns)
     # GDAL takes GeoJSON for WGS84 if it does not know the other coordinate system that it states.
     is_unknown = path.suffix.lower() in GEOJSON_SUFFIXES and meta["crs"] == "EPSG:4326"
     if meta["crs"] is None or is_unknown:
         raise ConfigError(f"{path}: its coordinate system is unknown; a shapefile needs its .prj file")
-    text, options = BytesIO(), {"RFC7946": "YES", "COORDINATE_PRECISION": "15"}
-    pyogrio.raw.write(
-        text, shapes, values, meta["fields"], crs=meta["crs"], geometry_type="Unknown", driver="GeoJSON", **options
-    )
-    return json.loads(text.getvalue())
+    lines, options = BytesIO(), {"driver": "GeoJSONSeq", "COORDINATE_PRECISION": "12"}
+    pyogrio.raw.write(lines, shapes, values, meta["fields"], crs=meta["crs"], geometry_type="Unknown", **options)
+    lines.seek(0)
+    # One after another, since parsed GeoJSON takes far more memory than its text.
+    yield from map(json.loads, lines)
