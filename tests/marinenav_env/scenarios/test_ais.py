@@ -1,22 +1,17 @@
 """Reports of AIS become tracks in a window of place and time, and vessels of episodes."""
 
-import json
 import math
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from marinenav_env import ConfigError, MarineNavEnv, read_scenarios
+from marinenav_env import ConfigError, MarineNavEnv
 from marinenav_env.scenarios.ais import read_ais, with_ais
-from marinenav_env.waters.charts import read_chart
 from marinenav_env.waters.projection import LocalPlane
 from tests.marinenav_env.helpers import simple_episode
 from tests.refusals import refusal
 
-PAGE = Path(__file__).parents[3] / "docs/waters.md"
 AT = (63.4417, 10.403)
 SIZE = 400.0
 CORNER = LocalPlane(*LocalPlane(*AT).to_degrees(np.array([-200.0, -200.0]))[::-1])
@@ -169,19 +164,3 @@ def test_other_files_are_refused(tmp_path):
             read_ais(path, AT)
     with pytest.raises(ConfigError, match=r"tracks\[0\]=.*by rising time"):
         with_ais(simple_episode([(5.0, 5.0, 0.0)], [[25.0, 5.0]]), [[[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]])
-
-
-@pytest.mark.heavy
-def test_the_example_of_the_page(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    harbour, _ = (content for kind, content in blocks if kind == "json")
-    Path("mine.geojson").write_text(json.dumps(json.loads(harbour)))
-    read_chart("mine.geojson", at=AT, size=120.0).save("mine.json")
-    Path("traffic.csv").write_text(next(content for _, content in blocks if content.startswith("MMSI")))
-    (example,) = (content for kind, content in blocks if kind == "python" and "read_ais" in content)
-    names = {}
-    exec(example, names)
-    assert len(names["tracks"]) == 2
-    assert names["episodes"][0].behaviour[-2:] == ["track", "track"] and len(names["episodes"]) > 50
-    assert read_scenarios("traffic.json", strict=True) == names["episodes"]

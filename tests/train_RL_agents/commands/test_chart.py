@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from marinenav_env import read_scenarios
 from marinenav_env.waters.charts import Chart, read_chart
 from marinenav_env.waters.picture import draw_svg
 from tests.marinenav_env.helpers import DATA
@@ -74,7 +75,7 @@ def test_a_chart_is_not_replaced_by_its_window(tmp_path, capsys):
 
 def test_the_page_says_what_works(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```(json|bash|python)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    blocks = re.findall(r"```(json|bash|python|text)\n(.*?)```", PAGE.read_text(), re.DOTALL)
     harbour, file = (content for kind, content in blocks if kind == "json")
     Path("mine.geojson").write_text(harbour)
     Path("file.json").write_text(file)
@@ -83,11 +84,16 @@ def test_the_page_says_what_works(tmp_path, monkeypatch):
     assert main(line) == 0
     written = Chart.load("mine.json")
     assert Chart.load("file.json").origin == pytest.approx(written.origin)
+    Path("traffic.csv").write_text(next(content for kind, content in blocks if kind == "text"))
     names = {}
-    exec(next(content for kind, content in blocks if kind == "python"), names)
+    for example in (content for kind, content in blocks if kind == "python"):
+        exec(example, names)
     assert names["length"] > 80.0
     assert len(names["passages"].start) == 256
     assert Chart.load("mine.json").text() == written.text()
+    assert len(names["tracks"]) == 2 and len(names["episodes"]) > 50
+    assert names["episodes"][0].behaviour[-2:] == ["track", "track"]
+    assert read_scenarios("traffic.json", strict=True) == names["episodes"]
 
 
 @pytest.mark.slow
