@@ -15,7 +15,6 @@ from marinenav_env.config import MAX_WAYPOINTS, SHORE_SIZES
 from marinenav_env.support.files import parse_json, read_text, replacing
 from marinenav_env.support.nodes import Node
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number, require
-from marinenav_env.waters.fairways import centre_line
 from marinenav_env.waters.gdal_files import read_by_gdal
 from marinenav_env.waters.geojson import (
     COVERAGE_LAYER,
@@ -59,6 +58,10 @@ _MOST_ERROR = 0.01
 """Largest error of simplification, and largest gap between data and the window, as a share of the window's side."""
 _TOUCHING = 0.01
 """Distance (m) from shores below which a route touches land."""
+_BANK_RATIO = 1.5
+"""Largest ratio of the lengths of two banks of a fairway that lie opposite each other."""
+_CENTRE_POINTS = 65
+"""Points of the centre line of a fairway before it is simplified."""
 _SAMPLES = 100
 """Points along a side of the window at which it is looked where water is."""
 
@@ -204,7 +207,7 @@ def read_chart(
     walls = [plane.to_metres(line) for line in lines]
     routes = [plane.to_metres(line) for item in features if item.layer in ROUTE_LAYERS for line in item.lines]
     fairways = [area for item in features if item.layer == FAIRWAY_LAYER for area in item.areas]
-    routes += centre_line([[plane.to_metres(ring) for ring in area] for area in fairways], window)
+    routes += _centre_line([[plane.to_metres(ring) for ring in area] for area in fairways], window)
     source = f"{path.name}: {', '.join(chosen)}; depths up to {draught:g} m are land"
     empty = Chart(path.stem, *window, np.zeros((0, 4)), tuple(routes), (plane.latitude, plane.longitude), 0.0, source)
     return with_land(empty, areas, walls, most_segments, tolerance, str(path))
@@ -345,6 +348,33 @@ def _route_parts(route: Floats, window: tuple[float, float], shores: Floats) -> 
         if is_long and in_water and ways_are_clear(points[:-1], points[1:], shores, _TOUCHING).all():
             parts.append(points)
     return parts
+
+
+def _centre_line(fairways: Sequence[Area], window: tuple[float, float]) -> list[Floats]:
+    """Return the centre line [n, 2] of the union of fairways (m) in a window; none if it does not lead through it.
+
+    A fairway leads through if it has two banks of similar length, from one place at the edge of the window to another.
+    The line is midway between points at equal shares of their lengths, and is left out if it leaves the fairway.
+    """
+    try:
+        lines = [line for line, _ in unite(fairways, [], window).chains()]
+    except ConfigError:  # not closed
+        return []
+    lengths = [np.hypot(*np.diff(line, axis=0).T).sum() for line in lines]
+    is_closed = any(np.array_equal(line[0], line[-1]) for line in lines)
+    if len(lines) != 2 or is_closed or max(lengths) > _BANK_RATIO * min(lengths):
+        return []
+    left, right = (_resampled(line) for line in lines)
+    middle = 0.5 * (left + right[::-1])
+    edges = [edges_of(area, 0.01, closed=True) for area in fairways]
+    return [middle] if contains(edges, middle[1:-1]).all() else []
+
+
+def _resampled(line: Floats) -> Floats:
+    """Return points [n, 2] at equal distances along a line."""
+    along = np.concatenate([[0.0], np.hypot(*np.diff(line, axis=0).T).cumsum()])
+    shares = np.linspace(0.0, along[-1], _CENTRE_POINTS)
+    return np.stack([np.interp(shares, along, values) for values in line.T], -1)
 
 
 def _require_agreement(chart: Chart, areas: Sequence[Area], name: str) -> None:
