@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from marinenav_env.config import MAX_WAYPOINTS, SHORE_SIZES, ScenarioConfig, VesselConfig, WorldConfig
-from marinenav_env.scenarios.encounters import SAME_SPEED_SHARE
+from marinenav_env.scenarios.encounter_sampler import SAME_SPEED_SHARE
 from marinenav_env.scenarios.episode import Episode, map_per_robot
 from marinenav_env.scenarios.scenario_file import MAX_MAGNITUDE
 from marinenav_env.support.nodes import Node

@@ -12,7 +12,7 @@ from marinenav_env.physics.actuators import num_full_thrusters, steady_setpoint
 from marinenav_env.physics.weather import WAVE_FREQUENCY_RATIOS, make_weather
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.draws import FAULTS, VESSELS, WEATHER, CounterDraws, Draws
-from marinenav_env.scenarios.encounters import SAME_SPEED_SHARE
+from marinenav_env.scenarios.encounter_sampler import SAME_SPEED_SHARE
 from marinenav_env.scenarios.parameters import build_extras
 from marinenav_env.scenarios.reset import select_environments
 from marinenav_env.state import ActuatorParameters, Parameters, Weather

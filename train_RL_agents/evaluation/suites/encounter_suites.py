@@ -21,7 +21,7 @@ from torch import Tensor
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.scenarios.draws import GeneratorDraws
-from marinenav_env.scenarios.encounters import draw_courses, starts_and_goals
+from marinenav_env.scenarios.encounter_sampler import draw_courses, starts_and_goals
 from marinenav_env.state import Scenario
 from marinenav_env.vessels import value_for_robot
 from train_RL_agents.evaluation.suites.rules_suite import moving_vessels, with_slow_vessel

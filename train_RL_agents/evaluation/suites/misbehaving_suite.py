@@ -14,8 +14,7 @@ from torch import Tensor
 from marinenav_env import WorldConfig
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.scenarios.draws import GeneratorDraws
-from marinenav_env.scenarios.encounter_sampler import ONSET_LEAD_TIMES
-from marinenav_env.scenarios.encounters import draw_courses
+from marinenav_env.scenarios.encounter_sampler import ONSET_LEAD_TIMES, draw_courses
 from marinenav_env.state import Scenario
 from marinenav_env.stepping.behaviours import INSTANT_BEHAVIOURS
 from train_RL_agents.evaluation.suites.encounter_suites import (

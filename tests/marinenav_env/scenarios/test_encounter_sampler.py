@@ -11,8 +11,12 @@ from marinenav_env import Curriculum, MarineNavEnv
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import Level
 from marinenav_env.scenarios.draws import GeneratorDraws
-from marinenav_env.scenarios.encounter_sampler import USUAL_SPEED
-from marinenav_env.scenarios.encounters import MIN_COURSE_DIFFERENCE, draw_courses, smallest_course_difference
+from marinenav_env.scenarios.encounter_sampler import (
+    MIN_COURSE_DIFFERENCE,
+    USUAL_SPEED,
+    draw_courses,
+    smallest_course_difference,
+)
 from marinenav_env.scenarios.scenario import ScenarioSampler
 
 CPU, DOUBLE = torch.device("cpu"), torch.float64
@@ -52,7 +56,7 @@ def test_smallest_angle_is_that_of_vessels_that_are_there():
 @pytest.mark.parametrize(("candidates", "least"), [(256, 20.0), (2, 20.0), (256, 7.0)])
 def test_courses_equal_scalar_code(monkeypatch, candidates, least):
     """Of two draws none may keep the separation: then the one that comes closest to it."""
-    monkeypatch.setattr("marinenav_env.scenarios.encounters.MAX_COURSE_CANDIDATES", candidates)
+    monkeypatch.setattr("marinenav_env.scenarios.encounter_sampler.MAX_COURSE_CANDIDATES", candidates)
     present = [[slot < 1 + row % 6 for slot in range(6)] for row in range(24)]
     generator = seeded()
     kinds = torch.randint(3, (24, candidates, 5), generator=generator).tolist()
