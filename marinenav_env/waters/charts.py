@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -15,17 +15,14 @@ from marinenav_env.config import MAX_WAYPOINTS, SHORE_SIZES
 from marinenav_env.support.files import parse_json, read_text, replacing
 from marinenav_env.support.nodes import Node
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number, require
-from marinenav_env.waters.gdal_files import read_by_gdal
-from marinenav_env.waters.geojson import (
+from marinenav_env.waters.features import (
     COVERAGE_LAYER,
     DEPTH_LAYER,
     FAIRWAY_LAYER,
-    GEOJSON_SUFFIXES,
     LAND_LAYERS,
     ROUTE_LAYERS,
     Feature,
-    read_geojson,
-    require_degrees,
+    read_features,
 )
 from marinenav_env.waters.moos import is_moos, read_obstacles
 from marinenav_env.waters.projection import LocalPlane
@@ -253,18 +250,6 @@ def require_window(at: tuple[float, float] | None, size: float) -> None:
     require(valid, "at", at, "latitude and longitude in degrees, such as 25.77,-80.18")
     low, high = SIZES
     require(is_number(size) and low <= size <= high, "size", size, f"a number of metres from {low:g} to {high:g}")
-
-
-def read_features(path: Path, layers: Iterable[str]) -> list[Feature]:
-    """Return the features of a chart in longitudes and latitudes; all but GeoJSON of WGS84 is read by GDAL.
-
-    Of such files only ``layers``, routes and what the chart covers are read.
-    """
-    features = read_geojson(path) if path.suffix.lower() in GEOJSON_SUFFIXES else None
-    if features is None:
-        features = read_by_gdal(path, layers)
-    require_degrees(features, str(path))
-    return features
 
 
 def _choose(

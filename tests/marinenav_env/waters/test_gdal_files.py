@@ -15,7 +15,7 @@ import shapely
 
 from marinenav_env import ConfigError
 from marinenav_env.waters.charts import read_chart
-from marinenav_env.waters.geojson import read_geojson
+from marinenav_env.waters.features import read_geojson
 from marinenav_env.waters.projection import LocalPlane
 from tests.marinenav_env.waters.test_charts import COAST, LAND, collection, line, polygon, read, ring
 from tests.marinenav_env.waters.windows import window_path

@@ -6,7 +6,7 @@ import numpy as np
 import shapely
 
 from marinenav_env.waters.charts import DRAUGHT
-from marinenav_env.waters.geojson import LAND_LAYERS, read_geojson
+from marinenav_env.waters.features import LAND_LAYERS, read_geojson
 
 WATERS = Path(__file__).parents[2] / "data/waters"
 WINDOWS = ("channel", "island", "marina")

@@ -1,16 +1,20 @@
-"""Features of charts, and reading them from GeoJSON by ``json`` alone."""
+"""Features of charts: GeoJSON is read by ``json`` alone; GDAL (the extra ``charts``) converts other formats to it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from marinenav_env.support.files import read_json
+from marinenav_env.support.extras import import_optional
+from marinenav_env.support.files import open_regular, read_json
 from marinenav_env.support.validation import ConfigError, brief
 from marinenav_env.waters.shapes import Area, Floats
 
@@ -31,6 +35,8 @@ NAME_OF_DEPTH = "DRVAL2"
 NAME_OF_COVERAGE = "CATCOV"
 """Attribute of a coverage area: 1 where there is data, 2 where there is none."""
 _WGS84 = ("CRS84", "4326", "WGS84", "WGS 84", "4979", "CRS84H")
+_MOST_BYTES = 2**30
+"""Size of the largest file that GDAL is given."""
 _MOST_LEVELS = 8
 """Most collections of GeoJSON inside one another."""
 
@@ -51,6 +57,18 @@ class Feature:
     def points(self) -> Iterator[Floats]:
         """Yield the points [n, 2] of all rings and lines."""
         return chain(*self.areas, self.lines)
+
+
+def read_features(path: Path, layers: Iterable[str]) -> list[Feature]:
+    """Return the features of a chart in longitudes and latitudes; all but GeoJSON of WGS84 is read by GDAL.
+
+    Of such files only ``layers``, routes and what the chart covers are read.
+    """
+    features = read_geojson(path) if path.suffix.lower() in GEOJSON_SUFFIXES else None
+    if features is None:
+        features = read_by_gdal(path, layers)
+    require_degrees(features, str(path))
+    return features
 
 
 def read_geojson(path: Path) -> list[Feature] | None:
@@ -153,3 +171,51 @@ def require_degrees(features: list[Feature], name: str) -> None:
             if not (np.isfinite(points).all() and (np.abs(points) <= (360.0, 90.0)).all()):
                 worst = points[~(np.abs(points) <= (360.0, 90.0)).all(-1)][0].tolist()
                 raise ConfigError(f"{name}: the position {worst} is no longitude and latitude in degrees")
+
+
+def read_by_gdal(path: Path, layers: Iterable[str]) -> list[Feature]:
+    """Return the features of some layers of a file, which GDAL converts to GeoJSON.
+
+    Routes, fairways and what a chart covers are read, too. Layers that are not read are in the list without any lines.
+    If no layer of a file has a name of LAYERS and there is only one, its features have none.
+    """
+    pyogrio = import_optional("pyogrio", "charts")
+    open_regular(path, DESCRIPTION, _MOST_BYTES).close()
+    wanted = {*layers, *ROUTE_LAYERS, FAIRWAY_LAYER, COVERAGE_LAYER}
+    features: list[Feature] = []
+    try:
+        with warnings.catch_warnings(action="always", category=RuntimeWarning, record=True) as problems:
+            names = [name for name, kind in pyogrio.list_layers(path) if kind is not None]
+            is_unnamed = len(names) == 1 and names[0].upper() not in wanted.union(LAYERS)
+            for name in names:
+                layer = "" if is_unnamed else name.upper()
+                if layer and layer not in wanted:
+                    features.append(Feature(layer))
+                else:
+                    for feature in _as_geojson(pyogrio, path, name):
+                        features += features_of(feature, str(path), layer)
+    except (RuntimeError, ValueError, OSError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{path}: cannot be read as {DESCRIPTION} ({error})") from error
+    if problems:
+        first = str(problems[0].message).partition("\n")[0]
+        warnings.warn(
+            f"{path}: shores may be missing: GDAL found {len(problems)} problems, such as {first}", stacklevel=2
+        )
+    return features
+
+
+def _as_geojson(pyogrio: Any, path: Path, name: str) -> Iterator[Any]:
+    """Yield the features of a layer of a file as GeoJSON, in longitudes and latitudes of WGS84."""
+    columns = [NAME_OF_DEPTH, NAME_OF_COVERAGE, "layer"]
+    meta, _, shapes, values = pyogrio.raw.read(path, layer=name, columns=columns)
+    # GDAL takes GeoJSON for WGS84 if it does not know the other coordinate system that it states.
+    is_unknown = path.suffix.lower() in GEOJSON_SUFFIXES and meta["crs"] == "EPSG:4326"
+    if meta["crs"] is None or is_unknown:
+        raise ConfigError(f"{path}: its coordinate system is unknown; a shapefile needs its .prj file")
+    lines, options = BytesIO(), {"driver": "GeoJSONSeq", "COORDINATE_PRECISION": "12"}
+    pyogrio.raw.write(lines, shapes, values, meta["fields"], crs=meta["crs"], geometry_type="Unknown", **options)
+    lines.seek(0)
+    # One after another, since parsed GeoJSON takes far more memory than its text.
+    yield from map(json.loads, lines)
