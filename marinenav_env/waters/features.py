@@ -18,9 +18,9 @@ from marinenav_env.support.files import open_regular, read_json
 from marinenav_env.support.validation import ConfigError, brief
 from marinenav_env.waters.shapes import Area, Floats
 
-DESCRIPTION = "a chart"
+_DESCRIPTION = "a chart"
 """Description of a readable chart, for error messages."""
-GEOJSON_SUFFIXES = (".json", ".geojson")
+_GEOJSON_SUFFIXES = (".json", ".geojson")
 LAND_LAYERS = ("LNDARE", "COALNE", "SLCONS", "PONTON")
 """Layers of S-57 that are land or walls: land areas, coastlines, piers and walls, pontoons."""
 DEPTH_LAYER, COVERAGE_LAYER = "DEPARE", "M_COVR"
@@ -30,9 +30,9 @@ FAIRWAY_LAYER = "FAIRWY"
 ROUTE_LAYERS = ("RECTRC", "NAVLNE", "RCRTCL", "DWRTCL", "TRACK", "ROUTE")
 """Layers of lines that are offered as routes: recommended tracks, navigation lines, centre lines; plain names."""
 LAYERS = (*LAND_LAYERS, DEPTH_LAYER, COVERAGE_LAYER, FAIRWAY_LAYER, *ROUTE_LAYERS)
-NAME_OF_DEPTH = "DRVAL2"
+_DEPTH = "DRVAL2"
 """Attribute of a depth area: its greatest depth (m)."""
-NAME_OF_COVERAGE = "CATCOV"
+_COVERAGE = "CATCOV"
 """Attribute of a coverage area: 1 where there is data, 2 where there is none."""
 _WGS84 = ("CRS84", "4326", "WGS84", "WGS 84", "4979", "CRS84H")
 _MOST_BYTES = 2**30
@@ -64,10 +64,10 @@ def read_features(path: Path, layers: Iterable[str]) -> list[Feature]:
 
     Of such files only ``layers``, routes and what the chart covers are read.
     """
-    features = read_geojson(path) if path.suffix.lower() in GEOJSON_SUFFIXES else None
+    features = read_geojson(path) if path.suffix.lower() in _GEOJSON_SUFFIXES else None
     if features is None:
-        features = read_by_gdal(path, layers)
-    require_degrees(features, str(path))
+        features = _read_by_gdal(path, layers)
+    _require_degrees(features, str(path))
     return features
 
 
@@ -76,7 +76,7 @@ def read_geojson(path: Path) -> list[Feature] | None:
 
     A feature's layer is ``properties.layer``, else the name of the collection or of the file if it is one of LAYERS.
     """
-    content, name = read_json(path, DESCRIPTION), str(path)
+    content, name = read_json(path, _DESCRIPTION), str(path)
     members = content if isinstance(content, dict) else {}
     system = members.get("crs")
     if system is not None:
@@ -84,22 +84,22 @@ def read_geojson(path: Path) -> list[Feature] | None:
             known = str.upper(system["properties"]["name"]).replace("::", ":").rpartition(":")[2] in _WGS84
         except (TypeError, KeyError) as error:
             reason = f"its crs is unknown: {brief(system)}"
-            raise ConfigError(f"{name}: cannot be read as {DESCRIPTION} ({reason})") from error
+            raise ConfigError(f"{name}: cannot be read as {_DESCRIPTION} ({reason})") from error
         if not known:
             return None
     titles = (str(members.get("name")).upper(), path.stem.upper())
-    features = features_of(content, name, next((title for title in titles if title in LAYERS), ""))
+    features = _features_of(content, name, next((title for title in titles if title in LAYERS), ""))
     if not any(len(points) for item in features for points in item.points()):
-        raise ConfigError(f"{name}: cannot be read as {DESCRIPTION} (it has no polygons or lines)")
+        raise ConfigError(f"{name}: cannot be read as {_DESCRIPTION} (it has no polygons or lines)")
     return features
 
 
-def features_of(content: Any, name: str, layer: str) -> list[Feature]:
+def _features_of(content: Any, name: str, layer: str) -> list[Feature]:
     """Return the features of parsed GeoJSON; those that do not state a layer have the given one."""
     try:
         return [*_features(content, {}, layer, 0)]
     except ValueError as error:
-        raise ConfigError(f"{name}: cannot be read as {DESCRIPTION} ({error})") from error
+        raise ConfigError(f"{name}: cannot be read as {_DESCRIPTION} ({error})") from error
 
 
 def _features(item: Any, properties: dict[str, Any], layer: str, level: int) -> Iterator[Feature]:
@@ -121,8 +121,8 @@ def _features(item: Any, properties: dict[str, Any], layer: str, level: int) -> 
         feature = _feature(kind, item.get("coordinates"))
         stated = properties.get("layer")
         feature.layer = (stated.strip() if isinstance(stated, str) else layer).upper()
-        feature.depth = depth_of(properties.get(NAME_OF_DEPTH))
-        if feature.layer != COVERAGE_LAYER or properties.get(NAME_OF_COVERAGE, 1) == 1:
+        feature.depth = _depth_of(properties.get(_DEPTH))
+        if feature.layer != COVERAGE_LAYER or properties.get(_COVERAGE, 1) == 1:
             yield feature
 
 
@@ -155,7 +155,7 @@ def _points(value: Any) -> Floats:
     return points.astype(np.float64)
 
 
-def depth_of(value: Any) -> float | None:
+def _depth_of(value: Any) -> float | None:
     """Return the depth (m) that an attribute states as a number, or as text of one; None if it states none."""
     try:
         depth = float(value)
@@ -164,7 +164,7 @@ def depth_of(value: Any) -> float | None:
     return depth if np.isfinite(depth) else None
 
 
-def require_degrees(features: list[Feature], name: str) -> None:
+def _require_degrees(features: list[Feature], name: str) -> None:
     """Raise an error unless all positions of features are finite longitudes and latitudes."""
     for feature in features:
         for points in feature.points():
@@ -173,14 +173,14 @@ def require_degrees(features: list[Feature], name: str) -> None:
                 raise ConfigError(f"{name}: the position {worst} is no longitude and latitude in degrees")
 
 
-def read_by_gdal(path: Path, layers: Iterable[str]) -> list[Feature]:
+def _read_by_gdal(path: Path, layers: Iterable[str]) -> list[Feature]:
     """Return the features of some layers of a file, which GDAL converts to GeoJSON.
 
     Routes, fairways and what a chart covers are read, too. Layers that are not read are in the list without any lines.
     If no layer of a file has a name of LAYERS and there is only one, its features have none.
     """
     pyogrio = import_optional("pyogrio", "charts")
-    open_regular(path, DESCRIPTION, _MOST_BYTES).close()
+    open_regular(path, _DESCRIPTION, _MOST_BYTES).close()
     wanted = {*layers, *ROUTE_LAYERS, FAIRWAY_LAYER, COVERAGE_LAYER}
     features: list[Feature] = []
     try:
@@ -193,11 +193,11 @@ def read_by_gdal(path: Path, layers: Iterable[str]) -> list[Feature]:
                     features.append(Feature(layer))
                 else:
                     for feature in _as_geojson(pyogrio, path, name):
-                        features += features_of(feature, str(path), layer)
+                        features += _features_of(feature, str(path), layer)
     except (RuntimeError, ValueError, OSError) as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(f"{path}: cannot be read as {DESCRIPTION} ({error})") from error
+        raise ConfigError(f"{path}: cannot be read as {_DESCRIPTION} ({error})") from error
     if problems:
         first = str(problems[0].message).partition("\n")[0]
         warnings.warn(
@@ -208,10 +208,10 @@ def read_by_gdal(path: Path, layers: Iterable[str]) -> list[Feature]:
 
 def _as_geojson(pyogrio: Any, path: Path, name: str) -> Iterator[Any]:
     """Yield the features of a layer of a file as GeoJSON, in longitudes and latitudes of WGS84."""
-    columns = [NAME_OF_DEPTH, NAME_OF_COVERAGE, "layer"]
+    columns = [_DEPTH, _COVERAGE, "layer"]
     meta, _, shapes, values = pyogrio.raw.read(path, layer=name, columns=columns)
     # GDAL takes GeoJSON for WGS84 if it does not know the other coordinate system that it states.
-    is_unknown = path.suffix.lower() in GEOJSON_SUFFIXES and meta["crs"] == "EPSG:4326"
+    is_unknown = path.suffix.lower() in _GEOJSON_SUFFIXES and meta["crs"] == "EPSG:4326"
     if meta["crs"] is None or is_unknown:
         raise ConfigError(f"{path}: its coordinate system is unknown; a shapefile needs its .prj file")
     lines, options = BytesIO(), {"driver": "GeoJSONSeq", "COORDINATE_PRECISION": "12"}
