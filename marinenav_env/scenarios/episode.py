@@ -24,7 +24,7 @@ from marinenav_env.config import (
 from marinenav_env.levels import BEHAVIOURS
 from marinenav_env.physics.routes import make_route
 from marinenav_env.physics.shores import ABSENT_SHORE, shore_clearance
-from marinenav_env.scenarios.map_bank import find_routes
+from marinenav_env.scenarios.map_bank import find_route
 from marinenav_env.scenarios.parameters import COMMAND_FIELDS, REWARD_WEIGHT_FIELDS, build_parameters
 from marinenav_env.state import Parameters, Scenario
 from marinenav_env.support.validation import ConfigError, require
@@ -343,11 +343,9 @@ def _routes_of(episode: Episode) -> list[list[list[float]]]:
         return episode.route
     if not episode.shores:
         return [[] for _ in episode.goal]
-    is_free = [name == "" for name in episode.behaviour or [""] * len(episode.goal)]
-    free = [robot for robot, flag in enumerate(is_free) if flag]
-    ends = [[episode.start[robot], episode.goal[robot]] for robot in free]
-    found = dict(zip(free, find_routes(episode.shores, ends, episode.world.scenario.shore_margin), strict=True))
-    return [found.get(robot, []) for robot in range(len(is_free))]
+    shores, margin = tuple(map(tuple, episode.shores)), episode.world.scenario.shore_margin
+    ways = zip(episode.behaviour or [""] * len(episode.goal), episode.start, episode.goal, strict=True)
+    return [[] if name else find_route(shores, (*start,), (*goal,), margin) for name, start, goal in ways]
 
 
 def _stack_tracks(episodes: Sequence[Episode], robots: int, dtype: torch.dtype, device: torch.device) -> Tensor | None:

@@ -93,47 +93,34 @@ def with_room_for_shores(scenario: Scenario, config: ScenarioConfig) -> Scenario
     return scenario
 
 
-@lru_cache(maxsize=64)
-def _water_around(shores: tuple[tuple[float, ...], ...], ends: tuple[tuple[float, ...], ...], margin: float) -> Any:
-    """Return the water around shores and the ends of a way, a margin (m) away from land, and its south-west corner."""
-    from marinenav_env.waters.charts import Chart
-    from marinenav_env.waters.routing import WaterMap
+@lru_cache(maxsize=256)
+def find_route(
+    shores: tuple[tuple[float, ...], ...], start: tuple[float, float], goal: tuple[float, float], margin: float
+) -> list[list[float]]:
+    """Return the waypoints over water from a start to a goal (m), without these.
 
-    land = np.array(shores)
-    points = np.concatenate((land.reshape(-1, 2), np.array(ends)))
-    low, high = points.min(0) - _ROOM, points.max(0) + _ROOM
-    width, height = (high - low).tolist()
-    return WaterMap(Chart("shores", width, height, land - np.tile(low, 2), (), (0.0, 0.0), 0.0, ""), margin), low
-
-
-def find_routes(
-    shores: Sequence[Sequence[float]], ends: Sequence[Sequence[Sequence[float]]], margin: float
-) -> list[list[list[float]]]:
-    """Return waypoints between the ends (start and goal, m) of each of several ways over water, without the ends.
-
-    Ways keep ``margin`` (m) away from shores, or as much as their ends do.
+    The way keeps ``margin`` (m) away from shores, or as much as its ends do.
 
     Raises:
         ConfigError: when no water connects both.
     """
+    from marinenav_env.waters.charts import Chart
+    from marinenav_env.waters.routing import WaterMap
     from marinenav_env.waters.shapes import signed_distance
 
-    land, routes = np.array(shores, float), []
-    for pair in ends:
-        clear = 0.9 * float(signed_distance(np.array(pair, float), land).min())
-        way = " to ".join(str([round(value, 2) for value in end]) for end in pair)
-        try:
-            water, low = _water_around(
-                tuple(map(tuple, shores)), tuple(tuple(map(float, end)) for end in pair), min(margin, clear)
-            )
-            waypoints = water.route(*(tuple((np.array(end) - low).tolist()) for end in pair))[0]
-        except ConfigError as error:
-            raise ConfigError(
-                f"route='{way}': must be one over water that is {min(margin, clear):.2g} m wide on both "
-                "sides, with at most 8 waypoints"
-            ) from error
-        routes.append((waypoints[:-1] + low).tolist())
-    return routes
+    land, ends = np.array(shores, float), np.array([start, goal], float)
+    margin = min(margin, 0.9 * float(signed_distance(ends, land).min()))
+    points = np.concatenate((land.reshape(-1, 2), ends))
+    low, high = points.min(0) - _ROOM, points.max(0) + _ROOM
+    width, height = (high - low).tolist()
+    chart = Chart("shores", width, height, land - np.tile(low, 2), (), (0.0, 0.0), 0.0, "")
+    try:
+        waypoints, _ = WaterMap(chart, margin).route(*map(tuple, (ends - low).tolist()))
+    except ConfigError as error:
+        way = " to ".join(str([round(value, 2) for value in end]) for end in ends.tolist())
+        allowed = f"one over water that is {margin:.2g} m wide on both sides, with at most 8 waypoints"
+        raise ConfigError(f"route='{way}': must be {allowed}") from error
+    return (waypoints[:-1] + low).tolist()
 
 
 @dataclass(frozen=True)
