@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_016,
-    "train_RL_agents": 27_442,
+    "train_RL_agents": 27_461,
     "pages": 3_892,
     "tools": 1_598,
-    "tests": 40_273,
-    "docs (bytes)": 289_359,
+    "tests": 40_280,
+    "docs (bytes)": 289_367,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -1,4 +1,4 @@
-"""Show the content of a run folder, a policy file or a configuration."""
+"""Show versions and devices, or the content of a run folder, a policy file or a configuration."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``marinenav info`` to its parser."""
     kinds = f"{POLICY_HELP}, folder of runs, latest (the newest run) or configuration (FILE.json)"
-    parser.add_argument("path", metavar="PATH", type=Path, help=kinds)
+    parser.add_argument("path", metavar="PATH", type=Path, nargs="?", help=kinds)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav info``, and return its exit status."""
+    if arguments.path is None:
+        print("\n".join(_machine_lines()))
+        return 0
     from train_RL_agents.run.checkpoint import SHIPPED_POLICY_FILE, find_run
     from train_RL_agents.run.finding import find_runs_below, resolve_path
 
@@ -39,6 +42,22 @@ def run(arguments: argparse.Namespace) -> int:
         lines = [line for run in runs for line in _run_lines(run)]
     print("\n".join(lines))
     return 0
+
+
+def _machine_lines() -> list[str]:
+    """Return lines on this machine: versions of packages, devices, number of threads, and names of agents."""
+    import torch
+
+    from train_RL_agents.agents import AGENTS
+    from train_RL_agents.utils.device import available_devices
+    from train_RL_agents.utils.provenance import software_versions
+
+    lines = [f"{name}: {version}" for name, version in software_versions().items()]
+    for name in available_devices():
+        title = f" ({torch.cuda.get_device_name(name)})" if name.startswith("cuda") else ""
+        lines.append(f"device: {name}{title}")
+    lines.append(f"threads: {torch.get_num_threads()}")
+    return [*lines, *(f"agent: {name}" for name in AGENTS)]
 
 
 def _config_lines(config: TrainConfig[Any]) -> list[str]:

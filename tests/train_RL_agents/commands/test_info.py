@@ -6,6 +6,13 @@ from train_RL_agents.cli import main
 from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE, STATE_FILE, STOPPED_POLICY_FILE
 
 
+def test_info_about_the_machine(capsys):
+    assert main(["info"]) == 0
+    text = capsys.readouterr().out
+    for word in ("python: ", "torch: ", "torchrl: ", "tensordict: ", "device: cpu", "threads: ", "agent: AC-IQN"):
+        assert word in text
+
+
 def test_info_about_a_policy(capsys, policy):
     assert main(["info", str(policy)]) == 0
     text = capsys.readouterr().out
