@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_016,
-    "train_RL_agents": 27_461,
+    "train_RL_agents": 27_449,
     "pages": 3_892,
     "tools": 1_598,
     "tests": 40_280,

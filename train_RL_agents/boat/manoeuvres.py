@@ -65,6 +65,10 @@ class EscapeManoeuvres(NamedTuple):
         first, second = (column[..., begin:end, :] for column in self[:2])
         return EscapeManoeuvres(first, second, self.first_steps[begin:end], self.ends_without_thrust[begin:end])
 
+    def of_vessels(self, rows: Any) -> "EscapeManoeuvres":
+        """Return the manoeuvres, which have commands [N, M, 2], of the vessels that indices or a slice select."""
+        return self._replace(first_commands=self.first_commands[rows], second_commands=self.second_commands[rows])
+
 
 def escape_manoeuvres(
     xp: Any, sides: Any, listed: Sequence[Manoeuvre] = SHORT_LIST, **options: Any

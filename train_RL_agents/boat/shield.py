@@ -9,7 +9,7 @@ Objects are assumed to keep their velocity, and the water to be at rest. The fun
 tensors; ``xp`` is the module, numpy or torch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,6 +158,50 @@ def select_escape(xp: Any, command: Any, short: Any, plans: EscapeManoeuvres) ->
     return xp.argmin(xp.where(none, short, xp.where(is_safe, change, xp.inf)), -1)
 
 
+def choose_manoeuvres(
+    xp: Any,
+    command: Any,
+    scene: Scene,
+    vessel: Mapping[str, Any],
+    seconds: float,
+    plans: EscapeManoeuvres,
+    indices: Callable[[Any], Any],
+) -> Any:
+    """Return the indices [N] of the manoeuvres that replace commands [N, 2]; -1 where the command is kept.
+
+    The parameters of the N vessels (VESSEL_PARAMETERS and LIMIT_FACTORS) are [N, 1] each, and the commands of the
+    manoeuvres [N, M, 2]; the first of them keeps the thrust. ``indices`` are those of the rows of a mask [N], which
+    alone are computed; None: all are.
+    """
+
+    def short(rows: Any, some: EscapeManoeuvres, begin: Any) -> Any:
+        chosen = Scene(*(None if column is None else column[rows] for column in scene))
+        parameters = {name: value[rows] for name, value in vessel.items()}
+        return clearance_shortfall(xp, chosen, parameters, seconds, some.of_vessels(rows), begin)
+
+    def after(some: EscapeManoeuvres) -> Callable[[Any], Any]:
+        return lambda rows: xp.amin(short(rows, some, command[rows]), -1)
+
+    def best(rows: Any) -> Any:
+        shorts = short(rows, plans, None)
+        number = select_escape(xp, command[rows], shorts, plans.of_vessels(rows))
+        gained = left[rows] - xp.amin(shorts, -1)
+        return xp.where(gained > SHORTFALL_TOLERANCE, number + 0.0 * gained, -1.0)
+
+    def where(mask: Any, function: Callable[[Any], Any], other: float) -> Any:
+        values, rows = 0.0 * command[:, 0] + other, indices(mask)
+        if rows is None:
+            return xp.where(mask, function(slice(None)), values)
+        if len(rows):
+            values[rows] = function(rows)
+        return values
+
+    # After most commands the first manoeuvre is safe, so that all others are tried in few rows.
+    left = where(scene.is_object.any(-1), after(plans.subset(0, 1)), 0.0)
+    left = where(left > SHORTFALL_TOLERANCE, after(plans), 0.0)
+    return where(left > SHORTFALL_TOLERANCE, best, -1.0)
+
+
 class BoatShield:
     """Safety shield of one vessel, in numpy: it replaces commands after which no escape manoeuvre would be left.
 
@@ -166,8 +210,8 @@ class BoatShield:
     """
 
     def __init__(self, vessel: Mapping[str, float], seconds: float, sides: Any = SIDE_COMMANDS) -> None:
-        self._vessel, self._seconds = vessel, seconds
-        self._plans = escape_manoeuvres(np, np.asarray(sides))
+        self._vessel, self._seconds = {name: np.full((1, 1), value) for name, value in vessel.items()}, seconds
+        self._plans = escape_manoeuvres(np, np.asarray(sides)[None])
 
     @classmethod
     def from_contract(
@@ -199,24 +243,15 @@ class BoatShield:
         The own state [1, 7] and objects [1, K, 5], with radii of the hulls, are as in Scene; the mask [1, K] is 0 for
         empty slots. So are segments of shore [1, S, 7] and their mask [1, S], without any in open water.
         """
-        radius, most = self._vessel["radius"], self._vessel["max_thrust_rate"]
+        radius, most = self._vessel["radius"], float(self._vessel["max_thrust_rate"][0, 0])
         scene = Scene(own, objects, mask > 0.0, objects[..., 4] + radius, radius)
         if shore is not None:
             scene = scene.with_shores(np, shore, shore_mask > 0.0)
-        if not scene.is_object.any() or most <= 0.0:
+        if most <= 0.0:
             return rates, False
-        begin = rates[None] / most
-        for plans in (self._plans.subset(0, 1), self._plans):
-            left = self._shortfalls(scene, plans, begin).min()
-            if left <= SHORTFALL_TOLERANCE:
-                return rates, False
-        short = self._shortfalls(scene, self._plans)
-        if left - short.min() <= SHORTFALL_TOLERANCE:
-            return rates, False
-        return self._plans.first_commands[select_escape(np, begin, short, self._plans)[0]] * most, True
-
-    def _shortfalls(self, scene: Scene, plans: EscapeManoeuvres, begin: Any = None) -> Any:
-        return clearance_shortfall(np, scene, self._vessel, self._seconds, plans, begin)
+        begin, plans = rates[None] / most, self._plans
+        number = int(choose_manoeuvres(np, begin, scene, self._vessel, self._seconds, plans, np.flatnonzero)[0])
+        return (rates, False) if number < 0 else (plans.first_commands[0, number] * most, True)
 
 
 def _lowest_neutral_highest(pairs: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -21,12 +20,10 @@ from train_RL_agents.boat.manoeuvres import EscapeManoeuvres, escape_manoeuvres
 from train_RL_agents.boat.shield import (
     LIMIT_FACTORS,
     OBSERVED_ENTRIES,
-    SHORTFALL_TOLERANCE,
     SIDE_COMMANDS,
     VESSEL_PARAMETERS,
     Scene,
-    clearance_shortfall,
-    select_escape,
+    choose_manoeuvres,
 )
 from train_RL_agents.evaluation.running.others import ACTION_KEY, MASK_KEY
 from train_RL_agents.evaluation.running.steps import Policy, StepShare
@@ -77,14 +74,17 @@ class Shield:
         pairs = pairs.expand(*active.shape, -1, 2)
         chosen = action[..., None, None].long()
         command = action.to(own) if self._continuous else pairs.take_along_dim(chosen, 2).squeeze(2)
-        new, replaced = safe_commands(
+        number = choose_manoeuvres(
+            torch,
             command.flatten(0, 1),
             scene,
             {name: values[name].flatten(0, 1) for name in (*VESSEL_PARAMETERS, *LIMIT_FACTORS)},
             self._seconds,
             plans._replace(first_commands=first, second_commands=second),
+            true_indices,
         )
-        replaced, new = replaced.view(active.shape), new.view(command.shape)
+        replaced = (number >= 0.0).view(active.shape)
+        new = first.take_along_dim(number.long().clamp_min(0)[:, None, None], 1).view(command.shape)
         counted = slice(0, 1) if self._part.only_own else slice(None)
         self._count.add(replaced[:, counted], active[:, counted])
         if self._continuous:
@@ -131,54 +131,3 @@ def _extreme_commands(commands: Tensor) -> Tensor:
     """Return the lowest, the neutral and the highest command [..., 3] of commands [..., n]."""
     neutral = commands.take_along_dim(commands.abs().argmin(-1, True), -1)
     return torch.cat((commands.amin(-1, True), neutral, commands.amax(-1, True)), -1)
-
-
-def safe_commands(
-    command: Tensor, scene: Scene, vessel: dict[str, Tensor], seconds: float, plans: EscapeManoeuvres
-) -> tuple[Tensor, Tensor]:
-    """Return commands [N, 2], replaced where no escape manoeuvre would be left after them, and which were, [N] bool.
-
-    The parameters of the N vessels (VESSEL_PARAMETERS and LIMIT_FACTORS) are [N, 1] each; the length of a control step
-    is in seconds, and the first of the manoeuvres keeps the thrust.
-    """
-
-    def short(rows: Any, some: EscapeManoeuvres, begin: Tensor | None) -> Tensor:
-        chosen = Scene(*(None if column is None else column[rows] for column in scene))
-        parameters = {name: value[rows] for name, value in vessel.items()}
-        return clearance_shortfall(torch, chosen, parameters, seconds, _select_plans(some, rows), begin)
-
-    def after(some: EscapeManoeuvres) -> Callable[[Any], Tensor]:
-        return lambda rows: short(rows, some, command[rows]).amin(-1)
-
-    def best(rows: Any) -> Tensor:
-        shorts = short(rows, plans, None)
-        number = select_escape(torch, command[rows], shorts, _select_plans(plans, rows))
-        return torch.where(left[rows] - shorts.amin(-1) > SHORTFALL_TOLERANCE, number, -1).to(left)
-
-    # After most commands the first manoeuvre is safe, so that all others are tried in few rows.
-    like = scene.own_radius[:, 0]
-    left = _evaluate_where(scene.is_object.any(-1), after(plans.subset(0, 1)), like, 0.0)
-    left = _evaluate_where(left > SHORTFALL_TOLERANCE, after(plans), like, 0.0)
-    number = _evaluate_where(left > SHORTFALL_TOLERANCE, best, like, -1.0).long()
-    replaced = number >= 0
-    first = plans.first_commands.take_along_dim(number.clamp_min(0)[:, None, None], 1)[:, 0]
-    return torch.where(replaced[:, None], first, command), replaced
-
-
-def _select_plans(plans: EscapeManoeuvres, rows: Any) -> EscapeManoeuvres:
-    """Return the escape manoeuvres of the vessels that indices or a slice select."""
-    return plans._replace(first_commands=plans.first_commands[rows], second_commands=plans.second_commands[rows])
-
-
-def _evaluate_where(mask: Tensor, function: Callable[[Any], Tensor], like: Tensor, other: float) -> Tensor:
-    """Return a function's values [N] where a mask [N] is true, and ``other`` elsewhere, of the type of ``like``.
-
-    The function takes the indices of rows. On a CPU it is called for the rows of the mask alone.
-    """
-    rows = true_indices(mask)
-    if rows is None:
-        return torch.where(mask, function(slice(None)), other)
-    values = torch.full_like(like, other)
-    if len(rows):
-        values[rows] = function(rows)
-    return values
