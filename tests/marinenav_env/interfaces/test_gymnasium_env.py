@@ -119,7 +119,6 @@ def test_an_agent_that_cannot_act_is_refused():
         (True, ["1", "0"], r"^action\.dtype=dtype\('<U1'\): must be a type of numbers$"),
         (False, 25, r"^action\[0, 0\]=25: must be an index from 0 to 24$"),
         (False, 12.7, r"^action\.dtype=dtype\('float64'\): must be a type of whole numbers$"),
-        (False, None, r"^action\.dtype=dtype\('O'\): must be a type of whole numbers$"),
     ],
 )
 def test_an_action_that_is_none_is_refused(continuous, action, message):
@@ -146,7 +145,6 @@ def test_an_action_that_is_none_is_refused(continuous, action, message):
             lambda step: step.set((GROUP, "action"), torch.full((1, 2, 2), math.nan)),
             r"^action\[0, 1\]=\[nan, nan\]: must be finite$",
         ),
-        (lambda step: None, r"^action=None: must be"),
     ],
 )
 def test_others_that_write_no_such_actions_are_refused(others, message):

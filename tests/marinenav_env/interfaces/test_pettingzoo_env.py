@@ -97,13 +97,8 @@ def test_an_action_that_is_none_is_refused(make):
     env.reset(seed=0)
     assert env.agents == ["robot_0", "robot_1"]
     fine, robots = np.zeros(2), r"\['robot_1'\]"
-    for given, message in (
-        ([0.0, np.nan], r"^action\[0, 1\]=\[0\.0, nan\]: must be finite$"),
-        (0.5, rf"^actions{robots}\.shape=\[\]: must be \[2\]$"),
-        ("left", rf"^actions{robots}\.shape=\[\]: must be \[2\]$"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            env.step({"robot_0": fine, "robot_1": given})
+    with pytest.raises(ConfigError, match=rf"^actions{robots}\.shape=\[\]: must be \[2\]$"):
+        env.step({"robot_0": fine, "robot_1": 0.5})
     with pytest.raises(ConfigError, match=rf"^actions=\['robot_0'\]: must be .* also {robots}$"):
         env.step({"robot_0": fine})
     env.step({"robot_0": fine, "robot_1": fine})

@@ -331,6 +331,16 @@ def test_vessels_of_common_ocean_that_appear_later_start_where_they_would_have_b
         assert other.position == pytest.approx((1000.0, 1000.0 + 5.0 * 300.0))
 
 
+def test_tracks_of_common_ocean_are_followed_where_they_turn_or_change_their_speed():
+    steady, bend = XML.replace("5.5", "5.0"), "<intervalStart>0.8</intervalStart><intervalEnd>1.0</intervalEnd>"
+    texts = [text.replace(bend, course) for text in (XML, steady) for course in (bend, "<exact>1.5708</exact>")]
+    assert [len(parse_common_ocean(text, "x").ships[1].track) for text in texts] == [2, 2, 2, 0]
+    # A track may begin with the initial state, and state its speed there alone.
+    first = "<exact>1</exact></time>", "<exact>0</exact></time><velocity><exact>4.0</exact></velocity>"
+    repeated = XML.replace("<velocity><exact>5.0</exact></velocity></initialState>\n    <tr", "</initialState><tr")
+    assert parse_common_ocean(repeated.replace(*first), "x").ships[1].speed == 4.0
+
+
 def test_an_encoding_that_is_stated_does_not_count():
     root = parse_xml('<?xml version="1.0" encoding="latin-1"?><a name="Trøndelag"/>', "x")
     assert root.value.get("name") == "Trøndelag"

@@ -1,7 +1,5 @@
 """Scenario files that are refused, and with which words."""
 
-import math
-
 import pytest
 
 from marinenav_env import read_scenarios
@@ -59,12 +57,11 @@ BAD = [
     ("env.cores.positions", [[1.0, 2.0]] * 2000, "must be a list of 0 to 1000 elements"),
     ("env.shores", "x", "a[1].env.shores='x': must be a list of 0 to 256 elements"),
     ("env.shores", [[1, 2, 3]], "a[1].env.shores[0]=[1, 2, 3]: must be a list of 4 elements"),
-    ("env.shores", [[True, 2, 3, 4]], f"a[1].env.shores[0][0]=True: {NUMBER}"),
     ("env.shores", [[1.0, 2.0, 3.0, 4.0]] * 257, "must be a list of 0 to 256 elements"),
     ("robots.route", None, "a[1].robots.route=None: must be a list of 6 elements"),
     ("robots.route", [[[1.0, 2.0]] * 8] * 6, "must be a list of 0 to 7 elements"),
     ("robots.route", [[[1.0, 2.0, 3.0]]] * 6, "a[1].robots.route[0][0]=[1.0, 2.0, 3.0]: must be a list of 2 elements"),
-    ("robots.route", [[[math.inf, 2.0]]] * 6, f"a[1].robots.route[0][0][0]=inf: {NUMBER}"),
+    ("robots.route", [[[True, 2.0]]] * 6, f"a[1].robots.route[0][0][0]=True: {NUMBER}"),
     ("robots.track", [[[0.0, 1.0]] * 2] * 6, "a[1].robots.track[0][0]=[0.0, 1.0]: must be a list of 3 elements"),
     ("robots.track", [[[0.0, 1.0, 2.0], [1.0, 2.0, 3.0]]] * 6, "for the behaviour track, else none"),
     ("robots.track", [[[0.0, 1.0, 2.0]] * 20_000] * 6, "must be a list of 0 to "),

@@ -120,6 +120,8 @@ def test_unknown_coordinate_systems_and_layers_are_refused(tmp_path):
         read_chart(tmp_path / "land.shp")
     unknown = {"type": "name", "properties": {"name": "EPSG:99999"}}
     assert "its coordinate system is unknown" in refusal(read, tmp_path, collection(COAST, crs=unknown))
+    write(tmp_path / "depare.shp", [shape(polygon(LAND))], DRVAL2=[5.0])
+    assert "its layers are DEPARE" in refusal(read_chart, tmp_path / "depare.shp")
     write(tmp_path / "two.gpkg", [shape(polygon(LAND))], "water")
     write(tmp_path / "two.gpkg", [shape(polygon(LAND))], "roads")
     with pytest.raises(ConfigError, match="has no land in COALNE, DEPARE, LNDARE, PONTON, SLCONS; its layers are RO"):
