@@ -15,20 +15,6 @@ from train_RL_agents.policy_wrapper import RECALLED
 pytestmark = pytest.mark.usefixtures("surroundings")
 
 
-def algorithm_of(tmp_path, *words):
-    trainer = trainer_of(tmp_path, *words)
-    trainer.algorithm.add_steps(trainer.collector.collect())
-    return trainer.algorithm
-
-
-@pytest.mark.parametrize("calls", [(96,), (8, 16, 24, 95, 96), (20, 40, 60, 80, 96)])
-def test_updates_do_not_depend_on_how_often_they_are_asked_for(tmp_path, calls):
-    algorithm = algorithm_of(tmp_path, "trainer.train_freq=5", "trainer.learning_starts=20")
-    for env_steps in calls:
-        algorithm.update(env_steps)
-        assert algorithm.learner.updates == max(0, (env_steps - 20) // 5)
-
-
 def test_progress_moves_exploration_and_importance_weights(tmp_path):
     words = (
         "agent_type=Rainbow",

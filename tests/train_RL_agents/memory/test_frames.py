@@ -90,20 +90,14 @@ def test_transitions_refer_to_what_their_robots_saw(n_steps):
     assert past > 1000 and robots.count > 4 * store.capacity
 
 
-def test_a_saved_store_goes_on_as_the_first():
-    robots, store, again = Robots(), *(FrameStore(STACK, SHAPE, CAPACITY, 1, torch.device("cpu")) for _ in range(2))
+def test_a_state_has_what_is_stored_and_places_in_it():
+    robots, store = Robots(), FrameStore(STACK, SHAPE, CAPACITY, 1, torch.device("cpu"))
     for _ in range(5):
         store.refer(robots.step())
     state = store.state_dict()
     assert len(state["observations"]["rows"]["row"]) == int(state["observations"]["filled"]) < store.capacity
-    again.load_state_dict(state)
-    for _ in range(100):
-        step = robots.step()
-        first, second = store.refer(step), again.refer(step)
-        for key in (("robots", "observation", PLACES), ("next", "robots", "observation", PLACES)):
-            torch.testing.assert_close(first.get(key), second.get(key))
     with pytest.raises(ConfigError, match="frames latest"):
-        again.load_state_dict({**state, "latest": state["latest"] + store.capacity})
+        store.load_state_dict({**state, "latest": state["latest"] + store.capacity})
 
 
 def test_other_environments_begin_new_episodes():

@@ -58,12 +58,6 @@ def agent():
         return make_agent(CONFIG, CONFIG.world.vessel.num_actions, CPU)
 
 
-def test_an_evaluation_tells_how_far_it_is(history, agent):
-    told = []
-    history.evaluate(agent, progress=lambda *given: told.append(given))
-    assert told[0] == (0, 3)
-
-
 @pytest.mark.heavy
 def test_a_compiled_world_runs_the_fixed_set(history, agent, tmp_path):
     env = MarineNavEnv(CONFIG.world, 4, scenarios=Curriculum(CONFIG.training_schedule.levels), continuous=False, seed=0)
@@ -146,18 +140,3 @@ def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, agent, mon
         history.evaluate(kinds[each])
     assert len(evaluations) == made == used[-1] + 1
     assert evaluations[0] == (CONFIG.eval_schedule.seed, {"execution": CONFIG.execution})
-
-
-def evaluated(history, agent):
-    history.evaluate(agent)
-    history.record(agent, 80, {}, last=False)
-    return history.state_dict()
-
-
-def test_a_state_restores_the_record(history, tmp_path, agent):
-    state = evaluated(history, agent)
-    other = WorldEvaluations(Run(tmp_path), CPU)
-    other.load_state_dict(state)
-    assert other.rows == history.rows
-    for name, value in history.episodes[0].state_dict().items():
-        assert torch.equal(other.episodes[0].state_dict()[name], value)
