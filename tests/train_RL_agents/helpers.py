@@ -16,7 +16,8 @@ from marinenav_env.runtime.loop import Loop
 from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.batches import RolloutBatch
 from train_RL_agents.config.building import make_observation_spec
-from train_RL_agents.memory.column_layout import STORED_MASK, ColumnLayout, PackedTransitions
+from train_RL_agents.memory import replay as replays
+from train_RL_agents.memory.replay import STORED_MASK
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, ObservationSpec
 
 SPEC = make_observation_spec(WorldConfig())
@@ -65,11 +66,8 @@ def make_actions(agent: Agent[Any], count: int, generator: torch.Generator) -> T
 
 def insert_rows(replay: Any, rows: TensorDict) -> None:
     """Insert the rows whose entry STORED_MASK is true: these alone, or all with a mask where the host must not ask."""
-    stored = rows[STORED_MASK]
-    index = true_indices(stored)
-    kept = rows.exclude(STORED_MASK) if index is None else rows.exclude(STORED_MASK)[index]
-    layout = ColumnLayout(rows.exclude(STORED_MASK)[0])
-    replay.insert(PackedTransitions(layout.pack(kept), stored if index is None else None))
+    index = true_indices(rows[STORED_MASK])
+    replay.insert(rows if index is None else rows.exclude(STORED_MASK)[index])
 
 
 def explored(agent: Agent[Any], observation: Observation, seed: int = 0) -> Tensor:
@@ -157,12 +155,12 @@ def replayed() -> Iterator[list[str]]:
 @contextmanager
 def memory_of_rows() -> Iterator[list[Tensor]]:
     """Within it, gives the tensors in which replay that is made keeps its rows."""
-    found, zeros = list[Tensor](), ColumnLayout.zeros
+    found, blank = list[Tensor](), replays.blank_rows
 
-    def noted(self: ColumnLayout, *args: Any) -> Any:
-        made = zeros(self, *args)
-        found.extend(made.values())
+    def noted(*args: Any) -> Any:
+        made = blank(*args)
+        found.extend(made.values(True, True))
         return made
 
-    with patch.object(ColumnLayout, "zeros", noted):
+    with patch.object(replays, "blank_rows", noted):
         yield found

@@ -13,11 +13,10 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.imitation import imitation_errors
 from train_RL_agents.learning.learner import UpdateResult
-from train_RL_agents.memory.column_layout import PackedTransitions
 from train_RL_agents.memory.frames import PLACES, FrameStore, frame_bytes, with_places
 from train_RL_agents.memory.host import make_replay
 from train_RL_agents.memory.replay import replay_bytes, tree_bytes
-from train_RL_agents.memory.transitions import MultiStep, NStepWindows, example_transition, to_batch
+from train_RL_agents.memory.transitions import MultiStep, example_transition, to_batch
 from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
@@ -41,7 +40,6 @@ class OffPolicy(Algorithm):
         self.example_transition = _example_row(context.agent, context.example)
         self.multi_step = MultiStep(self.example_transition, shape, settings.n_steps, *rates)
         self.replay = make_replay(self.example_transition, settings, context.generators["replay"], device)
-        # On a CPU the loop is not compiled, because compiled code transposes more slowly than torch itself.
         self._store = config.execution.make_loop(
             self._store_transitions,
             self.multi_step.closed_windows(),
@@ -100,8 +98,8 @@ class OffPolicy(Algorithm):
                 self.replay.insert(rows)
 
     def _store_transitions(
-        self, windows: NStepWindows | None, steps: TensorDictBase
-    ) -> tuple[NStepWindows | None, PackedTransitions | None]:
+        self, windows: TensorDictBase, steps: TensorDictBase
+    ) -> tuple[TensorDictBase, TensorDictBase | None]:
         """Build multi-step transitions; insert them into a replay on the device, or else return them."""
         self.add_to_statistics(steps)
         if self.frames is not None:

@@ -9,8 +9,7 @@ from torch import Tensor
 from marinenav_env import GROUP
 from marinenav_env.support.tensors import restore_tensors
 from marinenav_env.support.validation import require
-from train_RL_agents.memory.column_layout import PackedTransitions, dtype_name
-from train_RL_agents.memory.replay import Replay, replay_bytes
+from train_RL_agents.memory.replay import STORED_MASK, Replay, replay_bytes
 from train_RL_agents.networks.frames import FrameStack
 from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.networks.observation import Observation, to_observation
@@ -62,8 +61,9 @@ class FrameStore:
 
     def _append(self, observation: TensorDictBase, stored: Tensor) -> Tensor:
         """Store the observations [E, R] in a mask, and return their places; those of others have no meaning."""
-        rows = self._frames.pack(to_observation(observation)).flatten(0, 1)
-        return self._ring.insert(PackedTransitions({dtype_name(rows): rows}, stored.flatten())).view(self._shape)
+        packed = self._frames.pack(to_observation(observation)).flatten(0, 1)
+        rows = TensorDict({_ROW: packed, STORED_MASK: stored.flatten()}, packed.shape[:1])
+        return self._ring.insert(rows).view(self._shape)
 
     def observation(self, places: Tensor) -> Observation:
         """Return the observations [B] at places [B, k], with the memory before them."""

@@ -20,8 +20,7 @@ from torch import Tensor
 from marinenav_env.support.tensors import restore_tensors
 from marinenav_env.support.validation import require
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
-from train_RL_agents.memory.column_layout import STORED_MASK, PackedTransitions
-from train_RL_agents.memory.replay import SLOT_KEY, WEIGHTS_KEY, Replay, bitwise_clone
+from train_RL_agents.memory.replay import SLOT_KEY, STORED_MASK, WEIGHTS_KEY, Replay, bitwise_clone
 
 CPU = torch.device("cpu")
 NUM_PREFETCHED = 2
@@ -108,26 +107,17 @@ class HostReplay:
         self._copier, self.capacity = AsyncCopier(device), capacity
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="replay")
         self._prefetched: deque[Future[Callable[[], TensorDictBase]]] = deque()
-        self._tasks: deque[Future[None]] = deque()
+        self._tasks: deque[Future[object]] = deque()
         self.num_stored = torch.zeros((), dtype=torch.int64, device=device)
         """Number of stored transitions once all queued insertions are done, int64 scalar on the device."""
 
-    def insert(self, rows: PackedTransitions) -> None:
-        """Queue the insertion of packed transitions [B]; the tensors may be overwritten afterwards."""
-        packed, stored = rows
-        size = len(next(iter(packed.values())))
-        marked = packed if stored is None else packed | {STORED_MASK: stored}
-        self.num_stored = (self.num_stored + (size if stored is None else stored.sum())).clamp_max(self.capacity)
-        arrived = self._copier.send(TensorDict(marked, [size]))
-
-        def insert() -> None:
-            matrices = dict(arrived().items())
-            mask = matrices.pop(STORED_MASK, None)
-            if mask is not None:
-                matrices = {kind: matrix[mask] for kind, matrix in matrices.items()}
-            self._ring.insert(PackedTransitions(matrices, None))
-
-        self._queue(insert)
+    def insert(self, rows: TensorDictBase) -> None:
+        """Queue the insertion of transitions [B]; the tensors may be overwritten afterwards."""
+        stored = rows.get(STORED_MASK, None)
+        added = len(rows) if stored is None else stored.sum()
+        self.num_stored = (self.num_stored + added).clamp_max(self.capacity)
+        arrived = self._copier.send(rows)
+        self._queue(lambda: self._ring.insert(arrived()))
 
     def sample(self) -> TensorDictBase:
         """Return the next prefetched batch of transitions [batch_size], on the device; see Replay.sample."""
@@ -158,7 +148,7 @@ class HostReplay:
         """Sample a batch and start its copy to the device (see AsyncCopier.fetch); called in the background thread."""
         return self._copier.fetch(self._ring.sample())
 
-    def _queue(self, task: Callable[[], None]) -> None:
+    def _queue(self, task: Callable[[], object]) -> None:
         """Queue a task for the background thread, and raise errors of earlier tasks."""
         self._tasks.append(self._worker.submit(task))
         while self._tasks and (self._tasks[0].done() or len(self._tasks) > _MAX_QUEUED_TASKS):

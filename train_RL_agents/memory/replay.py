@@ -3,25 +3,48 @@
 TorchRL's ``ReplayBuffer`` is not used: its writers and samplers count in Python integers and store every transition.
 Here steps of robots that have ended must not be stored, and the number of active robots is only known on the device. So
 the cursor and the number of filled slots are tensors, and transitions that are not stored go to spare slots past the
-end, which are never sampled. TorchRL's storage is not used either, because it accesses every tensor of a transition
-separately; see ``ColumnLayout``.
+end, which are never sampled.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase, is_tensor_collection
 from torch import Tensor
 
 from marinenav_env.support.tensors import restore_tensors
 from marinenav_env.support.validation import require
-from train_RL_agents.memory.column_layout import ColumnLayout, PackedTransitions
 from train_RL_agents.memory.prioritized import SPARE_SLOTS, BlockSums, PrioritizedSampler
 
 SLOT_KEY = "slot"
 """Key of the slots [B] int64 of sampled transitions."""
 WEIGHTS_KEY = "weights"
 """Key of the importance weights [B] float32 of transitions sampled by priority."""
+STORED_MASK = "stored"
+"""Key of the mask of the transitions to store, all of them without it, and of open windows in a saved state."""
+
+
+def blank_rows(example: TensorDictBase, shape: Sequence[int]) -> TensorDictBase:
+    """Return rows [*shape] of zeros like an example without batch dimensions."""
+    return example.apply(lambda leaf: leaf.new_zeros(*shape, *leaf.shape), batch_size=shape)
+
+
+def map_tensors(function: Callable[..., Tensor], batch: Sequence[int], *trees: TensorDictBase) -> TensorDict:
+    """Return a function of the tensors of tensordicts with the same keys; ``TensorDict.apply`` takes a third longer."""
+
+    def mapped(first: TensorDictBase, *others: TensorDictBase) -> dict[str, Any]:
+        columns = ((name, part, [other.get(name) for other in others]) for name, part in first.items())
+        return {
+            name: (mapped if is_tensor_collection(part) else function)(part, *others) for name, part, others in columns
+        }
+
+    return TensorDict(mapped(*trees), batch)
+
+
+def rows_at(rows: TensorDictBase, index: Tensor) -> TensorDict:
+    """Return copies of the rows at indices [B] int64."""
+    return map_tensors(lambda leaf: leaf.index_select(0, index), index.shape, rows)
 
 
 def bitwise_clone(rows: TensorDictBase) -> TensorDictBase:
@@ -61,22 +84,20 @@ class Replay:
     ) -> None:
         device, slots = generator.device, capacity + SPARE_SLOTS
         self.capacity, self._batch_size, self._generator = capacity, batch_size, generator
-        self.layout = ColumnLayout(example)
-        """Layout of a transition in the columns of the matrices that store all transitions."""
-        self._packed = self.layout.zeros([slots], device)
+        self._rows = blank_rows(example.to(device), [slots])
         self._cursor = torch.zeros((), dtype=torch.int64, device=device)
         self.num_stored = torch.zeros((), dtype=torch.int64, device=device)
         """Number of stored transitions, int64 scalar on the device."""
         self.sampler = None if alpha is None else PrioritizedSampler(capacity, generator, alpha)
         """Sampler by priority; None: uniform sampling."""
 
-    def insert(self, rows: PackedTransitions) -> Tensor:
-        """Insert the packed transitions [B] in their mask, and return their slots [B]; B must not exceed the capacity.
+    def insert(self, rows: TensorDictBase) -> Tensor:
+        """Insert the transitions [B] in their STORED_MASK, and return their slots [B]; B is at most the capacity.
 
         Slots of transitions outside the mask have no meaning.
         """
-        packed, stored = rows
-        device, size = self.num_stored.device, len(next(iter(packed.values())))
+        stored = rows.get(STORED_MASK, None)
+        device, size = self.num_stored.device, len(rows)
         number: Tensor = torch.arange(size, device=device)
         if not size:
             return number
@@ -88,8 +109,8 @@ class Replay:
             slots = (self._cursor + rank - 1) % self.capacity
             slots = torch.where(stored, slots, self.capacity + number % SPARE_SLOTS)
             added = rank[-1]
-        for kind, matrix in packed.items():
-            self._packed[kind].index_copy_(0, slots, matrix)
+        for key, leaf in self._rows.items(True, True):
+            leaf.index_copy_(0, slots, rows.get(key))
         self._cursor.add_(added).remainder_(self.capacity)
         self.num_stored.add_(added).clamp_max_(self.capacity)
         if self.sampler is not None:
@@ -111,8 +132,7 @@ class Replay:
 
     def transitions_at(self, slots: Tensor) -> TensorDictBase:
         """Return copies of the transitions at slots [B] int64, with the slots as the entry SLOT_KEY."""
-        drawn = {kind: matrix.index_select(0, slots) for kind, matrix in self._packed.items()}
-        return self.layout.unpack(drawn).set(SLOT_KEY, slots)
+        return rows_at(self._rows, slots).set(SLOT_KEY, slots)
 
     def update_priority(self, drawn: TensorDictBase, priority: Tensor | None) -> None:
         """Set the priorities of a sampled batch [B] from errors [B]; do nothing if sampling is uniform."""
@@ -127,14 +147,10 @@ class Replay:
     def state_dict(self) -> dict[str, Any]:
         """Return ``capacity``, ``rows``, their number ``filled``, ``cursor`` and the state of the ``sampler``."""
         filled = int(self.num_stored)  # host: saving a checkpoint
-        # Matrices are copied as they are, because a GPU may lack the memory for unpacked copies.
-        packed = {
-            kind: matrix[:filled].to("cpu", copy=True)  # host: saving a checkpoint
-            for kind, matrix in self._packed.items()
-        }
+        rows = self._rows[:filled].apply(lambda leaf: leaf.to("cpu", copy=True))  # host: saving a checkpoint
         return {
             "capacity": self.capacity,
-            "rows": self.layout.unpack(packed).to_dict(),
+            "rows": rows.to_dict(),
             "cursor": self._cursor.clone(),
             "filled": self.num_stored.clone(),
             "sampler": {} if self.sampler is None else self.sampler.state_dict(filled),
@@ -150,16 +166,7 @@ class Replay:
             value = int(counters[name])  # host: loading a checkpoint
             require(0 <= value <= most, f"replay {name}", value, f"from 0 to {most}")
         filled = int(counters["filled"])  # host: loading a checkpoint
-        filled_rows = {kind: matrix[:filled] for kind, matrix in self._packed.items()}
-        # Restored on the host, as when saving.
-        host_rows = {
-            kind: matrix if matrix.device.type == "cpu" else torch.empty_like(matrix, device="cpu")
-            for kind, matrix in filled_rows.items()
-        }
-        restore_tensors(self.layout.unpack(host_rows), state["rows"])
-        for kind, matrix in filled_rows.items():
-            if matrix is not host_rows[kind]:
-                matrix.copy_(host_rows[kind])
+        restore_tensors(self._rows[:filled], state["rows"])
         self._cursor.copy_(counters["cursor"])
         self.num_stored.copy_(counters["filled"])
         if self.sampler is not None:

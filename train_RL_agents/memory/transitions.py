@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
 
 from marinenav_env import GROUP
 from marinenav_env.runtime.host_reads import true_indices
 from marinenav_env.support.tensors import restore_tensors
 from train_RL_agents.agents.batches import Batch
-from train_RL_agents.memory.column_layout import STORED_MASK, ColumnLayout, PackedTensors, PackedTransitions, dtype_name
-from train_RL_agents.memory.replay import WEIGHTS_KEY
+from train_RL_agents.memory.replay import STORED_MASK, WEIGHTS_KEY, blank_rows, map_tensors, rows_at
 from train_RL_agents.networks.observation import to_observation
-
-
-class NStepWindows(NamedTuple):
-    """Unfinished n-step transitions (windows) of every robot, tensors [n, E, R], the most recently begun first."""
-
-    first: PackedTensors
-    """First observation and action of each window, packed [n, E, R, W]."""
-    reward: Tensor
-    """Discounted sum of the rewards of each window so far."""
-    discount: Tensor
-    """Discount factor of the next reward of each window, gamma to the power of its steps so far."""
-    is_open: Tensor
-    """Mask of the windows that are not finished; the other entries of finished ones have no meaning."""
 
 
 class MultiStep:
@@ -39,113 +24,77 @@ class MultiStep:
     is truncated, all its open windows close at once. A closed window is one transition: first observation and action,
     discounted sum of rewards, last observation, and the discount factor of its value, 0 only if the robot terminated.
     Time-outs thus bootstrap. ``shape`` are the numbers (E, R) of environments and of robots of each.
+
+    Windows are a tensordict [n, E, R], the most recently begun first: first ``observation`` and ``action``, discounted
+    sum ``reward`` so far, ``discount`` factor of the next reward, and the mask STORED_MASK of those that are open.
     """
 
     def __init__(
         self, example: TensorDictBase, shape: Sequence[int], n_steps: int, gamma: float, reward_scale: float
     ) -> None:
         self._example, self._shape = example, (n_steps, *shape)
-        last = {"observation": example.get("observation")}
-        self._first = ColumnLayout(TensorDict(last | {"action": example.get("action")}))
-        self._last = ColumnLayout(TensorDict(last))
         self.n_steps, self.gamma, self.reward_scale = n_steps, gamma, reward_scale
 
-    def advance(
-        self, windows: NStepWindows | None, batch: TensorDictBase
-    ) -> tuple[NStepWindows | None, PackedTransitions]:
-        """Return the windows (None if n is 1) after steps [E, T], and the transitions of those that close during them.
+    def advance(self, windows: TensorDictBase, batch: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """Return the windows after steps [E, T], and the transitions of those that close during them.
 
-        On a CPU, only these are returned; on other devices [T * n * E * R] transitions, of which the mask marks those
-        to store.
+        On a CPU, only these are returned; on other devices [T * n * E * R] transitions, with the mask STORED_MASK of
+        those to store.
         """
         group, following = batch.get(GROUP), batch.get(("next", GROUP))
         steps = []
         for t in range(batch.shape[1]):
             rows, windows = self._advance_one_step(group[:, t], following[:, t], windows)
             steps.append(rows)
-        windows = windows if self.n_steps > 1 else None
-        if len(steps) == 1:
-            return windows, steps[0]
-        packed, stored = zip(*steps, strict=True)
-        return windows, PackedTransitions(
-            {kind: torch.cat([matrices[kind] for matrices in packed]) for kind in packed[0]},
-            None if stored[0] is None else torch.cat(stored),
-        )
+        number = sum(map(len, steps))
+        return windows, steps[0] if len(steps) == 1 else map_tensors(lambda *rows: torch.cat(rows), [number], *steps)
 
     def _advance_one_step(
-        self, group: TensorDictBase, following: TensorDictBase, before: NStepWindows | None
-    ) -> tuple[PackedTransitions, NStepWindows]:
+        self, group: TensorDictBase, following: TensorDictBase, before: TensorDictBase
+    ) -> tuple[TensorDictBase, TensorDictBase]:
         gained, ended = self.reward_scale * _squeezed_entry(following, "reward"), _squeezed_entry(following, "done")
-        zeros, ones = torch.zeros_like(gained), torch.ones_like(gained)
-        opening = NStepWindows(self._first.pack(group), zeros, ones, group.get("mask"))
-        first, reward, discount, opened = _push_windows(opening, before)
-        reward, discount = reward + discount * gained, discount * self.gamma
+        opening = group.select("observation", "action").set(STORED_MASK, group.get("mask"))
+        opening.set("reward", torch.zeros_like(gained)).set("discount", torch.ones_like(gained))
+        windows = map_tensors(lambda new, old: torch.cat((new[None], old[:-1])), before.shape, opening, before)
+        opened, discount = windows.get(STORED_MASK), windows.get("discount")
+        windows.set("reward", windows.get("reward") + discount * gained).set("discount", discount * self.gamma)
         # The window of age n - 1 closes at the end of this step.
         age = torch.arange(len(opened), device=ended.device)[:, None, None]
         closes = (opened & (ended | (age == len(opened) - 1))).flatten()
-        numbers = torch.stack((reward, discount * ~_squeezed_entry(following, "terminated")), -1)
-        last = self._last.pack(following)
-
         rows = true_indices(closes)
-        stored = closes if rows is None else None
         chosen = torch.arange(len(closes), device=closes.device) if rows is None else rows
-        parts = {kind: [matrix.flatten(0, 2).index_select(0, chosen)] for kind, matrix in first.items()}
-        parts.setdefault(dtype_name(numbers), []).append(numbers.flatten(0, 2).index_select(0, chosen))
-        robot = chosen % ended.numel()
-        for kind, matrix in last.items():
-            parts.setdefault(kind, []).append(matrix.flatten(0, 1).index_select(0, robot))
-        packed = {kind: torch.cat(matrices, -1) for kind, matrices in parts.items()}
-        return PackedTransitions(packed, stored), NStepWindows(first, reward, discount, opened & ~ended)
+        closed, robot = rows_at(windows.exclude(STORED_MASK).flatten(0, 2), chosen), chosen % ended.numel()
+        goes_on = ~_squeezed_entry(following, "terminated").flatten()[robot]
+        closed.set("discount", closed.get("discount") * goes_on)
+        closed.set("next_observation", rows_at(following.get("observation").flatten(0, 1), robot))
+        if rows is None:
+            closed.set(STORED_MASK, closes)
+        return closed, windows.set(STORED_MASK, opened & ~ended)
 
-    def closed_windows(self) -> NStepWindows | None:
-        """Return windows that are all closed; None if n is 1."""
-        if self.n_steps == 1:
-            return None
-        reward = self._example.get("reward")
-        first = self._first.zeros(self._shape, reward.device)
-        zeros = reward.new_zeros(self._shape)
-        return NStepWindows(first, zeros, zeros.clone(), zeros.to(torch.bool))
+    def closed_windows(self) -> TensorDictBase:
+        """Return windows that are all closed."""
+        is_open = self._example.get("reward").new_zeros((), dtype=torch.bool)
+        return blank_rows(self._example.exclude("next_observation").set(STORED_MASK, is_open), self._shape)
 
-    def state_dict(self, windows: NStepWindows | None) -> dict[str, Any]:
+    def state_dict(self, windows: TensorDictBase) -> dict[str, Any]:
         """Return a dict with the only key ``open``: copies of the tensors of windows by name, or None if n is 1."""
-        if windows is None:
+        if self.n_steps == 1:  # none is open between steps
             return {"open": None}
-        first, reward, discount, opened = windows
-        parts = self._first.unpack(first).to_dict()
-        parts |= {"reward": reward, "discount": discount, STORED_MASK: opened}
         # Contiguous, so that none is a view of a larger tensor.
-        return {
-            "open": tree_map_only(Tensor, lambda tensor: tensor.clone(memory_format=torch.contiguous_format), parts)
-        }
+        return {"open": windows.apply(lambda leaf: leaf.clone(memory_format=torch.contiguous_format)).to_dict()}
 
-    def windows_from_state(self, state: dict[str, Any]) -> NStepWindows | None:
+    def windows_from_state(self, state: dict[str, Any]) -> TensorDictBase:
         """Return the windows that ``state_dict`` saved."""
-        saved = state["open"]
-        if saved is None or self.n_steps == 1:
-            return self.closed_windows()
-        row = self._example.exclude("next_observation").set(STORED_MASK, torch.tensor(False))
-        blank = row.expand(*self._shape).clone()
-        restore_tensors(blank, saved)
-        numbers = (blank.get(name) for name in ("reward", "discount", STORED_MASK))
-        first = self._first.pack(blank)
-        return NStepWindows({kind: matrix.contiguous() for kind, matrix in first.items()}, *numbers)
+        windows = self.closed_windows()
+        if self.n_steps > 1:
+            restore_tensors(windows, state["open"])
+        return windows
 
 
 def _squeezed_entry(following: TensorDictBase, name: str) -> Tensor:
     """Return an entry of the robots, such as the reward [E, R, 1], without its last dimension, [E, R]."""
     value: Tensor = following.get(name)
     return value.squeeze(-1)
-
-
-def _push_windows(opening: NStepWindows, before: NStepWindows | None) -> NStepWindows:
-    """Return windows [n, E, R] with new ones [E, R] in front and the oldest removed; without ``before``, n is 1."""
-
-    def push(new: Tensor, old: Tensor | None) -> Tensor:
-        return new[None] if old is None else torch.cat((new[None], old[:-1]))
-
-    old_first, *olds = before or ({}, None, None, None)
-    first = {kind: push(matrix, old_first.get(kind)) for kind, matrix in opening.first.items()}
-    return NStepWindows(first, *(push(new, old) for new, old in zip(opening[1:], olds, strict=True)))
 
 
 def example_transition(step: TensorDictBase) -> TensorDict:

@@ -20,7 +20,6 @@ from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.off_policy import OffPolicy
-from train_RL_agents.memory.column_layout import ColumnLayout, PackedTransitions
 from train_RL_agents.memory.host import HostReplay
 from train_RL_agents.memory.replay import Replay
 from train_RL_agents.memory.transitions import to_batch
@@ -256,4 +255,4 @@ def fill_with_random_rows(replay: Replay | HostReplay, example: TensorDictBase, 
     for start in range(0, count, FILL_CHUNK_SIZE):
         size = [min(FILL_CHUNK_SIZE, count - start), *example.batch_size]
         rows = example.apply(lambda leaf, size=size: draw(leaf, size[0]), batch_size=size)
-        replay.insert(PackedTransitions(ColumnLayout(example).pack(rows), None))
+        replay.insert(rows)

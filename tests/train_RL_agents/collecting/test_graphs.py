@@ -122,7 +122,7 @@ def memory(trainer):
     """Where everything is that a captured step reads and writes."""
     env, replay, collector = trainer.collector.env, trainer.algorithm.replay, trainer.collector
     windows = list_tensors(trainer.algorithm._store.state)
-    single = [replay._cursor, replay.num_stored, collector.policy.exploration, *replay._packed.values()]
+    single = [replay._cursor, replay.num_stored, collector.policy.exploration, *replay._rows.values(True, True)]
     states = list_tensors((env.world_state.now, env.reset_pool.states))
     return [tensor.data_ptr() for tensor in (*states, *windows, *single)]
 

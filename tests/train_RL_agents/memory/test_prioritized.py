@@ -8,9 +8,8 @@ from tensordict import TensorDict
 
 from tests.host_reads import no_host_reads
 from tests.train_RL_agents.helpers import insert_rows, seeded
-from train_RL_agents.memory.column_layout import STORED_MASK
 from train_RL_agents.memory.prioritized import BlockSums
-from train_RL_agents.memory.replay import SLOT_KEY, WEIGHTS_KEY, Replay
+from train_RL_agents.memory.replay import SLOT_KEY, STORED_MASK, WEIGHTS_KEY, Replay
 
 pytestmark = pytest.mark.usefixtures("either_way")
 CPU = torch.device("cpu")

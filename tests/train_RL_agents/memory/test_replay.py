@@ -7,8 +7,7 @@ import torch
 from tensordict import TensorDict
 
 from tests.train_RL_agents.helpers import insert_rows, seeded
-from train_RL_agents.memory.column_layout import STORED_MASK
-from train_RL_agents.memory.replay import Replay, tree_bytes
+from train_RL_agents.memory.replay import STORED_MASK, Replay, tree_bytes
 
 pytestmark = pytest.mark.usefixtures("either_way")
 

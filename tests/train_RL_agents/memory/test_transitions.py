@@ -9,7 +9,7 @@ from tensordict import TensorDict
 
 from marinenav_env import GROUP
 from tests.host_reads import no_host_reads
-from train_RL_agents.memory.column_layout import ColumnLayout
+from train_RL_agents.memory.replay import STORED_MASK
 from train_RL_agents.memory.transitions import MultiStep, example_transition
 
 GAMMA, SCALE = 0.9, 0.1
@@ -187,9 +187,8 @@ class Streams:
 
 def stored(streams, batch):
     """The rows that a batch closes, as replay would keep them."""
-    packed, marked = streams.rows(batch)
-    rows = ColumnLayout(example_transition(batch[:, 0])).unpack(packed)
-    return rows if marked is None else rows[marked]
+    rows = streams.rows(batch)
+    return rows[rows.get(STORED_MASK)] if STORED_MASK in rows else rows
 
 
 def as_dictionary(rows, closing):
@@ -243,5 +242,5 @@ def test_no_host_reads(n, reads_cost_time):
     batches = [collected([world.step() for _ in range(2)]) for _ in range(4)]
     streams = Streams(n)
     with no_host_reads():
-        masks = [streams.rows(batch).mask for batch in batches]
+        masks = [streams.rows(batch)[STORED_MASK] for batch in batches]
     assert torch.cat(masks).any() and {len(each) for each in masks} == {2 * n * 2 * 2}
