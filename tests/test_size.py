@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 14_017,
+    "marinenav_env": 14_019,
     "train_RL_agents": 27_286,
     "pages": 3_892,
     "tools": 1_598,

@@ -91,9 +91,9 @@ def nearest_shores(pose: Tensor, shores: Tensor) -> Segments:
     while len(found) < SHORE_SLOTS:
         found.append(torch.where(key > found[-1], key, torch.iinfo(integer).max).amin(0))
     index = (torch.stack(found) & (2**_INDEX_BITS - 1)).to(torch.int64)
-    chosen = env_last(shores)[:, :, None].expand(4, count, *x.shape).gather(1, index.expand(4, *index.shape))
-    begin_x, begin_y, end_x, end_y = chosen
-    # Stacked, so that compiled code stores them instead of reading them by index wherever they are used.
+    planes = env_last(shores)[:, :, None].expand(4, count, *x.shape)
+    # Stacked twice, so that compiled code reads each number by index once, not wherever it is used.
+    begin_x, begin_y, end_x, end_y = torch.stack([plane.gather(0, index) for plane in planes])
     return Segments(*torch.stack((begin_x - x, begin_y - y, end_x - begin_x, end_y - begin_y)))
 
 
@@ -113,6 +113,8 @@ def crossing(shore: Segments, x: Tensor, y: Tensor) -> Tensor:
     Points are seen from the positions, x and y [..., R, E] each (m). It is no truth value, since compiled code handles
     bool slowly on a CPU.
     """
+    # Stacked, so that compiled code stores them: it computes a product of more than a few tensors in two passes.
+    x, y = torch.stack((x, y))
     # With n segments and M points for each robot, tensors are [n, M, R, E].
     extra = [1] * (x.ndim - shore.x.ndim + 1)
     begin_x, begin_y, along_x, along_y = (each.view(len(each), *extra, *each.shape[1:]) for each in shore)
