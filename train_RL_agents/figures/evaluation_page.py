@@ -47,7 +47,7 @@ def make_page(evaluations: Sequence[Evaluation]) -> str:
     fewest = min(row["episodes"] for each in evaluations for row in each.results[0].metrics.values())
     notes = []
     if fewest < FEWEST_EPISODES:
-        note = f"some groups have fewer than {FEWEST_EPISODES} episodes ({fewest} at the least)"
+        note = f"Some groups have fewer than {FEWEST_EPISODES} episodes ({fewest} at the least)"
         notes = [("A quick look", f"<p>{note}, so that intervals are wide.</p>\n")]
     acting = "".join(f", {name} {value}" for name, value in evaluations[0].acting.items())
     names = ", ".join(result.name for result in results)
@@ -77,8 +77,8 @@ def _worst_html(evaluations: Sequence[Evaluation]) -> str:
 
 def _suite_section(evaluation: Evaluation) -> tuple[str, str]:
     """Return name and HTML of a suite: tables, pictures of failed episodes, and the meanings of the columns."""
-    name = str(evaluation.setting["suite"] or "scenarios")
-    about = SUITES[name].about if name in SUITES else str(evaluation.setting["scenarios"] or "levels")
+    name = evaluation.source
+    about = f"{SUITES[name].about}; " if name in SUITES else ""
     metrics = metric_table(evaluation.results)
     columns = [column for column in metrics.columns if column.title not in _LEFT_OUT]
     tables = [Table(columns, metrics.rows, metrics.keys)]
@@ -95,7 +95,7 @@ def _suite_section(evaluation: Evaluation) -> tuple[str, str]:
     sheet += f'<div class="sheet">{"".join(pictures)}</div>\n'
     results = "".join(table.html(f"Results of {name}, {number}") for number, table in enumerate(tables, 1))
     return name, (
-        f"<p>{escape(about[:1].upper() + about[1:])}; {evaluation.setting['episodes']:,} episodes.</p>\n"
+        f"<p>{escape(about[:1].upper() + about[1:])}{evaluation.setting['episodes']:,} episodes.</p>\n"
         f"{results}{sheet if pictures else ''}"
         f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>\n"
     )
@@ -133,7 +133,7 @@ def _sources_html(evaluations: Sequence[Evaluation]) -> str:
     """Return HTML tables of the scenarios (seeds, hashes), the policies and the program (versions)."""
     suites = [
         {
-            "suite": each.setting["suite"] or each.setting["scenarios"] or "levels",
+            "suite": each.source,
             "episodes": f"{each.setting['episodes']:,}",
             "seed": str(each.setting["seed"]),
             "hash of the scenarios": each.scenario_hash or "-",

@@ -14,3 +14,5 @@ def test_a_page_has_summary_worst_groups_failures_and_sources():
     assert "quick look" not in page
     few = make_page([evaluation("currents", "s")])
     assert few.index("A quick look") < few.index("All suites</h2>") and "Every episode succeeded" in few
+    levels = make_page([evaluation(None, "s" * 12)])
+    assert "<h2>levels</h2>\n<p>12 episodes.</p>" in levels and levels.count("<td>levels</td>") == 2

@@ -193,6 +193,11 @@ class Evaluation:
     """Hash of the scenarios of a frozen suite; None for others."""
 
     @property
+    def source(self) -> str:
+        """Return the name of the suite or of the file with the scenarios, or ``levels``."""
+        return str(self.setting["suite"] or self.setting["scenarios"] or "levels")
+
+    @property
     def heading(self) -> str:
         """Return a line that names the policies and the scenarios."""
         return f"{'; '.join(result.policy_text() for result in self.results)}, on {self._scenarios}"
@@ -200,9 +205,8 @@ class Evaluation:
     @property
     def _scenarios(self) -> str:
         """Return a description of the scenarios, and of how policies act on them."""
-        source = self.setting["suite"] or self.setting["scenarios"] or "levels"
         acting = "".join(f", {name}" if value is True else f", {name} {value}" for name, value in self.acting.items())
-        return f"{source}, seed {self.setting['seed']}{acting}"
+        return f"{self.source}, seed {self.setting['seed']}{acting}"
 
     @property
     def acting(self) -> dict[str, Any]:
@@ -341,7 +345,7 @@ _SUMMARY_COLUMNS = (
 def summary_table(evaluations: Sequence[Evaluation]) -> Table:
     """Return the table of several suites, with a row for each suite and policy."""
     rows = [
-        {"suite": each.setting["suite"], "policy": result.name, **_summary_row(result)}
+        {"suite": each.source, "policy": result.name, **_summary_row(result)}
         for each in evaluations
         for result in each.results
     ]
@@ -367,7 +371,7 @@ def _summary_row(result: Result) -> dict[str, Any]:
 def worst_groups(evaluations: Sequence[Evaluation], count: int) -> list[dict[str, Any]]:
     """Return the metrics of the groups of scenarios with the least success, of all suites and policies, worst first."""
     rows = [
-        {"suite": each.setting["suite"], "policy": result.name, "group": group, **row}
+        {"suite": each.source, "policy": result.name, "group": group, **row}
         for each in evaluations
         for result in each.results
         for group, row in result.metrics.items()
