@@ -22,10 +22,12 @@ NUM_STEPS = 44
 """Number of control steps (of 0.5 s) in the animation."""
 FRAME_DURATION = 160
 """Time for which a step is shown (ms)."""
-ANIMATION_WIDTH = 960
+ANIMATION_WIDTH = 720
 """Width of the animation (pixels)."""
-ANIMATION_QUALITY = 60
+ANIMATION_QUALITY = 45
 """Quality of the animation as WebP, from 0 to 100."""
+NUM_COLOURS = 160
+"""Number of colours of the PNG files, which keeps them small."""
 VIEWPORT_SIZE = {"width": 1280, "height": 800}
 """Size of the browser's window (pixels)."""
 
@@ -33,6 +35,12 @@ VIEWPORT_SIZE = {"width": 1280, "height": 800}
 def screenshot(page: Any) -> Image.Image:
     """Return a screenshot of a Playwright page."""
     return Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+
+
+def picture(page: Any, path: Path) -> None:
+    """Write a screenshot of a Playwright page to a PNG file."""
+    image = screenshot(page).quantize(NUM_COLOURS, kmeans=3, dither=Image.Dither.NONE)
+    image.save(path, optimize=True)
 
 
 def animate(page: Any, path: Path) -> None:
@@ -64,11 +72,11 @@ def main() -> None:
         page = browser.new_page(viewport=VIEWPORT_SIZE, reduced_motion="reduce")
         page.goto(demo.as_uri())
         animate(page, out / "demo.webp")
-        screenshot(page).save(out / "demo_page.png", optimize=True)
+        picture(page, out / "demo_page.png")
         page.goto(replay.as_uri())
         page.wait_for_function("window.replay")
         page.evaluate("replay.episode(6); replay.seek(20)")
-        screenshot(page).save(out / "play_page.png", optimize=True)
+        picture(page, out / "play_page.png")
         browser.close()
 
 
