@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_896,
     "tools": 1_606,
     "tests": 40_074,
-    "docs (bytes)": 289_350,
+    "docs (bytes)": 289_349,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
