@@ -13,8 +13,8 @@ MOST = {
     "train_RL_agents": 27_290,
     "pages": 3_896,
     "tools": 1_606,
-    "tests": 40_074,
-    "docs (bytes)": 289_349,
+    "tests": 40_075,
+    "docs (bytes)": 289_435,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
