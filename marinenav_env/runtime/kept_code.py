@@ -79,7 +79,7 @@ class KeptFunction:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the function."""
-        if _folder is None or self._code is False or not self._packages() or torch.compiler.is_compiling():
+        if _folder is None or self._code is False or not self._callable_packages() or torch.compiler.is_compiling():
             return self._compiled(*arguments)
         everything = *self._receiver, *arguments
         if self._code is None:
@@ -94,11 +94,11 @@ class KeptFunction:
         layout = [_describe(leaf) for leaf in leaves], str(tree), threads, torch.is_grad_enabled()
         name = f"{self._plain.__module__}.{self._plain.__qualname__}"
         options = {option: _describe(value) for option, value in self._options.items()}
-        key = repr((environment(self._packages()), name, options, self._settings, layout))
+        key = repr((environment(self._callable_packages()), name, options, self._settings, layout))
         assert _folder is not None
         return _folder / hashlib.sha256(key.encode()).hexdigest()
 
-    def _packages(self) -> tuple[str, ...]:
+    def _callable_packages(self) -> tuple[str, ...]:
         """Packages that the function may call; none if it is from elsewhere."""
         package = self._plain.__module__.partition(".")[0]
         return _packages[: _packages.index(package) + 1] if package in _packages else ()
@@ -134,7 +134,7 @@ class KeptFunction:
                 wrapper: Any = torch.compile(self._function, fullgraph=True, dynamic=False, options=options)
             code = wrapper.aot_compile((tuple(arguments[len(self._receiver) :]), {}))
             modules = {source.module.partition(".")[0] for source in code.source_info().inlined_sources}
-            if modules <= {*self._packages(), *_LIBRARIES, *sys.stdlib_module_names}:
+            if modules <= {*self._callable_packages(), *_LIBRARIES, *sys.stdlib_module_names}:
                 code.save_compiled_function(str(path), self._closure())
             else:
                 mark.touch()

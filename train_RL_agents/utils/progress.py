@@ -220,7 +220,7 @@ class ProgressDisplay:
         if env_steps:
             self.log(f"resuming at {env_steps:,} env-steps")
         if compiles:
-            self.log("compiling: a minute or two, about a quarter of it in the next run with these settings ...")
+            self.log("compiling: a minute or two, or seconds if the cache has the code of these settings ...")
         self._bars.start()
         self._bars.show("training", self._total, env_steps)
         if compiles:

@@ -84,7 +84,7 @@ def test_a_run_in_lines(capsys):
     display.finish(Path("runs/a/seed_0"), Path("runs/a/seed_0/checkpoints/p.pt"), True, True)
     assert shown(capsys) == [
         "resuming at 1,000,000 env-steps",
-        "compiling: a minute or two, about a quarter of it in the next run with these settings ...",
+        "compiling: a minute or two, or seconds if the cache has the code of these settings ...",
         "  1,500,000 env-steps  train: 1,250/s",
         "  1,500,000 env-steps    1.5 min  success 0.250  collision 0.500   31.2 s  best",
         "  2,000,000 env-steps  100.0 min  success 0.250  collision 0.500      - s",
