@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 14_020,
+    "marinenav_env": 14_019,
     "train_RL_agents": 27_290,
     "pages": 3_896,
     "tools": 1_606,

@@ -86,21 +86,16 @@ if [ -n "$cpu" ]; then
     torch=$(sed -n 's/^ *\(torch[>=].*\)/\1/p' setup.cfg)
     "$venv/bin/python" -m pip install --quiet --no-compile ${options[@]+"${options[@]}"} --no-deps --index-url "$cpu" "$torch"
 fi
-"$venv/bin/python" -m pip install --quiet --no-compile ${options[@]+"${options[@]}"} -e .
+"$venv/bin/python" -m pip install --quiet --no-compile ${options[@]+"${options[@]}"} -e ".[$extras]"
 # Of what is installed, a small part is imported; Python keeps it compiled, also where a variable tells it not to.
 export PYTHONDONTWRITEBYTECODE=
 "$venv/bin/python" -c 'import torch._inductor.compile_fx, torchrl.collectors, scipy.stats'
-# The first training would compile for a minute. It takes the cores that downloads leave idle.
-first=
+# Not beside the downloads: code is for a number of threads, and a run takes fewer beside other programs.
 if [[ $extras = all,test ]]; then
-    echo "setup: compiling the code of the README's training meanwhile (a minute)"
+    echo "setup: compiling the code of the README's training (a minute)"
     folder=$(mktemp -d)
-    "$venv/bin/marinenav" train --agent PPO --total-timesteps 1 save_dir="$folder" >/dev/null 2>&1 </dev/null &
-    first=$!
-fi
-"$venv/bin/python" -m pip install --quiet --no-compile ${options[@]+"${options[@]}"} -e ".[$extras]"
-if [ -n "$first" ]; then
-    wait "$first" || echo "setup: it could not be compiled; the first training does it or says why"
+    "$venv/bin/marinenav" train --agent PPO --total-timesteps 1 save_dir="$folder" >/dev/null 2>&1 </dev/null ||
+        echo "setup: it could not be compiled; the first training does it or says why"
     rm -rf "$folder"
 fi
 printf '%s : %s\n' "$want" "$*" >"$stamp"

@@ -90,8 +90,7 @@ class KeptFunction:
 
     def _path(self, arguments: Sequence[Any]) -> Path:
         leaves, tree = tree_flatten(arguments, is_leaf=is_tensor_collection)
-        threads = 0 if self._options.get("cpp.dynamic_threads") else torch.get_num_threads()
-        layout = [_describe(leaf) for leaf in leaves], str(tree), threads, torch.is_grad_enabled()
+        layout = [_describe(leaf) for leaf in leaves], str(tree), torch.get_num_threads(), torch.is_grad_enabled()
         name = f"{self._plain.__module__}.{self._plain.__qualname__}"
         options = {option: _describe(value) for option, value in self._options.items()}
         key = repr((environment(self._callable_packages()), name, options, self._settings, layout))
