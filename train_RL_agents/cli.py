@@ -44,30 +44,12 @@ class Parser(argparse.ArgumentParser):
         long = [name for name in self._option_string_actions if name.startswith("--")]
         return [name.removeprefix("--") for name in long]
 
-    def single_options(self) -> list[argparse.Action]:
-        """Return the options that store a single value."""
-        return [action for action in self._actions if isinstance(action, argparse._StoreAction)]
-
-    def _get_value(self, action: argparse.Action, text: str) -> Any:
-        """Convert the text of an argument to its type; an invalid whole number is reported in a plain sentence."""
-        try:
-            return super()._get_value(action, text)
-        except argparse.ArgumentError as error:
-            if action.type is int:
-                several = action.nargs in ("+", "*") and "," in text
-                advice = "; several stand apart, as in 1 2" if several else ""
-                error.message = f"must be a whole number, not {text}{advice}"
-            raise
-
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Check that a value is a valid choice; the error proposes the closest choice or command."""
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
-            names = [*map(str, action.choices or ())]
-            if isinstance(action, argparse._SubParsersAction):
-                names += [f"--{name}" for name in self.option_names()]
-            error.message += did_you_mean(value, names)
+            error.message += did_you_mean(value, map(str, action.choices or ()))
             raise
 
 
@@ -81,36 +63,20 @@ class VersionAction(argparse.Action):
         parser.exit()
 
 
-def suggest_correction(unknown: Sequence[str], arguments: argparse.Namespace) -> str:
-    """Return a suggestion for the first unknown command-line argument, as the end of a sentence."""
-    word, *values = unknown
-    name, _, value = word.lstrip("-").partition("=")
-    value = value or next((item for item in values if not item.startswith("-")), "...")
-    takes_settings = getattr(arguments.command, "TAKES_OVERRIDES", False)
+def suggest_correction(word: str, arguments: argparse.Namespace) -> str:
+    """Return a suggestion for an unknown command-line argument, as the end of a sentence."""
     if _OVERRIDE.match(word):
         return "; settings are for train and bench"
-    if word.startswith("-") and (near := closest_names(name, arguments.parser.option_names(), 1)):
+    name = word.lstrip("-").partition("=")[0]
+    if near := closest_names(name, arguments.parser.option_names(), 1):
         return f"; did you mean --{near[0]}?"
-    agents, settings = _known_names() if takes_settings else ([], [])
-    if not word.startswith("-"):
-        joined = "".join(unknown[: 3 if unknown[1:2] == ["="] else 2])  # as in key = value
-        if "=" in joined and _OVERRIDE.match(joined):
-            return f"; did you mean {joined}, without spaces?" if takes_settings else ""
-        if word in settings:
-            return f"; did you mean {word}={value}?"
-        near = closest_names(word, agents, 1)
-        return f"; did you mean --agent {near[0]}?" if near else ""
-    near = closest_names(name, settings, 1)
-    return f"; did you mean {near[0]}={value}?" if near else ""
-
-
-def _known_names() -> tuple[list[str], list[str]]:
-    """Return the names of all agents, and the keys of the settings of the default agent."""
-    from train_RL_agents.agents import AGENTS
+    if not getattr(arguments.command, "TAKES_OVERRIDES", False):
+        return ""
     from train_RL_agents.config.reading import known_settings
     from train_RL_agents.config.schema import TrainConfig
 
-    return list(AGENTS), list(known_settings(TrainConfig()))
+    near = closest_names(name, known_settings(TrainConfig()), 1)
+    return f"; did you mean {near[0]}=...?" if near else ""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -156,23 +122,14 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     overrides = [word for word in argv if _OVERRIDE.match(word)]
     line = [word for word in argv if not _OVERRIDE.match(word)]
     arguments, unknown = make_parser().parse_known_args(line)
-    _reject_repeated(arguments.parser, line)
     if not getattr(arguments.command, "TAKES_OVERRIDES", False):
         unknown += overrides
     if unknown:
         # The parser of the command refers to the help of the command.
-        hint = suggest_correction(unknown, arguments)
+        hint = suggest_correction(unknown[0], arguments)
         arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     arguments.overrides, arguments.argv = overrides, ["marinenav", *argv]
     return arguments
-
-
-def _reject_repeated(parser: Parser, line: Sequence[str]) -> None:
-    """Reject options that are used twice, because the first use would have no effect."""
-    for option in parser.single_options():
-        count = sum(word.partition("=")[0] in option.option_strings for word in line)
-        if count > 1:
-            parser.error(f"argument {'/'.join(option.option_strings)}: given {count} times")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

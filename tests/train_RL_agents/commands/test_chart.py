@@ -49,7 +49,7 @@ def test_options_choose_the_window_and_what_is_land(tmp_path):
         (["--at", "25.7"], "must be latitude,longitude such as 25.77,-80.18, not 25.7"),
         (["--size", "wide"], "argument --size"),
         (["--segments", "8"], "segments with an error of 3 m, more than 8"),
-        (["--segments", "4.5"], "must be a whole number"),
+        (["--segments", "4.5"], "invalid int value"),
         (["--at", "25.9,-80.2"], "the window has no shore"),
         (["--out", "harbour.svg"], "must be a file that ends in .json"),
     ],

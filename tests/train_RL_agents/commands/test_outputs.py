@@ -72,13 +72,5 @@ def test_two_outputs_are_two_files(capsys, tmp_path):
     assert "must be given for one file only" in refused(capsys, *line)
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("export iqn", "the following arguments are required: --out"),
-        ("train -C dqn --config ppo", "argument -C/--config: given 2 times"),
-        ("evaluate iqn --levels 1 --levels 2", "argument --levels: given 2 times"),
-    ],
-)
-def test_options_that_lack_or_have_no_effect_are_refused(capsys, line, sentence):
-    assert refused(capsys, *line.split()).startswith(sentence)
+def test_a_missing_option_is_named(capsys):
+    assert refused(capsys, "export", "iqn").startswith("the following arguments are required: --out")
