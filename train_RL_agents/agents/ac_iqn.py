@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from train_RL_agents.agents.agent_configs import ACIQNConfig
-from train_RL_agents.agents.base import Agent
+from train_RL_agents.agents.base import Agent, average_critics
 from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.implicit_critic import ImplicitQuantileCritic, best_action, neighbour_offsets
 from train_RL_agents.agents.losses import quantile_huber_loss, td_target, truncated_targets
@@ -64,10 +64,10 @@ class ACIQN(Agent[ACIQNConfig]):
         """Return the actor's action [B, D], to which the policy adds exploration noise, and an empty dict."""
         return self.networks["actor"](observation), {}
 
-    def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
-        """Return the quantiles [C, ..., N] of the return of actions by each critic, at evenly spaced fractions."""
+    def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
+        """Return the sorted quantiles [..., N] of the return of actions, averaged over the critics; see Agent."""
         taus = self.tau_midpoints
-        return torch.stack([self.networks[name](observation, action, taus) for name in self.critics])
+        return average_critics([self.networks[name](observation, action, taus) for name in self.critics])
 
     def loss_noise(self, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Sample quantile fractions [2, N], one in each of N equal intervals, and normal noise of actions.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from train_RL_agents.agents.agent_configs import ActionCriticConfig
-from train_RL_agents.agents.base import Agent
+from train_RL_agents.agents.base import Agent, average_critics
 from train_RL_agents.agents.losses import critic_loss, truncated_targets
 from train_RL_agents.networks.encoders import ObservationNetwork
 from train_RL_agents.networks.layers import ensemble_outputs, to_float32
@@ -68,11 +68,11 @@ class ActionCriticAgent(Agent[ConfigType]):
         """Return the name of the actor, the only network that ``outputs`` uses."""
         return ["actor"]
 
-    def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
-        """Return the quantiles [C, ..., N] of the return of actions, or None for scalar critics."""
+    def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
+        """Return the sorted quantiles [..., N] of the return of actions; None for scalar critics."""
         if self.config.critic == "scalar":
             return None
-        return torch.stack([self.networks[name](observation, action) for name in self.critics])
+        return average_critics([self.networks[name](observation, action) for name in self.critics])
 
     def critics_loss(self, values: list[Tensor], targets: Tensor) -> Tensor:
         """Return the sum of ``losses.critic_loss`` over critics with outputs [B, N], for targets [B, M]; a scalar."""

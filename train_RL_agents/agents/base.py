@@ -7,7 +7,7 @@ An agent is an off-policy agent (``Agent``) or an on-policy one (``agents.actor_
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
@@ -179,14 +179,9 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
 
         None if the agent does not estimate them.
         """
-        quantiles = self.critic_quantiles(observation, action)
-        return None if quantiles is None else average_critics(quantiles)
-
-    def critic_quantiles(self, observation: Observation, action: Tensor) -> Tensor | None:
-        """Return the quantiles [C, ..., N] of the return of actions by each of C critics, not sorted; None without."""
         return None
 
 
-def average_critics(quantiles: Tensor) -> Tensor:
-    """Return quantiles [C, ..., N] of C critics averaged over the critics and sorted, [..., N]."""
-    return quantiles.mean(0).sort(-1).values
+def average_critics(quantiles: Sequence[Tensor]) -> Tensor:
+    """Return the quantiles [..., N] of several critics, averaged over the critics and sorted."""
+    return torch.stack([*quantiles]).mean(0).sort(-1).values

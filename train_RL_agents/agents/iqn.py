@@ -67,9 +67,7 @@ class IQN(Agent[IQNConfig]):
     def return_quantiles(self, observation: Observation, action: Tensor) -> Tensor:
         """Return the sorted quantiles [..., N] of the return of actions, averaged over the networks; see Agent."""
         networks = _list_networks(self.networks)
-        return average_critics(
-            torch.stack([net.action_quantiles(observation, self.acting_taus, action) for net in networks])
-        )
+        return average_critics([net.action_quantiles(observation, self.acting_taus, action) for net in networks])
 
     def explore(self, observation: Observation, noise: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the actions [B] with the highest mean quantile over fixed fractions or, with noise, random ones."""

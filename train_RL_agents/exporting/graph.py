@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, fx, nn
 
 from train_RL_agents.agents import Agent
-from train_RL_agents.agents.base import average_critics
 from train_RL_agents.exporting.deployed import DeployedAgent
 from train_RL_agents.networks.memory import NEXT_MEMORY
 from train_RL_agents.networks.observation import Observation
@@ -44,12 +43,8 @@ def _action_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
 
 
 def _return_outputs(agent: Agent[Any], inputs: Observation) -> Outputs:
-    """Return ``quantiles`` [B, N] of the return of an ``action``, and ``means`` [B, C] by C critics, if available."""
-    action = inputs.pop("action")
-    critics = agent.critic_quantiles(inputs, action)
-    if critics is not None:
-        return {"quantiles": average_critics(critics), "means": critics.mean(-1).mT}
-    quantiles = agent.return_quantiles(inputs, action)
+    """Return ``quantiles`` [B, N] of the return of an ``action``, if available."""
+    quantiles = agent.return_quantiles(inputs, inputs.pop("action"))
     return {} if quantiles is None else {"quantiles": quantiles}
 
 

@@ -63,9 +63,6 @@ class EpisodeView(VesselTracks):
     scores: Floats | None
     """[T+1, R, A] the policy's scores of the pairs of ``commands``; the last frame repeats the previous one.
     None if the policy has none."""
-    doubtful: Flags | None
-    """[T+1, R, A] true where the policy's critics disagree on a score; the last frame repeats the previous one. None if
-    the scores do not come from several critics."""
     commands: Floats | None
     """[A, 2] pairs of left and right thrust change (N/s) that have scores; None if the policy has no scores."""
     rates: Floats
@@ -153,7 +150,6 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         role=role,
         quantiles=_estimates(arrays.get("quantiles"), recording.reward_scale or 1.0),
         scores=_estimates(arrays.get("scores")),
-        doubtful=_repeat_last(arrays.get("doubtful")),
         rates=_append_zeros(arrays["actions"]),
         clearance=compute_clearance(poses[..., :2], active, radius, rocks),
         reward_terms=reward_terms(tensors),
@@ -175,15 +171,9 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
     )
 
 
-def _repeat_last(values: NDArray[Any] | None) -> NDArray[Any] | None:
-    """Return the values [T, R, ...] of all steps with the last one repeated; None without values."""
-    return None if values is None else np.append(values, values[-1:], 0)
-
-
 def _estimates(values: NDArray[Any] | None, scale: float = 1.0) -> Floats | None:
     """Return estimates [T, R, ...] of a policy in all frames, divided by a scale; None without values."""
-    repeated = _repeat_last(values)
-    return None if repeated is None else (repeated / scale).astype(np.float32)
+    return None if values is None else (np.append(values, values[-1:], 0) / scale).astype(np.float32)
 
 
 def compute_clearance(places: Floats, active: Flags, radius: Floats, obstacles: Floats) -> Floats:

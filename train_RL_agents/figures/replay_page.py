@@ -25,7 +25,7 @@ STEPS_PER_UNIT = {
     **dict.fromkeys(("objects", "scores"), 100),
     "quantiles": 50,
     **dict.fromkeys(("thrust", "rates"), 10),
-    **dict.fromkeys(("active", "arrived", "collided", "grounded", "seen", "doubtful"), 1),
+    **dict.fromkeys(("active", "arrived", "collided", "grounded", "seen"), 1),
     **dict.fromkeys(("rule", "rule_object", "phase", "role", "waypoint"), 1),
 }
 """Resolution of each array over time in the page: number of integer steps per unit (m, rad, m/s, N, ...)."""

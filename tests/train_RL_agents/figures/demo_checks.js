@@ -47,7 +47,7 @@ globalThis.checks = {
     const loaded = policies.load(policy);
     return observations.map((observation, i) => ({
       ...loaded.act(observation, risks ? risks[i] : null),
-      quantiles: actions && loaded.returns(observation, [actions[i]].flat())?.quantiles,
+      quantiles: actions && loaded.returns(observation, [actions[i]].flat()),
     }));
   },
 
@@ -136,18 +136,6 @@ globalThis.checks = {
       const first = session.now().state.vessels[0], count = session.shieldCount();
       return { thrust: [first.left, first.right], ...count };
     });
-  },
-
-  // Which scores critics differ on.
-  doubted: ({ means, chosen, scores }) =>
-    means.map((each) => sessions.differ(each, chosen, scores)),
-
-  // Which scores critics differ on in the first steps of an episode, [steps, 25]; none for a policy
-  // without critics of given commands.
-  doubts({ data, steps }) {
-    const session = sessions.make(data);
-    while (session.at < steps && session.advance());
-    return session.frames.map((frame) => session.insight(frame)?.doubtful).filter(Boolean);
   },
 
   // What vessels observe and do in waters with shores, in every frame of episodes steered by rates.

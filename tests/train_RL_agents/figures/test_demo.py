@@ -406,24 +406,6 @@ def test_the_shield_is_off_until_it_is_switched_on():
     assert on["thrust"] != off["thrust"] and on["thrust"][0] > on["thrust"][1]
 
 
-def test_critics_that_differ_are_told():
-    """By one or both: a command that they rate alike, by a little, and by much."""
-    scores = [3.0, 1.0, 2.0]
-    given = {"means": [[3.0, 3.0], [1.4, 0.6], [1.0, 3.0]], "chosen": [3.1, 2.9], "scores": scores}
-    assert in_node("doubted", given) == [False, True, True]
-    assert in_node("doubted", given | {"scores": [9.0, 1.0, 2.0]}) == [False, False, True]
-
-
-@pytest.mark.parametrize("name", ["ac_iqn", "dqn"])
-def test_heat_map_dims_what_critics_do_not_know(name):
-    """Critics of given commands differ on some of them; values of trained choices are all known."""
-    doubts = np.array(in_node("doubts", {"data": data_in(page_of(name)), "steps": 6}))
-    if pretrained(name).agent.continuous:
-        assert doubts.shape[1] == 25 and 0.05 < doubts.mean() < 0.95
-    else:
-        assert doubts.size == 0
-
-
 def test_vessels_collide_with_what_they_do_not_see():
     blind = SensorConfig(range=0.1, angle=1.0)
     episode = simple_episode(

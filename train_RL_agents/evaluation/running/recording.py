@@ -36,8 +36,6 @@ from train_RL_agents.utils.files import write_atomically
 
 FORMAT_NAME = "marinenav recording"
 FORMAT_VERSION = 4
-DOUBTFUL_KEY = (GROUP, "doubtful")
-"""Key of the scores that a policy's critics do not agree on, [E, R, A] bool."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +123,6 @@ class Recording:
     scores: Annotated[Tensor | None, float, "T, E, R, A"] = None
     """Score of each pair of thrust changes: the estimated return (unscaled), or the logit of policies that learn no
     values of actions; None for policies without scores."""
-    doubtful: Annotated[Tensor | None, bool, "T, E, R, A"] = None
-    """The policy's critics do not agree on this score, see estimates.critics_differ; None if its
-    scores do not come from several critics."""
     commands: Annotated[Tensor | None, float, "E, A, 2"] = None
     """Pairs of left and right thrust changes (N/s) that have scores."""
     weights: Annotated[Tensor | None, float, "E, 2"] = None
@@ -232,7 +227,7 @@ class Recorder:
         to_rates = thrust_rates_of_commands if env.continuous else thrust_rates_of_indices
         vessel = transition.before.parameters.vessel
         tensors["actions"] = to_rates(transition.acted.get((GROUP, "action")), vessel) * active
-        for key in (QUANTILES_KEY, SCORES_KEY, DOUBTFUL_KEY):
+        for key in (QUANTILES_KEY, SCORES_KEY):
             if key in transition.acted.keys(True):
                 tensors[key[-1]] = transition.acted.get(key) * active
         self._env = env
@@ -394,6 +389,7 @@ def save(recording: Recording, path: Path) -> None:
 def load(path: str | Path) -> Recording:
     """Read a recording from a file."""
     arrays = read_arrays(Path(path), "a recording")
+    arrays.pop("doubtful", None)  # which earlier recordings have
     refusal = f"{path}: damaged, or not a recording of this program"
     try:
         header = parse_json(str(arrays.pop("about")), f"{path}: about", "JSON")

@@ -93,7 +93,6 @@ const MEANINGS = {
   logits: `Logit ${PAIRS}: its log probability while training, but for a constant.`,
   "": `Return expected ${PAIRS}: ${SUM}; of PPO and A2C, logits.`,
 };
-const DOUBTFUL = " In brackets: not known, as critics differ by more than a quarter of the range.";
 
 const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
 
@@ -146,14 +145,14 @@ export function make(root) {
     part("scores").classList.toggle("empty", !insight);
     if (!insight) {
       write(part("decision"), "None: its voyage has ended.");
-      for (const cell of grid.places?.values() ?? []) mark(cell, "", 0, false, false);
+      for (const cell of grid.places?.values() ?? []) mark(cell, "", 0, false);
       write(part("low"), "");
       write(part("high"), "");
       moveDot(null);
       return;
     }
     if (insight.pairs && grid.key !== JSON.stringify(insight.pairs)) grid = layOut(insight.pairs);
-    write(part("meaning"), `${MEANINGS[session.scoresAre]}${insight.doubtful ? DOUBTFUL : ""}`);
+    write(part("meaning"), MEANINGS[session.scoresAre]);
     const [left, right] = insight.rates.map((rate) => signed(rate, 0));
     const helm = session.helm === null ? "" : "You have the helm. The policy would: ";
     const { hull } = session.k.of(session.now().state.vessels[session.chosen].kind);
@@ -162,27 +161,23 @@ export function make(root) {
     const count = session.shield && session.shieldCount();
     const shield = count ? `; the shield replaced ${count.replaced} of ${count.steps} commands` : "";
     write(part("decision"), `${helm}${change}${shield}`);
-    // Colours are spread over what is known.
-    const values = insight.scores ?? [], known = values.filter((_, i) => !insight.doubtful?.[i]);
-    const low = Math.min(...known), high = Math.max(...known), share = (value) =>
+    const values = insight.scores ?? [], low = Math.min(...values), high = Math.max(...values), share = (value) =>
       Math.max(0, Math.min(1, (value - low) / Math.max(high - low, 1e-9)));
     part("scores").hidden = !grid.places;
     grid.places?.forEach((cell, index) => {
       const value = values[index];
       const heat = value === undefined ? 0 : share(value);
-      const doubtful = Boolean(insight.doubtful?.[index]);
-      mark(cell, value === undefined ? "" : fixed(value, 2), heat, index === insight.index, doubtful);
+      mark(cell, value === undefined ? "" : fixed(value, 2), heat, index === insight.index);
     });
-    write(part("low"), known.length ? fixed(low, 2) : "");
-    write(part("high"), known.length ? fixed(high, 2) : "");
+    write(part("low"), values.length ? fixed(low, 2) : "");
+    write(part("high"), values.length ? fixed(high, 2) : "");
     moveDot(insight.index < 0 ? insight.rates : null);
   }
 
-  function mark(cell, text, heat, chosen, doubtful) {
+  function mark(cell, text, heat, chosen) {
     write(cell.firstChild, text);
     cell.style.setProperty("--heat", heat.toFixed(2));
     cell.classList.toggle("chosen", chosen);
-    cell.classList.toggle("doubtful", doubtful);
   }
 
   // A continuous action as a dot between the discrete ones.

@@ -69,12 +69,10 @@ export function load(packed) {
       return { action: Array.from(found.action), scores: found.scores && Array.from(found.scores),
         memory: found.next_memory && Array.from(found.next_memory) };
     },
-    // Of an action: rising quantiles of its return, at even fractions, and its mean return by each
-    // critic where there are several; null if not known.
+    // Rising quantiles of the return of an action, at even fractions; null if not known.
     returns(observation, action) {
       const found = returns?.({ ...observation, action });
-      return found ? { quantiles: Array.from(found.quantiles),
-        byCritic: found.means && Array.from(found.means) } : null;
+      return found ? Array.from(found.quantiles) : null;
     },
   };
 }

@@ -99,7 +99,7 @@ function framesOf(episode, names) {
     const read = (name) => (arrays[name] ? Array.from(row(name, frame, vessel)) : null);
     const isTaken = (pair) => pair.every((rate, i) => Math.abs(rate - rates[i]) < 0.1);
     const index = pairs?.findIndex(isTaken) ?? -1;
-    return { rates, pairs, scores: read("scores"), doubtful: read("doubtful"), quantiles: read("quantiles"), index };
+    return { rates, pairs, scores: read("scores"), quantiles: read("quantiles"), index };
   }
 
   return Array.from({ length: episode.frames }, (_, frame) => {

@@ -9,17 +9,6 @@ import * as world from "./world.js";
 
 // Distance from all else beyond which the place for a new item no longer counts as better (m).
 const CENTRE_CLEARANCE = 8;
-// Critics differ on a command if they do by more than this share of the range of all scores.
-const MAX_CRITIC_DISAGREEMENT = 0.25;
-
-// Whether critics differ on how much better or worse a command is than the chosen one: the mean
-// returns of both by each critic, and the scores of all commands.
-export function differ(means, chosen, scores) {
-  if (!means) return false;
-  const better = means.map((value, critic) => value - chosen[critic]);
-  const range = Math.max(...scores) - Math.min(...scores);
-  return Math.max(...better) - Math.min(...better) > MAX_CRITIC_DISAGREEMENT * range;
-}
 
 // data: { config, scenarios, policy } as Python wrote them; policy: as another session has it.
 export function make(data, policy = policies.load(data.policy)) {
@@ -94,7 +83,7 @@ export function make(data, policy = policies.load(data.policy)) {
   }
 
   // What can be said about the decision of the chosen vessel: { rates, scores, quantiles }, in
-  // rewards as they are, not as scaled for training; doubtful: whether critics differ on a score.
+  // rewards as they are, not as scaled for training.
   function insight(frame = now()) {
     const decision = decisions(frame)[session.chosen], vessel = frame.state.vessels[session.chosen];
     if (!decision) return null;
@@ -102,17 +91,15 @@ export function make(data, policy = policies.load(data.policy)) {
     const observation = frame.observations[session.chosen];
     const expected = policy.returns(observation, decision.action);
     const all = pairs(vessel), most = session.k.of(vessel.kind).hull.max_thrust_rate;
-    let { scores } = decision, doubtful = null;
+    let { scores } = decision;
     if (!scores && policy.knowsReturns) {
       const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
-      const found = all.map((rates) => policy.returns(observation, rates.map((rate) => dynamics.limit(rate / most))));
-      scores = found.map(({ quantiles }) => mean(quantiles));
-      doubtful = found.map(({ byCritic }) => differ(byCritic, expected.byCritic, scores));
+      scores = all.map((rates) => mean(policy.returns(observation, rates.map((rate) => dynamics.limit(rate / most)))));
     }
     const unscaled = (values) => values?.map((value) => value / data.scale);
     frame.insight = {
       chosen: session.chosen, rates: ratesOf(vessel, decision.action), pairs: all,
-      scores: unscaled(scores), quantiles: unscaled(expected?.quantiles), doubtful,
+      scores: unscaled(scores), quantiles: unscaled(expected),
       index: data.continuous ? -1 : decision.action[0],
     };
     return frame.insight;

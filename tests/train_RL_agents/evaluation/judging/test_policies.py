@@ -6,9 +6,7 @@ from tensordict import TensorDict
 
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.scenarios.episode import episodes_from_scenarios
-from marinenav_env.stepping.actions import commands_of_discrete_actions
 from tests.train_RL_agents.exporting.policies import make_policy
-from train_RL_agents.agents.base import average_critics
 from train_RL_agents.evaluation.judging import policies
 from train_RL_agents.evaluation.judging.policies import (
     ActingOptions,
@@ -20,16 +18,12 @@ from train_RL_agents.evaluation.judging.policies import (
 )
 from train_RL_agents.evaluation.running.episodes import draw_scenarios, run_episodes, step_bytes
 from train_RL_agents.evaluation.running.estimates import (
-    MAX_CRITIC_DISAGREEMENT,
-    critics_differ,
     returns_scale,
     with_estimates,
     with_risk,
 )
 from train_RL_agents.evaluation.running.others import ACTION_KEY, control_robot_0
-from train_RL_agents.evaluation.running.recording import DOUBTFUL_KEY
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
-from train_RL_agents.figures.page import PAGES
 from train_RL_agents.networks.observation import DEFAULT_SPEC
 from train_RL_agents.policy_wrapper import QUANTILES_KEY, RISK_KEY, SCORES_KEY
 
@@ -195,7 +189,6 @@ def test_estimates_are_recorded_where_they_are_known(agent_type, count):
         assert not recording.quantiles[~acted].any()
     assert recording.reward_scale == loaded.config.trainer.reward_scale
     assert recording.scores.shape == (*recording.reward.shape, 25)
-    assert (recording.doubtful is None) == (agent_type != "AC-IQN")
     if not loaded.agent.continuous:
         best = recording.scores.argmax(-1)
         rows = torch.arange(len(recording.steps))[:, None]
@@ -237,9 +230,6 @@ class Knowing:
     def return_quantiles(self, seen, action):
         return action.sum(-1, keepdim=True) + torch.tensor([-1.0, 3.0])
 
-    def critic_quantiles(self, seen, action):
-        return None
-
 
 def estimated(agent):
     """The estimates of an agent, beside its actions."""
@@ -254,33 +244,6 @@ def test_every_pair_of_commands_has_the_mean_of_its_return_quantiles():
     # Pair 7 is a change of -500 and -1,000 N/s, in units of 1,000 N/s.
     assert acted.get(SCORES_KEY).shape == (1, 3, 25)
     assert acted.get(SCORES_KEY)[..., 7].tolist() == [[(-1.5 + 1.0) / 0.5] * 3]
-    assert DOUBTFUL_KEY not in acted.keys(True)
-
-
-class Divided(Knowing):
-    """Two critics, of which the second takes reversing the right thruster for much better."""
-
-    def critic_quantiles(self, seen, action):
-        first = super().return_quantiles(seen, action)
-        return torch.stack((first, first + 8.0 * (action[..., 1:] == -1.0)))
-
-    def return_quantiles(self, seen, action):
-        return average_critics(self.critic_quantiles(seen, action))
-
-
-def test_scores_that_critics_differ_on_are_doubtful():
-    acted = estimated(Divided())
-    pairs = commands_of_discrete_actions(WORLD.vessel)
-    assert acted.get(DOUBTFUL_KEY).tolist() == [[(pairs[:, 1] == -1.0).tolist()] * 3]
-    assert acted.get(SCORES_KEY)[..., 7].tolist() == [[(-1.5 + 1.0 + 4.0) / 0.5] * 3]
-
-
-def test_critics_that_all_add_the_same_do_not_differ():
-    means, scores = torch.tensor([[1.0, 5.0], [11.0, 15.0]]), torch.tensor([6.0, 10.0])
-    assert critics_differ(means, torch.tensor([1.0, 11.0]), scores).tolist() == [False, False]
-    assert critics_differ(means, torch.tensor([1.0, 9.5]), scores).tolist() == [True, True]
-    page = (PAGES / "sessions.js").read_text(encoding="utf-8")
-    assert f"MAX_CRITIC_DISAGREEMENT = {MAX_CRITIC_DISAGREEMENT};" in page
 
 
 def test_only_policies_without_chance_may_leave_a_batch(monkeypatch):
