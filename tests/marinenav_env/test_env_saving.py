@@ -16,25 +16,25 @@ from tests.marinenav_env.helpers import simple_episode
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "mixture"])
 def test_a_restored_run_goes_on_bit_for_bit(kind):
     env = make(kind, seed=1)
-    actions = actions_of(env, 24)
-    _, td = advance(env, env.reset(), actions[:9])
+    actions = actions_of(env, 15)
+    _, td = advance(env, env.reset(), actions[:5])
     snapshot, here = env.state_dict(), td.clone()
     buffer = io.BytesIO()
     torch.save(snapshot, buffer)
     buffer.seek(0)
     loaded = torch.load(buffer, weights_only=True)
-    expected, last = advance(env, td, actions[9:])
+    expected, last = advance(env, td, actions[5:])
     assert sum(row["next", "done"].any() for row in expected) >= 2
 
-    play(used := make(kind, seed=3), 5)
+    play(used := make(kind, seed=3), 2)
     for other, state in ((env, snapshot), (used, loaded)):
         held = last.clone()
         other.load_state_dict(state)
         assert equal(last, held)  # what was handed out earlier stays as it was
         again = other.reset()
         assert equal(again, here.exclude(ACTION))
-        assert other.env_steps == 36
-        rows, _ = advance(other, again, actions[9:])
+        assert other.env_steps == 20
+        rows, _ = advance(other, again, actions[5:])
         assert same(rows, expected)
 
 
@@ -94,7 +94,7 @@ def test_scenarios_of_a_saved_world_keep_their_parameters():
     )
     worlds = env, other = [MarineNavEnv(SHORT, 2, scenarios=given, seed=0) for given in (light, heavy)]
     other.load_state_dict(env.state_dict())
-    rows, theirs = ([each.reset().clone(), *play(each)] for each in worlds)
+    rows, theirs = ([each.reset().clone(), *play(each, 9)] for each in worlds)
     assert same(rows, theirs) and equal(*(each.constants.to_tensordict() for each in worlds))
 
 
@@ -102,7 +102,7 @@ def test_scenarios_of_a_saved_world_keep_their_parameters():
 def test_a_state_that_does_not_fit_changes_nothing(part, kind):
     env, untouched = worlds = make(kind, seed=1), make(kind, seed=1)
     for each in worlds:
-        play(each, 5)
+        play(each, 2)
     state = make(kind, seed=2).state_dict()
     if part == "cursor":
         state["reset_pool"]["cursor"] = -1
@@ -112,4 +112,4 @@ def test_a_state_that_does_not_fit_changes_nothing(part, kind):
         env.load_state_dict(state)
     assert env.env_steps == untouched.env_steps
     assert equal(env.world_state.now.to_tensordict(), untouched.world_state.now.to_tensordict())
-    assert same(*(play(each, 12) for each in worlds))
+    assert same(*(play(each, 4) for each in worlds))

@@ -10,6 +10,7 @@ from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import NAMED_LEVELS
 from marinenav_env.physics.shores import shore_clearance
+from marinenav_env.scenarios import map_bank
 from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.scenarios.map_bank import load_charts
 from marinenav_env.scenarios.scenario_file import parse_scenarios, scenario_text
@@ -206,7 +207,11 @@ def test_a_chart_file_is_a_scenario_file(maps):
     assert torch.unique(env.scenario.start.flatten(0, 1), dim=0).shape[0] > 8
 
 
-def test_generated_shores_have_starts_goals_and_routes():
+@pytest.mark.parametrize("count", [4, pytest.param(map_bank.NUM_RANDOM_MAPS, marks=pytest.mark.slow)])
+def test_generated_shores_have_starts_goals_and_routes(monkeypatch, count):
+    charts = map_bank._random_charts.__wrapped__
+    monkeypatch.setattr(map_bank, "NUM_RANDOM_MAPS", count)
+    monkeypatch.setattr(map_bank, "_random_charts", charts)  # none is kept for other tests
     level = replace(NAMED_LEVELS["harbour"], num_robots=2)
     env = MarineNavEnv(num_envs=8, scenarios=Curriculum(levels=(level,), pool_size=8, refresh_size=8))
     assert env.scenario.robot_mask.all()

@@ -36,11 +36,11 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
 DUTIES = ("world.sensor.duties=true",)
 KINDS = [
-    ("agent_type=AC-IQN", "trainer.n_steps=3", *SHORES, *SOFT),
+    ("agent_type=AC-IQN", "trainer.n_steps=3", *SOFT),
     ("agent_type=AC-IQN", "trainer.n_steps=1", *HARD),
     ("agent_type=DQN", "trainer.n_steps=1", *DUTIES, *SHORES, *SOFT),
     ("agent_type=DQN", "trainer.n_steps=3", *HARD),
-    ("agent_type=Rainbow", "trainer.prioritized=true"),
+    ("agent_type=Rainbow", "trainer.prioritized=true", "trainer.replay_storage=host", "trainer.n_steps=3"),
     (
         "agent_type=IQN",
         "trainer.n_steps=3",
@@ -56,16 +56,12 @@ KINDS = [
         if name not in ("AC-IQN", "DQN") and agent.algorithm == "off-policy"
     ),
 ]
+FLEET = ("agent.critic=fleet", "trainer.normalize_advantages=false")
+GRU = ("agent.memory.kind=gru", "agent.memory.size=8")
 ROLLOUT_KINDS = [
     ("agent_type=PPO",),
-    ("agent_type=A2C", "trainer.epochs=1", "trainer.optimizer=rmsprop"),
-    (
-        "agent_type=PPO",
-        "agent.critic=fleet",
-        "trainer.normalize_advantages=false",
-    ),
-    ("agent_type=PPO", "agent.actions=gaussian", "agent.target_kl=0.01"),
-    ("agent_type=PPO", "agent.memory.kind=gru", "agent.memory.size=8", *DUTIES, *SHORES),
+    ("agent_type=A2C", "trainer.epochs=1", "trainer.optimizer=rmsprop", *FLEET),
+    ("agent_type=PPO", *GRU, "agent.actions=gaussian", "agent.target_kl=0.01", *DUTIES, *SHORES),
     ("agent_type=PPO", "agent.memory.kind=frames"),
 ]
 ALIKE = (
@@ -133,7 +129,7 @@ def test_a_compiled_run_that_is_interrupted_ends_as_one_that_was_not(tmp_path, m
 
 
 WINDOWS = ("agent_type=DQN", "trainer.n_steps=3", *HARD)
-EPOCHS = ("agent_type=PPO", "trainer.epochs=3")
+ROLLOUTS = ROLLOUT_KINDS[1]
 
 
 @pytest.mark.parametrize(
@@ -142,8 +138,8 @@ EPOCHS = ("agent_type=PPO", "trainer.epochs=3")
         (WINDOWS, learner, "step_optimizer", 0),
         (WINDOWS, history, "stored_arrays", 0),
         (WINDOWS, Path, "replace", 0),
-        (EPOCHS, learner, "step_optimizer", 5),
-        (EPOCHS, os, "fsync", 0),
+        (ROLLOUTS, learner, "step_optimizer", 5),
+        (ROLLOUTS, os, "fsync", 0),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -155,7 +151,7 @@ def test_a_run_that_dies_goes_on_from_its_last_checkpoint(
     trainer = TorchRLTrainer(run, quiet=True)
     function, left = getattr(owner, name), iter(range(calls))
     die = lambda *given: crash() if next(left, None) is None else function(*given)  # noqa: E731
-    at(trainer, 112 if words is EPOCHS else 136, lambda: monkeypatch.setattr(owner, name, die))
+    at(trainer, 112 if words is ROLLOUTS else 136, lambda: monkeypatch.setattr(owner, name, die))
     with pytest.raises(CrashError):
         trainer.train()
     monkeypatch.undo()

@@ -25,7 +25,7 @@ LEVELS = (
 STEPS = 50
 
 
-def sailing(rules, envs=60, steps=STEPS, **options):
+def sailing(rules, envs=24, steps=STEPS, **options):
     """Observations [steps + 1] of encounters in which vessels turn and slow at random, with their environment."""
     config = WorldConfig(sensor=EXACT, colregs=rules, max_steps=steps + 1)
     curriculum = Curriculum(LEVELS, pool_size=envs, refresh_size=envs)
@@ -98,7 +98,7 @@ def test_rows_equal_the_oracle_slot_by_slot(profile):
                     seen.update([name for name, number in zip((*ROLES, *DUTY_COLUMNS[5:]), row, strict=True) if number])
         before = env.state.active.clone()
     expected_columns = {*ROLES, *DUTY_COLUMNS[5:], "obstacle", "empty"}
-    assert expected_columns <= {name for name, count in seen.items() if count > 20}, seen
+    assert expected_columns <= {name for name, count in seen.items() if count > 8}, seen
 
 
 def test_it_is_off_unless_asked_for():

@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_map_only
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import insert_rows, seeded
 from tests.train_RL_agents.memory.test_replay import example, held, rows_of
-from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train
+from tests.train_RL_agents.tiny_runs import differences
 from train_RL_agents.memory.host import NUM_PREFETCHED, HostReplay
 from train_RL_agents.memory.replay import SLOT_KEY, WEIGHTS_KEY, Replay
 
@@ -83,17 +83,6 @@ def test_drawn_rows_of_slots_that_there_are_not_are_refused(slot):
         replay.load_state_dict(state)
     state["drawn"][1][SLOT_KEY][3] = 39 if slot > 0 else 0
     replay.load_state_dict(state)
-
-
-@pytest.mark.heavy
-def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, surroundings):
-    words = ("agent_type=Rainbow", "trainer.prioritized=true", "trainer.n_steps=3", "trainer.replay_storage=host")
-    whole, parts = new_run(tmp_path / "whole", *words), new_run(tmp_path / "parts", *words)
-    train(whole)
-    train(parts, stop_at=104)
-    assert saved(parts)["env_steps"] == 104
-    train(parts)
-    assert differences(results(whole), results(parts)) == []
 
 
 @pytest.mark.gpu
