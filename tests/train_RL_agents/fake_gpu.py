@@ -180,9 +180,9 @@ class Loop:
         )
         self.algorithm.set_progress(0.5, self.collector.policy)
 
-    def collect(self, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """A turn without updates, after one that sets up."""
-        for _ in range(2):
+    def collect(self, meanwhile: Callable[[], None] = lambda: None, begins: int = 2) -> None:
+        """A turn without updates, after those that set up."""
+        for _ in range(begins):
             self.algorithm.add_steps(self.collector.collect())
         meanwhile()
         with only(self.mode):

@@ -132,15 +132,6 @@ def test_a_policy_acts_in_gymnasium_for_one_robot_or_many(name):
     env.step(action)
 
 
-def test_act_on_one_robot_equals_the_rollout():
-    policy = load("ppo")
-    env = MarineNavEnv(policy.config.world, 2, continuous=policy.continuous, seed=1)
-    step = policy.module(env.reset())
-    seen = {key: each.numpy() for key, each in step["robots", "observation"].items()}
-    active = step["robots", "mask"].numpy()
-    assert (policy.act(seen) == step["robots", "action"].numpy())[active].all()
-
-
 def test_act_remembers_since_the_reset():
     loaded = make_policy("PPO", **{"agent.memory.kind": "gru", "agent.actions": "gaussian"})
     policy = api.Policy("recurrent", loaded)

@@ -6,14 +6,7 @@ import time
 
 import pytest
 
-from tests.train_RL_agents.tiny_runs import (
-    differences,
-    new_run,
-    no_temporaries,
-    results,
-    train,
-    train_and_die,
-)
+from tests.train_RL_agents.tiny_runs import differences, new_run, no_temporaries, results, train, train_apart
 from train_RL_agents.agents import AGENTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("surroundings")]
@@ -34,7 +27,7 @@ def test_a_run_that_is_killed_at_random_moments_ends_with_the_same_bits(tmp_path
     train(whole)
     taken = time.monotonic() - began
     for kills in (True, True, False):
-        process = CONTEXT.Process(target=train_and_die, args=(run.path, "never", 1))
+        process = CONTEXT.Process(target=train_apart, args=(run.path, None))
         process.start()
         process.join(moments.uniform(0.1, 2.0 * taken) if kills else None)
         process.kill()

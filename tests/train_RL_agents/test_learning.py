@@ -139,7 +139,7 @@ def returned(folder, tells, memory, settings=RECALLING):
     [
         (RECALLING, {"kind": "gru", "size": 16}),
         pytest.param(RECALLING, {"kind": "frames"}, marks=pytest.mark.slow),
-        (OFF_POLICY, {"kind": "frames"}),
+        pytest.param(OFF_POLICY, {"kind": "frames"}, marks=pytest.mark.slow),
     ],
     ids=["PPO gru", "PPO frames", "DQN frames"],
 )

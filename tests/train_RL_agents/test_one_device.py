@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 
-from marinenav_env import Curriculum, MarineNavEnv
+from marinenav_env import Curriculum, Level, MarineNavEnv
 from marinenav_env.runtime.loop import WARMUP_CALLS
 from tests.train_RL_agents.fake_gpu import GPU, Loop, fake_gpu, only
 from tests.train_RL_agents.tiny_runs import small_pool
@@ -76,7 +76,7 @@ def test_a_refresh_of_scenarios_stays_on_the_device(words):
 
 def test_a_captured_step_of_the_environment_stays_on_the_device():
     with fake_gpu() as mode:
-        pool = Curriculum(pool_size=8, refresh_size=8)
+        pool = Curriculum((Level(2, 0, 1, 20.0),), pool_size=8, refresh_size=8)
         env = MarineNavEnv(num_envs=3, scenarios=pool, device=GPU, capture_step=True, seed=0)
         td = env.reset()
         action = torch.zeros(3, env.num_robots, 2, device=GPU)
@@ -152,4 +152,4 @@ def test_what_leaves_it_is_noticed(monkeypatch):
         ):
             planted.clear()
             with pytest.raises((RuntimeError, AssertionError), match=says):
-                loop.collect(partial(planted.append, what))
+                loop.collect(partial(planted.append, what), begins=0)

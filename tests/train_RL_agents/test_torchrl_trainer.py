@@ -33,6 +33,8 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 pytestmark = pytest.mark.usefixtures("surroundings")
+SHORT = ("total_timesteps=80",)
+"""Settings of a run that ends with its first evaluation."""
 
 
 # Counting ---------------------------------------------------------------------------------------
@@ -57,18 +59,13 @@ def counts(tmp_path, *words):
     }
 
 
-@pytest.mark.parametrize(
-    ("words", "updates", "targets"),
-    [
-        (("trainer.train_freq=24", "trainer.target_update_interval=12"), (240 - 16) // 24, 20),
-        (("trainer.learning_starts=100", "trainer.target_update_interval=48"), 140 // 8, 5),
-    ],
-)
-def test_counts_do_not_depend_on_the_number_of_environments(tmp_path, words, updates, targets):
+def test_counts_do_not_depend_on_the_number_of_environments(tmp_path):
     found = [
         counts(
             tmp_path,
-            *words,
+            "trainer.train_freq=24",
+            "trainer.learning_starts=100",
+            "trainer.target_update_interval=12",
             f"trainer.num_envs={envs}",
             f"trainer.steps_per_batch={steps}",
             "total_timesteps=240",
@@ -80,7 +77,7 @@ def test_counts_do_not_depend_on_the_number_of_environments(tmp_path, words, upd
     ]
     assert found[0] == found[1]
     assert found[0]["env_steps"] == 240
-    assert (found[0]["updates"], found[0]["targets"]) == (updates, targets)
+    assert (found[0]["updates"], found[0]["targets"]) == ((240 - 100) // 24, 20)
     assert [step for step, _ in found[0]["updates when logged"]] == [48, 96, 144, 192, 240]
     assert found[0]["evaluations"] == ["120", "240"]
 
@@ -192,7 +189,7 @@ def test_metrics_of_training_episodes_are_logged(tmp_path, words, uses_cuda_grap
 
 
 def test_the_same_seed_gives_the_same_run_and_another_does_not(tmp_path):
-    runs = [new_run(tmp_path / name, seed=seed) for name, seed in (("a", 3), ("b", 3), ("c", 4))]
+    runs = [new_run(tmp_path / name, *SHORT, seed=seed) for name, seed in (("a", 3), ("b", 3), ("c", 4))]
     for number, run in enumerate(runs):
         torch.manual_seed(number)
         train(run)
@@ -208,8 +205,8 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not(tmp_path):
 def test_global_generators_are_left_alone(tmp_path):
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    first = new_run(tmp_path / "first", "agent_type=AC-IQN")
-    train(first, stop_at=104)
+    first = new_run(tmp_path / "first", "agent_type=AC-IQN", *SHORT)
+    train(first, stop_at=48)
     train(first)
     TorchRLTrainer(new_run(tmp_path / "next", "agent_type=AC-IQN", f"load_model={first.path}"))
     assert torch.equal(torch.get_rng_state(), before)
@@ -262,7 +259,7 @@ def test_seeds_share_a_training_folder_and_a_trainer_is_gone_before_the_next_sta
     monkeypatch.setattr(TorchRLTrainer, "_build", note)
     gc.disable()
     try:
-        assert main([*command, "--seed", "5", "7", "--json-lines"]) == 0
+        assert main([*command, *SHORT, "--seed", "5", "7", "--json-lines"]) == 0
     finally:
         gc.enable()
     assert len(before) == 2
@@ -270,7 +267,7 @@ def test_seeds_share_a_training_folder_and_a_trainer_is_gone_before_the_next_sta
     assert folder.name.startswith("DQN_")
     runs = [RunFolder.open(path) for path in sorted(folder.iterdir())]
     assert [(run.path.name, run.seed, run.config.seed) for run in runs] == [("seed_5", 5, (5,)), ("seed_7", 7, (7,))]
-    assert all(saved(run)["env_steps"] == 160 for run in runs)
+    assert all(saved(run)["env_steps"] == 80 for run in runs)
     assert differences(saved(runs[0])["learner"], saved(runs[1])["learner"])
 
 
@@ -294,14 +291,10 @@ def test_a_fixed_temperature_is_not_that_of_given_weights(tmp_path, learns, expe
         assert agent.networks["temperature"]().exp().item() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("agent", ["AC-IQN", "DQN"])
-def test_training_starts_from_given_weights(tmp_path, agent):
-    words = (f"agent_type={agent}",)
-    first = new_run(tmp_path / "first", *words)
-    train(first)
-    given = load_policy(first.path, "latest")
-    for path in (given.path, first.path):
-        run = new_run(tmp_path / path.name, *words, f"load_model={path}", seed=9)
+def test_training_starts_from_given_weights(tmp_path, finished):
+    given = load_policy(finished.path, "latest")
+    for path in (given.path, finished.path):
+        run = new_run(tmp_path / path.name, "agent_type=AC-IQN", f"load_model={path}", seed=9)
         expected = load_policy(path).agent.networks.state_dict()
         trainer = TorchRLTrainer(run, quiet=True)
         learner, policy = trainer.algorithm.learner, trainer.collector.policy
@@ -326,15 +319,12 @@ def test_start_weights_are_not_needed_any_more_on_resume(tmp_path, trained, unin
 # What is evaluated and saved --------------------------------------------------------------------
 
 
-def test_evaluations_agree_with_those_of_the_saved_policies(tmp_path, capsys):
-    run = new_run(tmp_path, "agent_type=AC-IQN")
-    train(run)
-    entries = read_manifest(run.checkpoints)["policies"]
-    for row, entry in zip(evaluations(run), entries, strict=True):
-        out = tmp_path / "out.json"
-        command = ["evaluate", "--checkpoint", str(run.checkpoints / entry["file"]), "-D", "cpu", "--json", str(out)]
+def test_evaluations_agree_with_those_of_the_saved_policies(tmp_path, finished):
+    entries, out = read_manifest(finished.checkpoints)["policies"], tmp_path / "out.json"
+    for row, entry in zip(evaluations(finished), entries, strict=True):
+        command = ["evaluate", str(finished.checkpoints / entry["file"]), "-D", "cpu", "--json", str(out)]
         assert main(command) == 0
         metrics = strict(out)["figures"]["overall"]
         assert entry["metrics"].items() <= metrics.items()  # which has vessel-hours, too
         assert float(row["avg_return"]) == metrics["avg_return"]
-    assert arrays(run)["rewards"][1].mean() == pytest.approx(metrics["avg_return"])
+    assert arrays(finished)["rewards"][1].mean() == pytest.approx(metrics["avg_return"])

@@ -2,8 +2,6 @@
 
 import multiprocessing
 import os
-import signal
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,13 +22,11 @@ from tests.train_RL_agents.tiny_runs import (
     results,
     saved,
     train,
-    train_and_die,
     train_apart,
 )
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.evaluation.running import history
 from train_RL_agents.learning import learner
-from train_RL_agents.run.checkpoint import STATE_FILE
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
@@ -159,52 +155,6 @@ def test_a_run_that_dies_goes_on_from_its_last_checkpoint(
     assert no_temporaries(run)
     train(RunFolder.open(run.path))
     assert differences(uninterrupted(*words), results(run)) == []
-
-
-def train_in_a_child(run, moment, count=1, seconds=None):
-    """Train until a moment comes so often or some seconds are over; returns the exit code of the process."""
-    # Forked from a process that has imported torch, but has not used it.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.train_RL_agents.tiny_runs"])
-    process = context.Process(target=train_and_die, args=(run.path, moment, count))
-    process.start()
-    process.join(seconds)
-    process.kill()
-    process.join()
-    return process.exitcode
-
-
-@pytest.mark.slow
-def test_kill_9_at_any_moment_changes_nothing(tmp_path, uninterrupted):
-    words = ("agent_type=AC-IQN", "trainer.n_steps=3", "eval_freq=40", *HARD)
-    run = new_run(tmp_path, *words)
-    child = partial(train_in_a_child, run)
-    # Every 5 steps two files of evaluations, a policy, the manifest and the state are written.
-    for moment, count, reached in (
-        ("step", 3, 0),
-        ("written", 4, 0),
-        ("write", 2, 0),
-        ("placed", 5, 40),
-        ("update", 2, 40),
-        ("step", 3, 40),
-        ("write", 1, 40),
-        ("placed", 4, 40),
-        ("written", 5, 40),
-        ("placed", 5, 80),
-    ):
-        assert child(moment, count) == -signal.SIGKILL, moment
-        if reached:
-            assert saved(run)["env_steps"] == reached, moment
-        else:
-            assert not (run.checkpoints / STATE_FILE).exists(), moment
-    generator, reached = torch.Generator().manual_seed(0), [80]
-    for _ in range(8):
-        child("never", seconds=0.2 + float(torch.rand((), generator=generator)))
-        reached.append(saved(run)["env_steps"])
-    assert reached == sorted(reached)
-    assert child("never") == 0
-    assert differences(uninterrupted(*words), results(run)) == []
-    assert no_temporaries(run)
 
 
 def test_a_run_may_be_made_longer(ended):

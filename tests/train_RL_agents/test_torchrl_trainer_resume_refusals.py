@@ -1,13 +1,11 @@
 """Runs that are not resumed, with one clear sentence, and settings that may change."""
 
 import signal
-from dataclasses import replace
 
 import pytest
 import torch
 
 from marinenav_env import ConfigError
-from marinenav_env.runtime.execution import Execution
 from tests.refusals import refusal
 from tests.train_RL_agents.tiny_runs import CPU, at, begin, files, new_run, small_pool, train
 from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
@@ -67,16 +65,6 @@ def test_a_state_of_another_configuration_is_refused(tmp_path, trained, words):
         key = key.replace("_schedule.num_robots", "_schedule.levels: level 2: num_robots")
         assert f"{key}=" in message
     assert message.count("(was ") == len(words) or words[0].startswith("agent_type")
-
-
-def test_some_settings_may_change(tmp_path, trained):
-    """All of them are in tests/train_RL_agents/run/test_resuming.py."""
-    changes = {"total_timesteps": 240, "save_dir": "elsewhere", "load_model": "gone.pt"}
-    changes["execution"] = Execution(device="cpu", threads=2, compile=False)
-    run = RunFolder(tmp_path, replace(trained.config, **changes), trained.seed)
-    run.checkpoints.mkdir()
-    (run.checkpoints / STATE_FILE).write_bytes((trained.checkpoints / STATE_FILE).read_bytes())
-    assert resume(run, quiet=True).env_steps == 160
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainingSchedule
-from train_RL_agents.learning import learner
 from train_RL_agents.run.checkpoint import POLICY_FORMAT, STATE_FILE, TRAINING_FORMAT, read_checkpoint, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.run_writer import LOCK_FILE, LOG_FILE
@@ -307,57 +306,6 @@ def train_apart(folder: Path, stop_at: int | None) -> None:
     """Train, or go on, in a process of its own; see train."""
     with small_pool():
         train(RunFolder.open(folder), stop_at)
-
-
-# Killed processes -------------------------------------------------------------------------------
-
-
-def train_and_die(folder: Path, moment: str, count: int) -> None:
-    """Train, in a process of its own, up to the ``count``-th time that a moment comes.
-
-    Args:
-        folder: of the run; with a checkpoint, it is resumed.
-        moment: ``step`` (the world has moved, the collector has not seen it), ``update``, ``write``
-            (half of a checkpoint is in its file), ``written`` (all of it, but it is not in place),
-            ``placed``, or ``never``.
-        count: from 1.
-    """
-    torch.set_num_threads(1)
-    with small_pool():
-        trainer = begin(RunFolder.open(folder))
-        places: dict[str, tuple[Any, str]] = {
-            "step": (trainer.collector.env, "step_and_maybe_reset"),
-            "update": (learner, "step_optimizer"),
-            "write": (torch, "save"),
-            "written": (os, "fsync"),
-            "placed": (Path, "replace"),
-        }
-        if moment == "never":
-            trainer.train()
-            return
-        owner, name = places[moment]
-        with patch.object(owner, name, _deadly(getattr(owner, name), moment, count)):
-            trainer.train()
-
-
-def _deadly(function: Any, moment: str, count: int) -> Any:
-    """The function; its ``count``-th call is the last thing that the process does."""
-    calls = iter(range(1, count + 1))
-
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        last = next(calls) == count
-        if last and moment == "write":
-            whole = io.BytesIO()
-            function(args[0], whole)
-            args[1].write(whole.getvalue()[: len(whole.getvalue()) // 2])
-            args[1].flush()
-        else:
-            result = function(*args, **kwargs)
-        if last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    return wrapped
 
 
 def only_run(tmp_path: Path) -> RunFolder:

@@ -41,8 +41,9 @@ WORLDS = {
 def test_a_step_is_traced_into_one_graph(name):
     """A step with the start of new episodes, as a graph, returns what the step itself returns."""
     config, levels = WORLDS[name]
-    config = replace(config, substeps=2)  # each is traced on its own
-    env = MarineNavEnv(config, 4, scenarios=Curriculum(levels=levels, pool_size=8, refresh_size=8), seed=0)
+    env = MarineNavEnv(
+        replace(config, substeps=1), 4, scenarios=Curriculum(levels=levels, pool_size=8, refresh_size=8), seed=0
+    )
     starts = NewEpisodes(WorldState(env.reset_pool.states, env.constants), torch.arange(4))
     given = env.world_state, torch.ones(4, 3, 2), env.next_noise_source(), starts
     torch.compiler.reset()

@@ -87,7 +87,7 @@ def test_onnx_computes_as_the_agent(name, dtype, tmp_path):
     import onnx
     import onnxruntime
 
-    policy, path = make_policy(name), tmp_path / f"{name}.onnx"
+    policy, path = make_policy(name, **STYLES["frames"] if name == "IQN" else {}), tmp_path / f"{name}.onnx"
     written = export(policy, tmp_path, ["onnx", "torchscript"], dtype)
     kind = str(dtype).removeprefix("torch.")
     assert {key: each["dtype"] for key, each in written["files"].items()} == {"onnx": kind, "torchscript": "float64"}
@@ -106,7 +106,7 @@ def test_onnx_computes_as_the_agent(name, dtype, tmp_path):
 
 @pytest.mark.parametrize(
     "style",
-    [each if each in ("memory", "frames") else pytest.param(each, marks=pytest.mark.slow) for each in ON_POLICY_STYLES],
+    [pytest.param(each, marks=[pytest.mark.slow] * (each != "memory")) for each in ON_POLICY_STYLES],
 )
 def test_onnx_of_every_encoder(style, tmp_path):
     require_onnx()

@@ -124,8 +124,7 @@ def kinds_of_ends(steps):
     return [int(each.sum()) for each in (ended, cut, begun)]
 
 
-@pytest.mark.parametrize("way", ["host", "device"])
-@pytest.mark.parametrize("words", [(), FLEET], ids=["own", "fleet"])
+@pytest.mark.parametrize(("words", "way"), [((), "host"), (FLEET, "device")], ids=["own", "fleet"])
 def test_advantages_are_those_of_a_slow_oracle(request, tmp_path, words, way):
     if way == "device":
         request.getfixturevalue("reads_cost_time")
@@ -189,8 +188,7 @@ def test_windows_give_what_the_policy_gave_while_it_was_stepped(tmp_path, words)
         torch.testing.assert_close(found[rows.active], rows.extras[name][rows.active], rtol=0.0, atol=1e-6)
 
 
-@pytest.mark.parametrize("way", ["host", "device"])
-@pytest.mark.parametrize("words", [GRU, GRU + FLEET], ids=["own", "fleet"])
+@pytest.mark.parametrize(("words", "way"), [(GRU, "device"), (GRU + FLEET, "host")], ids=["own", "fleet"])
 def test_what_follows_a_step_is_valued_with_the_memory_after_it(request, monkeypatch, tmp_path, words, way):
     if way == "device":
         request.getfixturevalue("reads_cost_time")
@@ -300,15 +298,7 @@ def test_without_host_reads_batches_are_full_and_of_active_rows(tmp_path, reads_
 # Updates ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        (),
-        FLEET,
-        ("agent.actions=clipped_gaussian",),
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("words", [(), (*FLEET, "agent.actions=clipped_gaussian")], ids=["own", "fleet"])
 def test_the_first_batch_of_a_rollout_finds_the_policy_that_collected_it(tmp_path, words):
     trainer = trainer_of(tmp_path, *LONG, *words)
     update, found = trainer.algorithm.learner.update, []

@@ -4,7 +4,6 @@ import csv
 
 from tests.train_RL_agents.suite_results import ENCOUNTER_METRICS
 from train_RL_agents.evaluation.comparing.tables import (
-    DIFFERENCE_COLUMN,
     Evaluation,
     Result,
     compliance_table,
@@ -44,14 +43,6 @@ def results():
 
 def evaluated(results):
     return Evaluation(results, {"suite": "paper", "scenarios": None, "seed": 3})
-
-
-def test_cells_by_hand():
-    columns = metric_columns(results())
-    assert [column.text(ROW) for column in columns] == SHOWN[1:]
-    assert [column.text(FAILED) for column in columns][4:6] == ["-", "-"]
-    assert DIFFERENCE_COLUMN.text(BETTER) == "+0.050 [-0.010, +0.100]"
-    assert DIFFERENCE_COLUMN.text({}) == "-"
 
 
 def test_a_row_for_each_group_and_policy():
