@@ -62,9 +62,7 @@ def test_tests_that_pages_name_are_ones_that_there_are():
 
 def test_the_levels_of_the_world_page_are_the_published_ones():
     rows = re.findall(
-        r"^\| \d \| (\d+) \| (\d+) \| (\d+) \| (\d+) m \|$",
-        (ROOT / "docs/world.md").read_text(),
-        re.MULTILINE,
+        r"^\| \d \| (\d+) \| (\d+) \| (\d+) \| (\d+) m \|$", (ROOT / "docs/world.md").read_text(), re.MULTILINE
     )
     levels = [(lv.num_robots, lv.num_cores, lv.num_obstacles, lv.min_start_goal_dis) for lv in LEVELS]
     assert [tuple(map(int, row)) for row in rows] == levels

@@ -63,9 +63,7 @@ def everything(env):
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"),
-    [("sea", {}), ("scenarios", {}), ("mixture", {"continuous": False, "flat": True})],
-    ids=str,
+    ("kind", "options"), [("sea", {}), ("scenarios", {}), ("mixture", {"continuous": False, "flat": True})], ids=str
 )
 def test_a_captured_step_is_a_step(tapes, kind, options):
     """All of them, and none is overwritten by a later one."""

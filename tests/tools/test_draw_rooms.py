@@ -39,10 +39,7 @@ def small(tmp_path):
 
 def test_imports_between_parts_are_found_wherever_they_stand(small):
     assert draw_rooms.find_imports(small, "small") == {
-        ("room", "base"): [
-            "small.room.first imports small.base",
-            "small.room.second imports small.base",
-        ],
+        ("room", "base"): ["small.room.first imports small.base", "small.room.second imports small.base"],
         ("upper", "room"): ["small.upper.last imports small.room.second"],
         ("upper", "base"): ["small.upper.last imports small.base"],
     }

@@ -45,10 +45,7 @@ def test_an_output_that_cannot_be_written(output, expected):
     assert (done.returncode, done.stderr) == expected
 
 
-@pytest.mark.parametrize(
-    ("number", "delay"),
-    [(signal.SIGINT, 1.0), (signal.SIGTERM, 0.3)],
-)
+@pytest.mark.parametrize(("number", "delay"), [(signal.SIGINT, 1.0), (signal.SIGTERM, 0.3)])
 def test_a_signal_during_the_imports_ends_with_a_sentence(tmp_path, number, delay):
     code = (
         "import os, signal, sys, threading\n"

@@ -21,7 +21,7 @@ from train_RL_agents.cli import main
 PAGE = Path(__file__).parents[2] / "docs" / "boats.md"
 SHORTER = {
     "train": "total_timesteps=2000 eval_freq=2000 trainer.num_envs=16 world.max_steps=20 "
-    "eval_schedule.num_episodes=[1,1,1,1,1,1] --quiet execution.compile=false execution.device=cpu",
+    "eval_schedule.num_episodes=[1,1,1,1,1,1] --quiet execution.compile=false execution.device=cpu"
 }
 
 

@@ -10,10 +10,7 @@ from tests.host_reads import no_host_reads
 from tests.train_RL_agents.helpers import make_inputs, seeded
 from train_RL_agents.agents import AGENTS, Agent, AgentConfig
 from train_RL_agents.networks.encoders import ObservationNetwork
-from train_RL_agents.policy_wrapper import (
-    RISK_KEY,
-    PolicyWrapper,
-)
+from train_RL_agents.policy_wrapper import RISK_KEY, PolicyWrapper
 
 ACTIONS = 25
 

@@ -18,25 +18,9 @@ from marinenav_env.scenarios.scenario_file import parse_scenarios, scenario_text
 from marinenav_env.waters.charts import Chart, read_chart
 from tests.marinenav_env.helpers import DATA
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, ROWS
-from tests.train_RL_agents.damage import (
-    QUICK,
-    SCALARS,
-    TENSORS,
-    answers,
-    damaged_arrays,
-    damaged_bytes,
-    damaged_trees,
-)
+from tests.train_RL_agents.damage import QUICK, SCALARS, TENSORS, answers, damaged_arrays, damaged_bytes, damaged_trees
 from tests.train_RL_agents.published_modules import program_of
-from tests.train_RL_agents.tiny_runs import (
-    CPU,
-    TINY,
-    files,
-    new_run,
-    small_pool,
-    tiny_settings,
-    train,
-)
+from tests.train_RL_agents.tiny_runs import CPU, TINY, files, new_run, small_pool, tiny_settings, train
 from train_RL_agents import cli
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.boat import runtime

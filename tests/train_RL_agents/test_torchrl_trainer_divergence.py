@@ -9,15 +9,7 @@ import torch
 
 from marinenav_env import GROUP, ConfigError
 from marinenav_env.support import plugins
-from tests.train_RL_agents.tiny_runs import (
-    at,
-    begin,
-    differences,
-    new_run,
-    results,
-    saved,
-    train,
-)
+from tests.train_RL_agents.tiny_runs import at, begin, differences, new_run, results, saved, train
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.cli import main
 from train_RL_agents.config.reading import apply_overrides

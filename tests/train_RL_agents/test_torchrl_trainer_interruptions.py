@@ -101,8 +101,7 @@ def test_a_run_without_any_room_is_saved_and_says_one_sentence(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
-    "count",
-    [pytest.param(count, marks=[pytest.mark.slow] * (count not in (1, 8, 15))) for count in range(1, 17)],
+    "count", [pytest.param(count, marks=[pytest.mark.slow] * (count not in (1, 8, 15))) for count in range(1, 17)]
 )
 def test_a_full_disk_costs_no_file_and_gives_one_sentence(tmp_path, monkeypatch, capsys, command, count):
     """The disk is full from the ``count``-th write on; 15 are made in a run."""

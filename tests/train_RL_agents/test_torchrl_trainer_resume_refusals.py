@@ -49,11 +49,7 @@ def test_a_run_that_has_not_begun_needs_no_folder_of_checkpoints(tmp_path):
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("agent_type=AC-IQN",),
-        ("trainer.reward_scale=0.2", "trainer.tau=0.5"),
-        ("training_schedule.num_robots=2,4",),
-    ],
+    [("agent_type=AC-IQN",), ("trainer.reward_scale=0.2", "trainer.tau=0.5"), ("training_schedule.num_robots=2,4",)],
     ids=" ".join,
 )
 def test_a_state_of_another_configuration_is_refused(tmp_path, trained, words):

@@ -65,12 +65,7 @@ TINY: dict[str, Any] = {
     "eval_schedule": {**LEVELS, "num_episodes": [2, 1]},
 }
 """20 vector steps; the buffer is written over, and both evaluations fall on a log entry."""
-ROLLOUTS: dict[str, Any] = {
-    "num_envs": 8,
-    "rollout_steps": 2,
-    "epochs": 2,
-    "batch_size": 8,
-}
+ROLLOUTS: dict[str, Any] = {"num_envs": 8, "rollout_steps": 2, "epochs": 2, "batch_size": 8}
 """The section ``trainer`` for on-policy agents: 10 rollouts."""
 SOFT = ("trainer.target_update_interval=0", "trainer.tau=0.05")
 HARD = ("trainer.target_update_interval=24", "trainer.tau=1.0")

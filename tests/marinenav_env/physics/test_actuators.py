@@ -9,21 +9,9 @@ import torch
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import HULL_TERMS, STEERING_TYPES, ActuatorConfig, SensorConfig, VesselConfig
 from marinenav_env.physics import dynamics
-from marinenav_env.physics.actuators import (
-    cross_flow_drag,
-    move_vessels,
-    propulsive_thrust,
-    steady_setpoint,
-)
+from marinenav_env.physics.actuators import cross_flow_drag, move_vessels, propulsive_thrust, steady_setpoint
 from marinenav_env.scenarios.parameters import build_extras, build_parameters
-from tests.marinenav_env.helpers import (
-    CPU,
-    of_robot,
-    oracle_cores,
-    oracle_states,
-    oracle_vessel,
-    random_world,
-)
+from tests.marinenav_env.helpers import CPU, of_robot, oracle_cores, oracle_states, oracle_vessel, random_world
 from tests.oracle import actuators as oracle
 
 DOUBLE = torch.float64

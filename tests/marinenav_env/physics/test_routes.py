@@ -6,13 +6,7 @@ import pytest
 import torch
 
 from marinenav_env.config import MAX_WAYPOINTS
-from marinenav_env.physics.routes import (
-    goal_distance,
-    is_at_goal,
-    make_route,
-    next_waypoint,
-    pass_waypoints,
-)
+from marinenav_env.physics.routes import goal_distance, is_at_goal, make_route, next_waypoint, pass_waypoints
 from marinenav_env.scenarios.episode import stack_episodes
 from marinenav_env.stepping.world import initial_state
 from tests.marinenav_env.helpers import CPU, simple_episode

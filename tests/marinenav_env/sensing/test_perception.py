@@ -14,15 +14,7 @@ from marinenav_env.sensing import perception
 from marinenav_env.stepping.world import initial_state
 from marinenav_env.vessels import read_vessel, scale_of_vessel
 from tests.marinenav_env.env_helpers import make
-from tests.marinenav_env.helpers import (
-    CPU,
-    QUIET,
-    World,
-    oracle_obstacles,
-    oracle_sensor,
-    random_world,
-    simple_episode,
-)
+from tests.marinenav_env.helpers import CPU, QUIET, World, oracle_obstacles, oracle_sensor, random_world, simple_episode
 from tests.oracle import perception as oracle
 
 # Up to 4 + 4 objects for 5 slots.
@@ -88,12 +80,7 @@ def von_mises_cdf(kappa):
 
 
 # Concentration and mean cosine, the ratio of Bessel functions I1 / I0.
-KAPPAS = [
-    (0.0, 0.0),
-    (4.0, 0.8635226),
-    (50.0, 0.9899489674),
-    (500.0, 0.9989994990),
-]
+KAPPAS = [(0.0, 0.0), (4.0, 0.8635226), (50.0, 0.9899489674), (500.0, 0.9989994990)]
 
 
 @pytest.mark.parametrize(("kappa", "mean_cosine"), KAPPAS)

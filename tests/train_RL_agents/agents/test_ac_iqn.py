@@ -80,9 +80,7 @@ def test_one_fraction_from_each_stratum():
 def batch_of(reward, discount, action=(0.0, 0.0)):
     batch = make_transitions(ACIQN(ACIQNConfig()), 1, seeded())
     return batch._replace(
-        reward=torch.tensor([reward]),
-        discount=torch.tensor([discount]),
-        action=torch.tensor([action]),
+        reward=torch.tensor([reward]), discount=torch.tensor([discount]), action=torch.tensor([action])
     )
 
 
@@ -188,10 +186,7 @@ def test_risk_stays_near_the_actor_and_in_bounds():
 
 def test_the_less_hopeful_critic_chooses():
     """One critic wants to go left, the other fears it."""
-    keen, afraid = (
-        lambda left, right, taus: -left + 0.0 * taus,
-        lambda left, right, taus: left + 0.0 * taus,
-    )
+    keen, afraid = (lambda left, right, taus: -left + 0.0 * taus, lambda left, right, taus: left + 0.0 * taus)
     given = make_inputs(4, generator=seeded())
     alone = agent_with((0.2, 0.0), keen).act(given)
     torch.testing.assert_close(alone[:, 0], torch.full((4,), -0.3))

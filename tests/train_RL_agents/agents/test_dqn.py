@@ -43,23 +43,14 @@ def states(*numbers):
 
 def transition(reward=1.0, discount=0.5):
     """From state 0 with action 1 to state 1."""
-    return Batch(
-        states(0.0),
-        torch.tensor([1]),
-        torch.tensor([reward]),
-        torch.tensor([discount]),
-        states(1.0),
-    )
+    return Batch(states(0.0), torch.tensor([1]), torch.tensor([reward]), torch.tensor([discount]), states(1.0))
 
 
 LEARNED = [[0.0, 2.0], [5.0, 4.0]]  # chooses action 0 in state 1
 TARGET = [[0.0, 0.0], [10.0, 20.0]]  # values action 1 higher there
 
 
-@pytest.mark.parametrize(
-    ("double", "target"),
-    [(True, 1.0 + 0.5 * 10.0), (False, 1.0 + 0.5 * 20.0)],
-)
+@pytest.mark.parametrize(("double", "target"), [(True, 1.0 + 0.5 * 10.0), (False, 1.0 + 0.5 * 20.0)])
 def test_targets_of_one_network(double, target):
     losses = tabular([LEARNED], [TARGET], double=double).loss(transition(), None)
     assert losses["target"].item() == close(target)

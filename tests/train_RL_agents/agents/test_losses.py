@@ -6,12 +6,7 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import seeded
-from train_RL_agents.agents.losses import (
-    half_mse_loss,
-    project_categorical_targets,
-    quantile_huber_loss,
-    td_target,
-)
+from train_RL_agents.agents.losses import half_mse_loss, project_categorical_targets, quantile_huber_loss, td_target
 
 close = pytest.approx
 

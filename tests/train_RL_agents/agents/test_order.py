@@ -12,10 +12,7 @@ ORDER = {
     "IQN": {"critic_0": [*ENCODERS, "cos_embedding", *HIDDEN, "output_layer", "value_layer"]},
     "DDPG": {"actor": ACTOR, "critic_0": ACTOR},
     "DQN": {"critic_0": [*ACTOR, "value_layer"]},
-    "SAC": {
-        "actor": [*ENCODERS, *HIDDEN, "output_layer_mu", "output_layer_log_std"],
-        "critic_0": ACTOR,
-    },
+    "SAC": {"actor": [*ENCODERS, *HIDDEN, "output_layer_mu", "output_layer_log_std"], "critic_0": ACTOR},
     "Rainbow": {"critic": [*ACTOR, "value_layer"]},
 }
 

@@ -7,10 +7,7 @@ import torch
 
 from tests.train_RL_agents.helpers import SPEC, each_entry, make_inputs, seeded
 from train_RL_agents.agents.agent_configs import QuantileConfig
-from train_RL_agents.agents.quantile import (
-    QuantileNetwork,
-    nearness_risk,
-)
+from train_RL_agents.agents.quantile import QuantileNetwork, nearness_risk
 
 
 def test_risk_adapts_to_the_closest_object_that_is_there():

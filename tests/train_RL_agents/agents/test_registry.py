@@ -209,9 +209,7 @@ def test_terminal_transitions_do_not_bootstrap(name):
 
     def losses(discount, following, bonus=0.0):
         changed = batch._replace(
-            discount=torch.full((32,), discount),
-            next_observation=following,
-            reward=batch.reward + bonus,
+            discount=torch.full((32,), discount), next_observation=following, reward=batch.reward + bonus
         )
         return torch.stack(list(minimised(agent.loss(changed, noise)).values()))
 

@@ -160,12 +160,7 @@ def test_values_of_a_chain_of_two_states(name):
             )
         )
     agent = learner.agent
-    for state, action, value in (
-        (rich, 0, 1.0),
-        (rich, 1, 0.25),
-        (poor, 0, 0.5),
-        (poor, 2, 0.25),
-    ):
+    for state, action, value in ((rich, 0, 1.0), (rich, 1, 0.25), (poor, 0, 0.5), (poor, 2, 0.25)):
         got = predicted(agent, state, torch.full((64,), action))
         assert got == close(value, abs=0.1) or name not in AGENTS, (state, action)
     assert agent.act(where(torch.tensor([[rich] * 2, [poor] * 2]))).tolist() == [0, 0]

@@ -12,10 +12,7 @@ from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.fake_gpu import GPU, fake_gpu
 from tests.train_RL_agents.learners import agent_of
 from tests.train_RL_agents.tiny_runs import small_pool
-from train_RL_agents.config.reading import (
-    from_dict,
-    load_config,
-)
+from train_RL_agents.config.reading import from_dict, load_config
 from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainingReward
 from train_RL_agents.environments.marinenav import BuiltInEnvironment
 from train_RL_agents.environments.worlds import training_scenarios, training_world
@@ -138,13 +135,7 @@ def test_the_penalty_of_a_scenario_file_is_trained_on(tmp_path):
     assert penalty_of_file(file, "training.reward.collision_penalty=null") == -300.0
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "sensor.range=3",
-        "vessel.left_thrust_change=-1,0,1",
-    ],
-)
+@pytest.mark.parametrize("name", ["sensor.range=3", "vessel.left_thrust_change=-1,0,1"])
 def test_stated_settings_that_a_scenario_file_replaces_are_named(tmp_path, name):
     file = scenario_file(tmp_path / "file.json")
     with pytest.warns(UserWarning, match=rf"on with world.{name.partition('=')[0]} of the file"):

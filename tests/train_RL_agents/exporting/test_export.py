@@ -105,8 +105,7 @@ def test_onnx_computes_as_the_agent(name, dtype, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "style",
-    [pytest.param(each, marks=[pytest.mark.slow] * (each != "memory")) for each in ON_POLICY_STYLES],
+    "style", [pytest.param(each, marks=[pytest.mark.slow] * (each != "memory")) for each in ON_POLICY_STYLES]
 )
 def test_onnx_of_every_encoder(style, tmp_path):
     require_onnx()

@@ -110,10 +110,7 @@ def test_errors_of_probabilities_are_cross_entropies(probable):
 
 @pytest.mark.parametrize(
     ("actions", "like"),
-    [
-        ("gaussian", lambda mean: 2.0 / math.pi * math.atan(mean)),
-        ("clipped_gaussian", lambda mean: mean),
-    ],
+    [("gaussian", lambda mean: 2.0 / math.pi * math.atan(mean)), ("clipped_gaussian", lambda mean: mean)],
 )
 def test_normal_numbers_imitate_with_their_mean(actions, like):
     """Also a mean beyond the bounds has a gradient."""

@@ -4,17 +4,10 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import make_batch, seeded
-from tests.train_RL_agents.learners import (
-    all_equal,
-    learner_of,
-    update_with_gradient,
-    values_of,
-)
+from tests.train_RL_agents.learners import all_equal, learner_of, update_with_gradient, values_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.learning.learner import (
-    Learner,
-)
+from train_RL_agents.learning.learner import Learner
 
 close = pytest.approx
 OFF_POLICY = [name for name, agent in AGENTS.items() if agent.algorithm == "off-policy"]

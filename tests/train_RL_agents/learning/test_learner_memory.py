@@ -56,8 +56,7 @@ def short_of_memory(learner, rows, error=FULL[0]):
 
 
 @pytest.mark.parametrize(
-    ("name", "error"),
-    [("Rainbow", FULL[0]), ("PPO", FULL[0]), *(("DQN", each) for each in FULL[1:])],
+    ("name", "error"), [("Rainbow", FULL[0]), ("PPO", FULL[0]), *(("DQN", each) for each in FULL[1:])]
 )
 def test_out_of_memory_halves_the_parts_and_changes_nothing_else(name, error):
     said = []

@@ -6,15 +6,8 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import make_batch, seeded
-from tests.train_RL_agents.learners import (
-    all_equal,
-    learner_of,
-    values_of,
-)
-from train_RL_agents.learning.learner import (
-    MOMENTS,
-    step_optimizer,
-)
+from tests.train_RL_agents.learners import all_equal, learner_of, values_of
+from train_RL_agents.learning.learner import MOMENTS, step_optimizer
 
 
 @pytest.mark.parametrize("name", ["AC-IQN", "A2C"])  # Adam, and RMSprop

@@ -8,12 +8,7 @@ from torch import nn
 from torch.distributions import Normal, TransformedDistribution, transforms
 
 from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
-from train_RL_agents.networks.actors import (
-    Actor,
-    GaussianActor,
-    sample_squashed,
-    squash_log_derivative,
-)
+from train_RL_agents.networks.actors import Actor, GaussianActor, sample_squashed, squash_log_derivative
 from train_RL_agents.networks.encoder_config import EncoderConfig
 from train_RL_agents.networks.layers import squash
 

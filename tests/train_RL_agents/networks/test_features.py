@@ -6,12 +6,7 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import make_inputs, seeded
-from train_RL_agents.networks.features import (
-    GeometryScales,
-    encounter_geometry,
-    goal_geometry,
-    num_features,
-)
+from train_RL_agents.networks.features import GeometryScales, encounter_geometry, goal_geometry, num_features
 
 RADIUS = 2.3
 """Of the observing vessel (m)."""

@@ -4,12 +4,7 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import seeded
-from train_RL_agents.networks.layers import (
-    add_action,
-    ensemble_outputs,
-    features_product,
-    make_hidden_layer,
-)
+from train_RL_agents.networks.layers import add_action, ensemble_outputs, features_product, make_hidden_layer
 
 pytestmark = pytest.mark.usefixtures("seeded_weights")
 

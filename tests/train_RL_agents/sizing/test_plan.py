@@ -60,11 +60,7 @@ def test_exact_items_are_what_is_allocated(tmp_path, surroundings, words):
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("agent_type=PPO",),
-        ("agent_type=A2C", "trainer.optimizer=rmsprop"),
-        ("agent_type=PPO", "agent.critic=fleet"),
-    ],
+    [("agent_type=PPO",), ("agent_type=A2C", "trainer.optimizer=rmsprop"), ("agent_type=PPO", "agent.critic=fleet")],
     ids=" ".join,
 )
 def test_exact_items_of_on_policy_runs_are_what_is_allocated(tmp_path, surroundings, words):

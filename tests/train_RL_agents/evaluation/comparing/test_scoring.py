@@ -57,8 +57,7 @@ def short(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("suite", "scenarios", "where"),
-    [(None, None, "levels"), ("rules", None, "rules"), (None, "x.json", "x.json")],
+    ("suite", "scenarios", "where"), [(None, None, "levels"), ("rules", None, "rules"), (None, "x.json", "x.json")]
 )
 def test_the_heading_says_who_is_evaluated_and_where(suite, scenarios, where):
     about = {"checkpoint": "there", "agent_type": "DQN", "env_steps": 1200}

@@ -49,12 +49,7 @@ def test_a_row_for_each_group_and_policy():
     table = metric_table(results())
     assert table.titles[:3] == ["", "policy", "episodes"]
     assert [row[:2] for row in table.cells] == [["level 1", "a"], ["", "b"], ["overall", "a"], ["", "b"]]
-    assert [row[-1] for row in table.cells] == [
-        "-",
-        "+0.050 [-0.010, +0.100]",
-        "-",
-        "+0.000 [-0.010, +0.100]",
-    ]
+    assert [row[-1] for row in table.cells] == ["-", "+0.050 [-0.010, +0.100]", "-", "+0.000 [-0.010, +0.100]"]
     assert (table.keys, table.titles[-1]) == (2, "than the first")
     alone = metric_table(results()[:1])
     assert (alone.keys, alone.titles) == (1, ["", "episodes", *(column.title for column in metric_columns(results()))])

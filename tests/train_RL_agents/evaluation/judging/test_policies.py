@@ -17,11 +17,7 @@ from train_RL_agents.evaluation.judging.policies import (
     steering_policy,
 )
 from train_RL_agents.evaluation.running.episodes import draw_scenarios, run_episodes, step_bytes
-from train_RL_agents.evaluation.running.estimates import (
-    returns_scale,
-    with_estimates,
-    with_risk,
-)
+from train_RL_agents.evaluation.running.estimates import returns_scale, with_estimates, with_risk
 from train_RL_agents.evaluation.running.others import ACTION_KEY, control_robot_0
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
 from train_RL_agents.networks.observation import DEFAULT_SPEC

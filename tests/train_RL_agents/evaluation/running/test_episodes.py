@@ -322,10 +322,7 @@ def test_on_a_gpu_the_same_is_run_again(request):
     request.getfixturevalue("reads_cost_time")
     with replayed() as notes:
         again, watched = repeated(noisy, EPISODES, WORLD, 3), []
-    runs = [
-        again.run(lambda transition, env: watched.append(transition)),
-        again.run(),
-    ]
+    runs = [again.run(lambda transition, env: watched.append(transition)), again.run()]
     assert len(notes) > 2 * len(watched) - 10
     for found in (run_episodes(noisy, EPISODES, WORLD, **options), *runs):
         for name, value in found.state_dict().items():

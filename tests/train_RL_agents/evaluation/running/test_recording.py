@@ -14,13 +14,7 @@ from tests.refusals import refusal
 from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES, WORLD, to_the_goal
 from train_RL_agents.evaluation.running import episodes as episodes_module
 from train_RL_agents.evaluation.running.episodes import draw_scenarios, run_episodes
-from train_RL_agents.evaluation.running.recording import (
-    TENSORS,
-    concatenate,
-    load,
-    record,
-    save,
-)
+from train_RL_agents.evaluation.running.recording import TENSORS, concatenate, load, record, save
 from train_RL_agents.policy_wrapper import QUANTILES_KEY, SCORES_KEY
 
 CPU = torch.device("cpu")
