@@ -118,9 +118,6 @@ def start(module, ros, prefix="", offset=0.0, **parameters):
     return module.PilotNode()
 
 
-# Messages ---------------------------------------------------------------------------------------
-
-
 def header(stamp, frame="map"):
     nanoseconds = round(1e9 * stamp)
     seconds, rest = divmod(nanoseconds, 10**9)

@@ -90,9 +90,6 @@ def test_a_teacher_saves_experience(tmp_path, name):
     assert taught > 0.7
 
 
-# Memory -----------------------------------------------------------------------------------------
-
-
 RECALL = "tests.train_RL_agents.recall:Recall"
 
 

@@ -72,9 +72,6 @@ def within(count, total, share, deviations=4.5):
     return abs(count - total * share) <= deviations * (total * share * (1 - share)) ** 0.5
 
 
-# Epsilon-greedy ----------------------------------------------------------------------------------
-
-
 def test_epsilon_is_the_right_rate_in_each_environment():
     epsilons, robots = [0.0, 0.05, 0.3, 1.0], 20_000
     wrapper = exploring(Discrete(7), epsilons)
@@ -87,9 +84,6 @@ def test_epsilon_is_the_right_rate_in_each_environment():
     assert counts.shape == (ACTIONS,)  # nothing outside the range
     mean = robots / ACTIONS
     assert float(((counts - mean) ** 2 / mean).sum()) < 24 + 4 * 48**0.5
-
-
-# Noise -------------------------------------------------------------------------------------------
 
 
 def test_noise_has_the_right_spread_in_each_environment():
@@ -121,9 +115,6 @@ def test_uniform_exploration_replaces_the_right_share_of_continuous_actions():
         assert float(component.mean()) == pytest.approx(0.0, abs=0.02)
         assert float(component.std()) == pytest.approx(2.0 / 12**0.5, rel=0.02)
     assert abs(float(torch.corrcoef(taken[3].T)[0, 1])) < 0.035
-
-
-# Modes, masks and passes -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("explores", [False, True])
@@ -181,9 +172,6 @@ def test_a_compiled_forward_pass_gives_the_same_actions(name):
             assert (taken == expected).float().mean() > 0.99
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 1
     torch.compiler.reset()
-
-
-# Risk --------------------------------------------------------------------------------------------
 
 
 def test_risk_reaches_the_agent_as_it_is_but_for_training():

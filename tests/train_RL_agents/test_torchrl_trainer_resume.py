@@ -80,9 +80,6 @@ def _name(words):
     return " ".join(words).replace(" ".join(SHORES), "harbour")
 
 
-# Exact resume -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("words", [slowly(words) for words in KINDS + ROLLOUT_KINDS], ids=_name)
 def test_an_interrupted_run_ends_as_one_that_was_not(tmp_path, uninterrupted, words):
     on_policy = words in ROLLOUT_KINDS

@@ -85,9 +85,6 @@ def test_unknown_others_are_refused():
         MarineNavGymEnv(SHORT, scenarios=PAIR, others="drunk")
 
 
-# Many worlds
-
-
 def test_many_worlds_have_the_spaces_of_gymnasium():
     env = gymnasium.make_vec("MarineNav-v0", num_envs=3, config=SHORT, scenarios=PAIR)
     observation, _ = env.reset(seed=0)

@@ -35,9 +35,6 @@ def voyage(cores=()):
 WITH_CORE = voyage([[30.0, 20.0, 9.4, 0.5]])
 
 
-# Shapes
-
-
 def test_hull_has_the_size_and_heading_of_the_vessel():
     pose, size = np.array([10.0, 20.0, math.pi / 2]), np.array([5.0, 2.5])
     outline = drawing.hull_outline(pose, size)
@@ -45,9 +42,6 @@ def test_hull_has_the_size_and_heading_of_the_vessel():
     assert bow == pytest.approx([10.0, 22.5])  # it points east, which is along y
     assert outline.max(0) - outline.min(0) == pytest.approx([2.5, 5.0])
     assert outline.mean(0) == pytest.approx([10.0, 20.0], abs=0.6)
-
-
-# Maps
 
 
 def test_map_shows_obstacles_goals_and_currents_to_scale():

@@ -39,9 +39,6 @@ def test_vector_instructions_are_tried_only_where_the_compiler_may_lack_them(ask
     assert ("cpp.vec_isa_ok" in (asked[0]["options"] or {})) != tried
 
 
-# What is checked ----------------------------------------------------------------------------------
-
-
 class Layer(nn.Module):
     def __init__(self, factor):
         super().__init__()

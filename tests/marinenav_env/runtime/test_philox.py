@@ -87,9 +87,6 @@ def test_each_step_takes_the_next_source():
     assert int(source.step) == 0 and taken[2].step.tolist() == [2, 2]
 
 
-# Statistics -------------------------------------------------------------------------------------
-
-
 def test_distributions_and_moments():
     source = RandomSource.from_seed(4, COUNT, CPU)
     normals, uniforms = (source.normal((COUNT, 4), torch.float64), source.uniform((COUNT, 4), torch.float64))

@@ -43,9 +43,6 @@ def targets(function, *arguments):
     return [node.target for node in traced.graph.nodes if node.op == "call_function"], traced
 
 
-# What is computed ---------------------------------------------------------------------------------
-
-
 @needs_onednn
 @pytest.mark.parametrize("shape", [LARGE, (512, 256, 128), (40, 6400, 18), (96, 5, 7)])
 def test_a_product_is_exact_to_float32(shape):
@@ -85,9 +82,6 @@ def test_the_setting_of_the_process_is_as_before(setting, before):
     assert setting.fp32_precision == before
 
 
-# What is replaced ---------------------------------------------------------------------------------
-
-
 def test_large_products_of_a_graph_are_replaced():
     arguments = matrices(*LARGE)
     found, traced = targets(layer, *arguments)
@@ -120,9 +114,6 @@ def without_bias(left, right, bias):
 def test_small_products_vectors_other_types_and_factors_stay(function, shape, dtype):
     found, _ = targets(function, *matrices(*shape, dtype))
     assert OPERATOR not in found
-
-
-# Where --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

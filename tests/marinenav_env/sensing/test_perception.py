@@ -68,9 +68,6 @@ def test_equals_the_oracle(world, slots):
     assert all(seen.values()), seen
 
 
-# Distribution of what is observed
-
-
 def von_mises_cdf(kappa):
     """Angles and the distribution function there, by the midpoint rule."""
     edges = np.linspace(-np.pi, np.pi, 400_001)

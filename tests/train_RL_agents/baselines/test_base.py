@@ -33,9 +33,6 @@ def test_constants_for_the_published_vessel_are_said_to_be_used_for_another():
         BASELINES["orca"](scaled_world("otter"))
 
 
-# Wanted velocities -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", BASELINES)
 def test_alone_the_goal_is_all(name):
     baseline = BASELINES[name](WORLD)
@@ -49,9 +46,6 @@ def test_alone_the_goal_is_all(name):
 def test_what_is_ahead_is_avoided(name, other):
     wanted = BASELINES[name](WORLD).desired_velocity(observations(other))[0, 0]
     assert abs(math.atan2(wanted[1], wanted[0])) > 0.1 or wanted[0] < 1.0
-
-
-# Whole episodes ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", BASELINES)

@@ -134,9 +134,6 @@ def test_a_file_with_other_outputs_is_refused_and_removed(part, tmp_path, monkey
     assert not list(tmp_path.iterdir())
 
 
-# C++
-
-
 @pytest.fixture(scope="module")
 def onnx_runner(tmp_path_factory):
     """tools/run_onnx.cpp, compiled against the library inside the onnxruntime wheel, which has no headers."""

@@ -42,9 +42,6 @@ def test_perception_and_zone_of_the_chosen_vessel():
     assert f"turn {math.degrees(view.turn[frame, vessel]):.0f}°" in text
 
 
-# Scenes, films and overviews
-
-
 def test_scene_draws_the_same_frame_whatever_was_drawn_before():
     view = view_of(CROSSING_PAIR)
     forwards, jumping = drawing.EpisodeScene(view, 0), drawing.EpisodeScene(view, 0)
@@ -92,9 +89,6 @@ def test_overview_has_one_panel_for_each_episode(tmp_path, count):
 def test_overview_of_too_many_is_refused():
     with pytest.raises(ConfigError, match="from 1 to 24 episodes"):
         drawing.draw_overview([view_of(0)] * 25)
-
-
-# What is missing
 
 
 def test_a_missing_library_is_one_sentence(monkeypatch):

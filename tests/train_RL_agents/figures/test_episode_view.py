@@ -133,9 +133,6 @@ def test_zone_is_drawn_where_the_vessel_is_in_it(index):
     assert 0.0 < view.turn[frame, vessel] < math.pi
 
 
-# Clearance, reward and estimates
-
-
 def test_clearance_is_to_the_nearest_disc():
     places = np.array([[[0.0, 0.0], [3.0, 4.0], [0.0, 20.0]]] * 3)
     active = np.array([[True, True, True], [True, False, True], [True, False, True]])

@@ -170,9 +170,6 @@ def test_a_boat_of_several_robots_is_refused():
         coefficient_value(replace(TRUTH, xU=(-1.0, -2.0)), "xU")
 
 
-# Parts of a log over which a boat's motion is predicted
-
-
 def windows(log):
     return [tuple(window) for window in prediction_windows(log, 30.0, (5.0, 20.0)).tolist()]
 

@@ -24,9 +24,6 @@ def stats():
     return pytest.importorskip("scipy.stats", reason="needs the extra dev")
 
 
-# Wilson's interval -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("count", "total", "low", "high"),
     [
@@ -55,9 +52,6 @@ def test_wilson_interval_ends_at_0_and_1_exactly():
             assert 0.0 < low < count / total < high < 1.0
 
 
-# Poisson's interval ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("count", "low", "high"),
     # Garwood, Biometrika 28 (1936), table; for 0 it is -ln 0.025.
@@ -65,9 +59,6 @@ def test_wilson_interval_ends_at_0_and_1_exactly():
 )
 def test_poisson_interval_against_published_values(count, low, high):
     assert poisson_interval(count) == pytest.approx((low, high), abs=1e-3)
-
-
-# Means and ratios --------------------------------------------------------------------------------
 
 
 def test_a_ratio_of_ones_is_a_mean_with_its_standard_error(stats):
@@ -83,9 +74,6 @@ def test_a_single_episode_has_no_interval():
     assert ratio_estimate(np.array([3.0]), np.array([4.0])) == (0.75, None, None)
 
 
-# The bootstrap -----------------------------------------------------------------------------------
-
-
 def test_intervals_leave_out_a_fortieth_of_the_samples_at_each_end():
     samples_in_turn = iter(range(201))
     found = bootstrap(7.0, lambda _, number: np.array([next(samples_in_turn) for _ in range(number)]), 201)
@@ -97,9 +85,6 @@ def test_every_value_has_its_own_interval_and_those_without_samples_none():
     _, low, high = bootstrap(None, lambda *_: samples, 41)
     np.testing.assert_array_equal(low, [1.0, np.nan, 10.0])
     np.testing.assert_array_equal(high, [39.0, np.nan, 10.0])
-
-
-# Several runs --------------------------------------------------------------------------------
 
 
 def counts(successes, episodes=10):
@@ -132,9 +117,6 @@ def test_the_interquartile_mean_is_scipys(stats):
     assert interquartile_mean(scores) == pytest.approx([stats.trim_mean(each, 0.25, axis=None) for each in scores])
 
 
-# Curves ------------------------------------------------------------------------------------------
-
-
 def test_the_band_of_several_runs_equals_scalar_code():
     rng = np.random.default_rng(0)
     values = [(rng.random((2, number)) < share).astype(float) for number, share in ((30, 0.4), (50, 0.9), (20, 0.6))]
@@ -151,9 +133,6 @@ def test_the_band_of_several_runs_equals_scalar_code():
     assert found.value == pytest.approx(np.mean([np.nanmean(each, 1) for each in values], 0))
     assert found.low == pytest.approx(low, abs=0.04)
     assert found.high == pytest.approx(high, abs=0.04)
-
-
-# Pairs on the same scenarios ---------------------------------------------------------------------
 
 
 def test_differences_of_groups_equal_scalar_code():

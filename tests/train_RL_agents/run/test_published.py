@@ -50,9 +50,6 @@ def import_command(name, file, out):
     return ["import", str(file), "--agent", name, "--out", str(out)]
 
 
-# Answers -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", PROBED)
 def test_published_networks_answer_as_published(probe, name):
     agent = import_agent(name, weights_of(probe, name), PROBE)
@@ -63,9 +60,6 @@ def test_published_networks_answer_as_published(probe, name):
         assert part.dtype == torch.float64
         expected = torch.from_numpy(probe[f"{name}/answer/{index}"])
         torch.testing.assert_close(part, expected, atol=1e-6, rtol=0.0)
-
-
-# Command ----------------------------------------------------------------------------------------
 
 
 def test_imported_policies_evaluate_like_any_other(capsys, tmp_path, probe):
@@ -142,9 +136,6 @@ def test_what_is_no_published_network_is_refused(capsys, tmp_path, agent, file, 
         torch.save(weights_or_bytes, path)
     assert words in refused(capsys, *import_command(agent, path, out))
     assert not out.exists()
-
-
-# Faithful configurations ------------------------------------------------------------------------
 
 
 def test_every_published_agent_has_a_faithful_configuration():

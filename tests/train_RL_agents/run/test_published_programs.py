@@ -98,9 +98,6 @@ def test_a_published_file_is_taken_wherever_a_policy_is(capsys, tmp_path):
     assert said.endswith("of an exported policy, only the ONNX file can be evaluated")
 
 
-# Other files --------------------------------------------------------------------------------------
-
-
 class Act:
     """Anything that a pickle may ask for."""
 
