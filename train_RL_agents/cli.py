@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from train_RL_agents.commands import COMMANDS
+from train_RL_agents.commands.choosing import require_policies
 from train_RL_agents.utils.closest import closest_names, did_you_mean
 from train_RL_agents.utils.provenance import software_versions
 from train_RL_agents.utils.signals import INTERRUPTED_STATUS, exit_on_signal, interrupt_on_signal
@@ -36,7 +37,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print an error message in one line and exit with status 2."""
-        shown = message if len(message) <= _MAX_MESSAGE_LENGTH else f"{message[:_MAX_MESSAGE_LENGTH]}..."
+        half = _MAX_MESSAGE_LENGTH // 2  # what is proposed stands at the end
+        shown = message if len(message) <= _MAX_MESSAGE_LENGTH else f"{message[:half]}...{message[-half:]}"
         self.exit(BAD_INPUT_STATUS, f"marinenav: error: {shown}; see {self.prog} --help\n")
 
     def option_names(self) -> list[str]:
@@ -206,7 +208,8 @@ def _is_refused(arguments: argparse.Namespace) -> bool:
             check(arguments)
         # Parts of others may import torch.
         if settings and (found := settings(arguments)) and not _named_parts(arguments):
-            load_config(*found)
+            config = load_config(*found)
+            require_policies(filter(None, (config.teacher, config.load_model)), baselines=False)
     except ConfigError as error:
         print(f"marinenav: error: {error}", file=sys.stderr)
         return True

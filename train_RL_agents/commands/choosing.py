@@ -7,25 +7,23 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from train_RL_agents.evaluation.suites import SUITE_NAMES
+
 _MAX_EPISODES = 100_000
 POLICY_HELP = "run folder, policy file or name of a shipped policy"
 WHICH_OPTION: dict[str, Any] = {"metavar": "NAME", "help": "policy of a run: best (default), latest or a file's name"}
 DEVICE_OPTION: dict[str, Any] = {"metavar": "DEV", "default": "auto", "help": "auto (default), cpu, cuda, cuda:N"}
 
 
-def add_scenario_options(parser: argparse.ArgumentParser) -> None:
+def add_scenario_options(parser: argparse.ArgumentParser, *more_suites: str) -> None:
     """Add the options that choose scenarios to a parser; parsed arguments then lack options that are not given."""
-    parser.argument_default = argparse.SUPPRESS
+    parser.argument_default, names = argparse.SUPPRESS, (*SUITE_NAMES, *more_suites)
     add = parser.add_argument
     add("--which", **WHICH_OPTION)
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--levels", metavar="L", type=int, nargs="+", help="levels, from 1; all by default")
-    suites = (
-        "paper, fresh, long, currents, crowd, noise, vessels, weather, faults, rules, imazu, encounters, dnv, "
-        "imazu_ntnu, harbours, unruly, candidates or candidates_weather (or imazu_own, encounters_own, dnv_own, "
-        "imazu_ntnu_own), instead of levels; evaluate also takes all"
-    )
-    source.add_argument("--suite", metavar="NAME", help=suites)
+    suites = f"one of {', '.join(names)}, instead of levels"
+    source.add_argument("--suite", metavar="NAME", choices=names, help=suites)
     files = "scenario file or folder of them, instead of levels; also of DNV, NTNU and CommonOcean"
     source.add_argument("--scenarios", "--scenario", metavar="FILE", type=Path, help=files)
     add("--strict", action="store_true", help="refuse a scenario file with odd starts or goals, instead of a warning")

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = f"{POLICY_HELP} or baseline (straight, apf, orca), or ONNX file; several are compared to the first"
     add("policies", metavar="POLICY", nargs="*", default=[], help=about)
     add("--checkpoint", "--policy", metavar="POLICY", dest="more", action="append", default=[], help="the same")
-    add_scenario_options(parser)
+    add_scenario_options(parser, ALL_SUITES)
     add("-D", "--device", **DEVICE_OPTION)
     _add_acting_options(parser)
     _add_outputs(parser)

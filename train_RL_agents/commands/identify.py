@@ -27,24 +27,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--plan", action="store_true", help="print the manoeuvres that a log should have, and fit nothing")
 
 
+def check(arguments: argparse.Namespace) -> None:
+    """Check that the log and the files to write are named."""
+    given, error = vars(arguments), arguments.parser.error
+    if ("plan" in given) == (arguments.log is not None):
+        error("either a LOG or --plan is needed")
+    if not ("plan" in given or "out" in given):
+        error("--out FILE is needed")
+    for path in (given[name] for name in ("out", "page") if name in given):
+        if arguments.log is not None and path.exists() and arguments.log.exists() and path.samefile(arguments.log):
+            error(f"{path} is the log: name another file")
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav identify``, and return its exit status."""
     from marinenav_env.support.files import require_writable_outputs
 
-    given, error = vars(arguments), arguments.parser.error
-    if ("plan" in given) == (arguments.log is not None):
-        error("either a LOG or --plan is needed")
+    given = vars(arguments)
+    require_writable_outputs(*(given[name] for name in ("out", "page") if name in given))
     if "plan" in given:
-        require_writable_outputs(*(given[name] for name in ("out",) if name in given))
         _print_plan(arguments.vessel, given.get("out"))
         return 0
-    outputs = [given[name] for name in ("out", "page") if name in given]
-    if "out" not in given:
-        error("--out FILE is needed")
-    require_writable_outputs(*outputs)
-    for path in outputs:
-        if path.exists() and arguments.log.exists() and path.samefile(arguments.log):
-            error(f"{path} is the log: name another file")
     return _identify(arguments.log, given)
 
 

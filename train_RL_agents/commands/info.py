@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from train_RL_agents.commands.choosing import POLICY_HELP
+from train_RL_agents.run.finding import find_runs_below, locate_policy, resolve_path
 
 if TYPE_CHECKING:
     from train_RL_agents.config.schema import TrainConfig
@@ -18,13 +19,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", type=Path, nargs="?", help=kinds)
 
 
+def check(arguments: argparse.Namespace) -> None:
+    """Check that there is what is to be shown."""
+    if arguments.path is not None:
+        locate_policy(str(arguments.path), ())
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav info``, and return its exit status."""
     if arguments.path is None:
         print("\n".join(_machine_lines()))
         return 0
     from train_RL_agents.run.checkpoint import SHIPPED_POLICY_FILE, find_run
-    from train_RL_agents.run.finding import find_runs_below, resolve_path
 
     path: Path = resolve_path(arguments.path)
     if path.suffix == ".json":

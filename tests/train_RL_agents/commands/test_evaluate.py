@@ -109,6 +109,7 @@ def test_what_is_written_names_another_way_to_act(capsys, tmp_path, name, option
         ("straight --stochastic", "--stochastic=True: must be left out: straight acts the same"),
         ("{} --which nope", "--which='nope': must be left out, as "),
         ("{} --stochastic --risk 1", "argument --risk: not allowed with argument --stochastic"),
+        ("{} --suite candidate", "argument --suite: invalid choice: 'candidate' (choose from"),
         ("{} --episodes 0", "argument --episodes: must be from 1 to 100,000, not 0"),
         ("{} --risk 0", "--risk=0.0: must be adaptive, or above 0 and at most 1"),
         ("{} --fresh --seed 1", "argument --seed: not allowed with argument --fresh"),

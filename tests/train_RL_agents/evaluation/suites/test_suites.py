@@ -6,10 +6,14 @@ import torch
 from marinenav_env import WorldConfig
 from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
-from train_RL_agents.evaluation.suites import suites
+from train_RL_agents.evaluation.suites import SUITE_NAMES, suites
 from train_RL_agents.evaluation.suites.suites import make_scenario_set
 
 WORLD = WorldConfig()
+
+
+def test_the_command_line_knows_all_suites():
+    assert tuple(suites.SUITES) == SUITE_NAMES
 
 
 def equal(one, other):
