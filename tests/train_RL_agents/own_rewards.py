@@ -1,4 +1,4 @@
-"""Rewards of a user's own that are not finite in the fourth control step of an episode."""
+"""A reward of a user's own that is not finite in the fourth control step of an episode."""
 
 import math
 
@@ -11,8 +11,3 @@ from marinenav_env.rules.reward import RewardInputs
 def becomes_nan(step: RewardInputs) -> Tensor:
     """Progress, and NaN in that step."""
     return torch.where(step.after.steps[:, None] == 4, math.nan, step.progress)
-
-
-def becomes_infinite(step: RewardInputs) -> Tensor:
-    """Progress, and infinity in that step."""
-    return torch.where(step.after.steps[:, None] == 4, math.inf, step.progress)

@@ -1,4 +1,4 @@
-"""Sensors of a user's own that fail in the fourth control step of an episode."""
+"""A sensor of a user's own that fails in the fourth control step of an episode."""
 
 import math
 
@@ -7,11 +7,10 @@ import torch
 from marinenav_env import EntrySensor
 
 
-class BecomesNan(EntrySensor):
-    """Measures the velocity through the water, and NaN in that step."""
+class BecomesInfinite(EntrySensor):
+    """Measures the velocity through the water, and infinity in that step."""
 
     name, meaning = "log", "velocity through the water (m/s)"
-    value = math.nan
 
     def shape(self, config):
         return (2,)
@@ -21,10 +20,4 @@ class BecomesNan(EntrySensor):
 
     def observe(self, scene, noise):
         velocity = scene.state.velocity_water[..., :2]
-        return torch.where(scene.state.steps[:, None, None] == 4, self.value, velocity)
-
-
-class BecomesInfinite(BecomesNan):
-    """Measures infinity in that step."""
-
-    value = math.inf
+        return torch.where(scene.state.steps[:, None, None] == 4, math.inf, velocity)

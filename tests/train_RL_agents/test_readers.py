@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 from unittest.mock import patch
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 pytest.importorskip("hypothesis", reason="needs the extra test")
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from marinenav_env.scenarios.episode import episodes_from_scenarios
@@ -20,8 +19,7 @@ from tests.marinenav_env.helpers import DATA
 from tests.train_RL_agents.boat.pilots import GOAL, OWN, ROWS
 from tests.train_RL_agents.damage import QUICK, SCALARS, TENSORS, answers, damaged_arrays, damaged_bytes, damaged_trees
 from tests.train_RL_agents.published_modules import program_of
-from tests.train_RL_agents.tiny_runs import CPU, TINY, files, new_run, small_pool, tiny_settings, train
-from train_RL_agents import cli
+from tests.train_RL_agents.tiny_runs import CPU, TINY, new_run, tiny_settings
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.boat import runtime
 from train_RL_agents.boat.runtime import Tracks
@@ -37,7 +35,6 @@ from train_RL_agents.figures.replay_page import make_page
 from train_RL_agents.run import onnx_policy
 from train_RL_agents.run.checkpoint import (
     POLICY_FORMAT,
-    STATE_FILE,
     LoadedPolicy,
     load_policy,
     read_checkpoint,
@@ -278,40 +275,3 @@ def test_tables_of_loggers(folder, data):
     for each in open_loggers(folder, config, 16, []):
         each.log({"loss": 1.0}, 24)
         each.close()
-
-
-# Commands ---------------------------------------------------------------------------------------
-
-
-def resumed(capsys, run, before):
-    """Resume a run; a refusal is one sentence, and leaves the run as it was."""
-    status = cli.main(["train", "--resume", str(run.path), "--quiet"])
-    said = capsys.readouterr().err
-    assert status in (0, 2), said
-    if status == 2:
-        assert len(said.splitlines()) == 1
-        assert len(said) <= 400
-        assert files(run.path) == before
-    else:
-        assert said == ""
-
-
-@pytest.mark.slow
-def test_training_states(capsys, tmp_path, surroundings):
-    """Nothing that a training state may hold leads to anything but a sentence, or a run."""
-    run = new_run(tmp_path)
-    train(run, stop_at=88)
-    path, good = run.checkpoints / STATE_FILE, tmp_path / "good"
-    content = torch.load(path, weights_only=True)
-    shutil.copytree(run.path, good)
-    with small_pool():
-
-        @settings(QUICK, max_examples=60)
-        @given(st.data())
-        def damage(data):
-            shutil.rmtree(run.path)
-            shutil.copytree(good, run.path)
-            torch.save(data.draw(damaged_trees(content, SCALARS + TENSORS)), path)
-            resumed(capsys, run, files(run.path))
-
-        damage()

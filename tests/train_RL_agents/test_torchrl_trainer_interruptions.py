@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,10 @@ from tests.train_RL_agents.tiny_runs import (
     new_run,
     no_temporaries,
     only_run,
-    programs,
     results,
     saved,
     scalars,
     train,
-    wait_for_state,
     without_times,
 )
 from train_RL_agents.agents import AGENTS
@@ -269,30 +266,3 @@ def test_a_signal_during_the_last_batch_does_no_harm(tmp_path):
     train(run, stop_at=160)
     assert saved(run)["env_steps"] == 160
     assert len(evaluations(run)) == 2
-
-
-@pytest.fixture
-def start():
-    """Starts commands, and leaves none behind."""
-    accepts_ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    with programs("train_RL_agents", end=subprocess.Popen.kill, preexec_fn=accepts_ctrl_c) as begin:
-        yield begin
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", STOP_SIGNALS + USER_SIGNALS)
-def test_a_signalled_command_can_be_resumed(tmp_path, command, start, number):
-    process = start(*command, "total_timesteps=1000000000", "eval_freq=800")
-    wait_for_state(process, tmp_path)
-    process.send_signal(number)
-    output, errors = process.communicate(timeout=30)
-    run = only_run(tmp_path)
-    assert (process.returncode, errors) == (130, "")
-    hint = output.splitlines()[-1]
-    assert hint == f"stopped and saved; go on with: marinenav train --resume {run.path}"
-    steps = saved(run)["env_steps"]
-    again = start(*hint.split()[-3:], "--no-bar", f"total_timesteps={steps + 40}")
-    output, errors = again.communicate(timeout=60)
-    assert (again.returncode, errors) == (0, "")
-    assert f"resuming at {steps:,} env-steps" in output.splitlines()
-    assert saved(run)["env_steps"] == steps + 40

@@ -12,11 +12,9 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from tests.train_RL_agents.tiny_runs import ROOT, differences, new_run, results, train
 from train_RL_agents.experiments import runner as module
 from train_RL_agents.experiments.run import Run
-from train_RL_agents.experiments.runner import TRAINING_PROGRAM, Runner, machine_shares, training_command
-from train_RL_agents.run.checkpoint import STATE_FILE
+from train_RL_agents.experiments.runner import Runner, machine_shares
 from train_RL_agents.utils.progress import BAR_UPDATE_KEYS
 
 
@@ -199,36 +197,3 @@ def test_cores_and_gpus_are_shared(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert machine_shares(2) == [{"OMP_NUM_THREADS": "2"}] * 2
     assert machine_shares(1) == [{}]
-
-
-# Real runs --------------------------------------------------------------------------------------
-
-
-QUICK = (
-    "import sys\n"
-    "from tests.train_RL_agents.tiny_runs import small_pool\n"
-    "from train_RL_agents.cli import main\n"
-    "with small_pool():\n"
-    "    sys.exit(main(sys.argv[1:]))\n"
-)
-"""The command, with scenarios that take no time."""
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("surroundings")
-def test_runs_at_once_are_exactly_as_alone_and_a_failure_ends_no_other(runner_of, tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    apart = [new_run(tmp_path / "apart", seed=seed) for seed in (0, 1)]
-    broken = new_run(tmp_path / "apart", seed=2)
-    (broken.checkpoints / STATE_FILE).write_bytes(b"damaged")
-    folders = [*(run.path for run in apart), broken.path]
-    words = {path.name: training_command(path)[len(TRAINING_PROGRAM) :] for path in folders}
-    runner = runner_of({name: [sys.executable, "-c", QUICK, *each] for name, each in words.items()}, 3)
-    runner.run()
-    assert [runner.exit_status[path.name] for path in folders] == [0, 0, 2]
-    (sentence,) = runner.failures
-    assert sentence.startswith("seed_2: failed with status 2: marinenav: error: ")
-    for run in apart:
-        alone = new_run(tmp_path / "alone", seed=run.seed)
-        train(alone)
-        assert differences(results(run), results(alone)) == []

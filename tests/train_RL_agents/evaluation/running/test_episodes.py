@@ -1,11 +1,9 @@
 """Evaluation against a slow computation, episode by episode and robot by robot."""
 
 import math
-import random
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from tensordict.nn import TensorDictModuleBase
@@ -392,23 +390,3 @@ def test_memory_is_estimated_by_pairs_and_candidates():
     each = 8 * world.scenario.draws
     assert drawing_bytes(world, levels, (4, 6)) == each * 10 * (16 + 2 * 9)
     assert drawing_bytes(world, levels[:1], (4,)) == each * 4 * (16 + 2 * 6)
-
-
-def test_global_random_numbers_are_neither_used_nor_moved(scenarios):
-    def run():
-        drawn = draw_scenarios(WORLD, (Level(3, 0, 0, 20.0),), (2,), seed=1)
-        got = run_episodes(shy, drawn, WorldConfig(max_steps=5), continuous=True, device=CPU)
-        return drawn.start, got.returns
-
-    results = []
-    for seed in (0, 1):
-        torch.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed)
-        before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-        results.append(run())
-        assert torch.equal(torch.get_rng_state(), before[0])
-        assert random.getstate() == before[1]
-        assert np.random.get_state()[1].tolist() == before[2]
-    assert torch.equal(results[0][0], results[1][0])
-    assert torch.equal(results[0][1], results[1][1])
