@@ -42,12 +42,14 @@ ROUNDED = {*CONTINUOUS[:1], *of_kind("off-policy", False)[1:2], *ON_POLICY[:1]}
 """One agent of each kind: their tests run in bfloat16, too."""
 
 
-def in_both_precisions(names, *marks):
-    rounded = [pytest.param(name, "bf16", marks=marks) for name in names if name in ROUNDED]
-    return [(name, "fp32") for name in names] + rounded
+FULL = [(name, "fp32") for name in ON_POLICY]
 
 
-@pytest.mark.parametrize(("name", "precision"), in_both_precisions(CONTINUOUS, pytest.mark.slow))
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [(name, "fp32") for name in CONTINUOUS]
+    + [pytest.param(name, "bf16", marks=pytest.mark.slow) for name in CONTINUOUS if name in ROUNDED],
+)
 def test_learns_a_contextual_bandit(name, precision):
     """One step: the closer to 0.6 times the position, the better; always acting alike leaves an error of 0.12."""
     settings = {"learning_rate": 1e-3, "learning_rate_final": 1e-3}
@@ -67,8 +69,14 @@ def test_learns_a_contextual_bandit(name, precision):
     assert bandit_score(learner.ema) >= bound
 
 
-@pytest.mark.parametrize("actions", ["categorical", "gaussian", "clipped_gaussian"])
-@pytest.mark.parametrize(("name", "precision"), in_both_precisions(ON_POLICY, pytest.mark.slow))
+@pytest.mark.parametrize(
+    ("name", "precision", "actions"),
+    [
+        pytest.param(name, precision, actions, marks=[pytest.mark.slow] * ((name, precision) not in quick))
+        for actions, quick in (("categorical", FULL), ("gaussian", FULL[:1]), ("clipped_gaussian", FULL[:1]))
+        for name, precision in [*FULL, *((name, "bf16") for name in ON_POLICY if name in ROUNDED)]
+    ],
+)
 def test_learns_a_contextual_bandit_from_its_own_actions(name, precision, actions):
     """The same bandit, but each update is given what the present policy did.
 

@@ -73,7 +73,7 @@ def test_the_vessel_that_is_hit_is_known():
 def test_a_blind_policy_fails_soon_and_its_failures_fail_again(tmp_path):
     space = SearchSpace(3, ("keep",))
     result = run_search(
-        "random", lambda proposed, seed: run_encounters(STRAIGHT, proposed, WORLD, seed, CPU), space, 30, 1
+        "random", lambda proposed, seed: run_encounters(STRAIGHT, proposed, WORLD, seed, CPU), space, 24, 2
     )
     assert result.trials.failed.sum() > 2
     found = distinct_failures([result], WORLD, 0)

@@ -118,7 +118,7 @@ def test_world_reproduces_the_recorded_episodes():
 @pytest.mark.parametrize(
     ("agent_type", "settings"),
     [
-        pytest.param(name, each, marks=[pytest.mark.slow] * (name != "PPO" and each is not all_[-1]))
+        pytest.param(name, each, marks=[pytest.mark.slow] * (each is not all_[-1] and "memory" not in each))
         for name, all_ in VARIANTS.items()
         for each in all_
     ],
