@@ -110,6 +110,12 @@ def test_encounters_equal_the_oracle(profile: str) -> None:
     assert_all_seen(seen, rules.confirm > 0.0)
 
 
+@pytest.mark.slow
+def test_ten_thousand_encounters_equal_the_oracle() -> None:
+    rules = ColregsConfig()
+    assert_all_seen(check_against_the_oracle(8_500, 2, rules) + check_against_the_oracle(500, 3, rules))
+
+
 def test_a_duty_is_broken_once() -> None:
     before = torch.zeros(2, 3, 3, len(EncounterState._fields))
     phase, touched = (EncounterState._fields.index(name) for name in ("phase", "touched"))
