@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
+from marinenav_env.support.validation import ConfigError
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.collecting.waiting import StoppedWaitingError
@@ -43,13 +43,11 @@ from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tags import training_scalars
 from train_RL_agents.utils.compiling import CompilationStoppedError, compile_problem
-from train_RL_agents.utils.device import random_stream, release_memory, set_up_process
+from train_RL_agents.utils.device import random_stream, set_up_process
 from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 from train_RL_agents.utils.signals import call_on_first_signal
 from train_RL_agents.utils.threads import follow_load, set_threads
 
-_MAX_REWINDS = 3
-"""Largest number of rewinds of a run to its last saved state; see ``on_divergence``."""
 Callback = Callable[["TorchRLTrainer"], None]
 """Function that is called with the trainer after every iteration of the training loop."""
 
@@ -86,7 +84,7 @@ class TorchRLTrainer:
                 run.writer.begin()
         set_up_process(self.device, config.trainer.precision, config.trainer.tf32)
         self.env_steps, self._before, self._logged_at, self.stopped = 0, 0, 0, False
-        self._checked_at, self._rewinds = 0, 0
+        self._checked_at = 0
         self._saved_at: int | None = None
         self._unsaved = self.asked_to_save = False
         self.clock = PhaseTimer(self._on_first_pass)
@@ -97,8 +95,6 @@ class TorchRLTrainer:
         self.monitor = Monitor.for_device(self.device) if config.monitor else Monitor({})
         with run.writer.writing(ends=False):
             self._set_up()
-            if config.on_divergence == "rewind" and self._saved_at is None:
-                self.save()
 
     # Set-up -------------------------------------------------------------------------------------
 
@@ -118,7 +114,6 @@ class TorchRLTrainer:
             else:
                 with ranks.barrier():
                     self._start()
-        self.algorithm.learner.learning_rate_factor = 0.5**self._rewinds
 
     def _make_generators(self, seed: int) -> dict[str, torch.Generator]:
         """Return the random generators ``policy``, ``learner`` and ``replay``, whose draws do not affect each other."""
@@ -183,8 +178,9 @@ class TorchRLTrainer:
                 while not (self.finished or self.ranks.any_rank(self.stopped)):
                     try:
                         self.iterate()
-                    except DivergedError as error:
-                        self._rewind(error)
+                    except DivergedError:
+                        with self.ranks.barrier():
+                            raise
                     except StoppedWaitingError:
                         pass  # nothing was collected in this iteration
                     except (CompilationStoppedError, Exception) as error:
@@ -250,31 +246,8 @@ class TorchRLTrainer:
         invalid = non_finite_names(self.ranks.average_scalars(self.algorithm.read_check_sums()))
         if invalid:
             between = self._checked_at, self.env_steps
-            factor = self.algorithm.learner.learning_rate_factor
-            raise DivergedError(
-                describe_divergence(invalid, between, self._saved_at, self.config, factor, self.run.path)
-            )
+            raise DivergedError(describe_divergence(invalid, between, self._saved_at, self.config, self.run.path))
         self._checked_at = self.env_steps
-
-    def _rewind(self, error: DivergedError) -> None:
-        """Restore the last saved state, with half the learning rate."""
-        if self.config.on_divergence == "stop" or self._rewinds >= _MAX_REWINDS:
-            with self.ranks.barrier():
-                raise error
-        self._rewinds += 1
-        self.collector.close()
-        self.history.close()
-        self.run.writer.close()  # later entries of the log replace those after the restored state
-        # Deleted first, because memory was planned for one of each of these.
-        del self.collector, self.algorithm, self.history
-        release_memory()
-        self.clock.restart_phases()
-        self._set_up()
-        factor = self.algorithm.learner.learning_rate_factor
-        self.display.log(
-            f"{str(error).partition(';')[0]}; back at {self.env_steps:,} env-steps "
-            f"with {factor:g} times the learning rate ({self._rewinds} of {_MAX_REWINDS})"
-        )
 
     # Evaluation and log -------------------------------------------------------------------------
 
@@ -353,7 +326,6 @@ class TorchRLTrainer:
             "config": json.dumps(to_dict(self.config)),
             "ranks": self.ranks.size,
             "env_steps": self.env_steps,
-            "rewinds": self._rewinds,
             "threads": torch.get_num_threads(),
             **self.collector.state_dict(),
             **self.algorithm.state_dict(),
@@ -365,8 +337,8 @@ class TorchRLTrainer:
     def _load_state(self, state: dict[str, Any]) -> None:
         """Restore the state that ``save`` wrote."""
         path = self.run.checkpoints / STATE_FILE
-        before = saved_settings(state, path)
-        require_resumable(before, flatten(to_dict(self.config)), state.get("env_steps"), self.run.path)
+        before, now = saved_settings(state, path), flatten(to_dict(self.config))
+        require_resumable(before, now, state.get("env_steps"), self.run.path)
         if missing := self.algorithm.resume_problem(state):
             raise ConfigError(f"{self.run.path}: {missing}")
         try:
@@ -375,16 +347,10 @@ class TorchRLTrainer:
                 set_threads(self.ranks.num_threads(0), state.get("threads", 0))
             self.collector.load_state_dict(state, self.env_steps // self.ranks.size)
             self.algorithm.load_state_dict(state)
-            # The time of a rewound run goes on.
-            (self.clock if self._saved_at is None else PhaseTimer()).load_state_dict(state["clock"])
+            self.clock.load_state_dict(state["clock"])
             for name, generator in self._generators.items():
                 generator.set_state(state["generators"][name].cpu())
             self.history.load_state_dict(state)
-            if before["trainer.learning_rate"] == self.config.trainer.learning_rate:
-                # The number of rewinds is never less than in this process.
-                rewinds = state["rewinds"]
-                require(is_nonnegative_int(rewinds), "rewinds", rewinds, "a whole number")
-                self._rewinds = max(self._rewinds, rewinds)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
             # torch lists all mismatches in lines after a headline; the first one is enough.
             lines = (str(error) or type(error).__name__).splitlines()
@@ -408,9 +374,8 @@ class TorchRLTrainer:
             raise NotEnoughMemoryError(f"{error}; {self._save_without_memory()}") from error
         finally:
             self.display.stop()
-            if hasattr(self, "collector"):  # it is missing when a rewind failed
-                self.collector.close()
-                self.history.close()
+            self.collector.close()
+            self.history.close()
 
     def _on_first_pass(self, phase: str, seconds: float) -> None:
         """Log the time of the first pass through a phase, which compiles it."""

@@ -7,12 +7,10 @@ from functools import partial
 import pytest
 import torch
 
-from marinenav_env import GROUP, ConfigError
+from marinenav_env import GROUP
 from marinenav_env.support import plugins
-from tests.train_RL_agents.tiny_runs import at, begin, differences, new_run, results, saved, train
-from train_RL_agents.agents import AGENTS
+from tests.train_RL_agents.tiny_runs import at, differences, new_run, results, saved, train
 from train_RL_agents.cli import main
-from train_RL_agents.config.reading import apply_overrides
 from train_RL_agents.learning.checks import DivergedError
 from train_RL_agents.run.checkpoint import STATE_FILE, load_policy
 from train_RL_agents.run.run_folder import RunFolder
@@ -169,71 +167,3 @@ def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command,
     assert main([*resume, *rates]) == 0
     assert saved(run)["env_steps"] == 160
     assert RunFolder.open(run.path).config.trainer.learning_rate == 1e-3
-
-
-# Going back -------------------------------------------------------------------------------------
-
-REWIND = "on_divergence=rewind"
-
-
-def test_a_run_that_ends_before_its_first_step_ends_with_the_same_bits(tmp_path):
-    """It has a state already, to go back to."""
-    expected = new_run(tmp_path / "whole", REWIND)
-    train(expected)
-    run = new_run(tmp_path / "ended", REWIND)
-    begin(run)
-    assert saved(run)["env_steps"] == 0
-    run.writer.close()
-    train(RunFolder.open(run.path))
-    assert differences(results(expected), results(run)) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "fault"), [("DQN", "loss"), pytest.param("SAC", "weights", marks=pytest.mark.slow), ("PPO", "reward")]
-)
-def test_a_run_goes_back_with_half_the_rate(tmp_path, capsys, name, fault):
-    run = new_run(
-        tmp_path, f"agent_type={name}", REWIND, "trainer.learning_rate_final=5e-4", "trainer.learning_rate=5e-4"
-    )
-    trainer = TorchRLTrainer(run, bar=False)
-    spoil(trainer, fault, 112)
-    trainer.train()
-    said = capsys.readouterr().out
-    assert said.count(f"became infinite or NaN between 80 and {SEEN[name]} env-steps") == 1
-    assert "; back at 80 env-steps with 0.5 times the learning rate (1 of 3)\n" in said
-    state = saved(run)
-    assert (state["env_steps"], state["rewinds"]) == (160, 1)
-    assert trainer.algorithm.learner.learning_rate == pytest.approx(2.5e-4)
-    # A resumed run keeps the rate, unless it is given another.
-    for given, rate in ((5e-4, 2.5e-4), (3e-4, 4e-4)):
-        again = RunFolder.open(run.path)
-        again.config = apply_overrides(again.config, [f"trainer.learning_rate={given}"])
-        again = begin(again)
-        again.algorithm.set_progress(0.5, again.collector.policy)
-        assert again.algorithm.learner.learning_rate == pytest.approx(rate)
-
-
-def test_without_a_saved_replay_there_is_nothing_to_go_back_to(tmp_path):
-    with pytest.raises(ConfigError, match=r"on_divergence='rewind': must be stop with save_replay"):
-        new_run(tmp_path, REWIND, "save_replay=false")
-    new_run(tmp_path, REWIND, "save_replay=false", "agent_type=PPO")
-
-
-def test_it_goes_back_three_times_at_most(tmp_path, monkeypatch, capsys):
-    losses = AGENTS["DQN"].loss
-    monkeypatch.setattr(
-        AGENTS["DQN"],
-        "loss",
-        lambda agent, batch, noise: (
-            losses(agent, batch, noise) | {"loss": math.nan * losses(agent, batch, noise)["loss"]}
-        ),
-    )
-    run = new_run(tmp_path, REWIND)
-    with pytest.raises(DivergedError):
-        TorchRLTrainer(run, bar=False).train()
-    assert re.findall(r"with (\S+) times the learning rate \((\d) of 3\)", capsys.readouterr().out) == [
-        ("0.5", "1"),
-        ("0.25", "2"),
-        ("0.125", "3"),
-    ]
-    assert saved(run)["env_steps"] == 0

@@ -77,7 +77,6 @@ def prioritised(tmp_path_factory):
 
 GONE = object()
 WRONG = [
-    ("rewinds", -1),
     ("world/now", {}),
     ("world/now/state/pose", GONE),
     ("world/reset_pool/states", {}),

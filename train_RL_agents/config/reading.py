@@ -51,6 +51,8 @@ _IGNORED_KEYS = {"training_time"}
 
 _OLD_SETTINGS = {f"execution.{name}": f"trainer.{name}" for name in ("precision", "tf32", "fused_optimizer")}
 """New keys of settings that saved configurations of version 0.2 have under other keys."""
+_IGNORED_SETTINGS = ("execution.kernel", "draw_evaluations", "on_divergence")
+"""Settings that earlier saved configurations have, and that changed no result of a run that went well."""
 _REMOVED_SETTINGS = {
     "trainer.scale_returns": False,
     "agent.value_clip": 0.0,
@@ -181,7 +183,7 @@ def restore_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
     if "execution" not in values:
         raise ConfigError(f"{source}: has settings of a version before 0.2, which this one does not read")
     settings = {_OLD_SETTINGS.get(key, key): value for key, value in flatten(values).items()}
-    for key in ("execution.kernel", "draw_evaluations"):  # of version 0.2; they changed no result
+    for key in _IGNORED_SETTINGS:
         settings.pop(key, None)
     if isinstance(settings.get("loggers"), list):
         settings["loggers"] = [name for name in settings["loggers"] if name != "mlflow"]  # of version 0.2, too

@@ -161,9 +161,6 @@ class TrainConfig(Generic[AgentConfigType]):
     """Loggers of scalars: tensorboard, csv, wandb, or package.module:Class."""
     monitor: bool = True
     """Log the use of CPU, memory and GPU."""
-    on_divergence: Literal["stop", "rewind"] = "stop"
-    """Reaction to rewards, losses or weights that become infinite or NaN: stop, or go back to the last saved state with
-    half the learning rate, at most three times."""
     on_user_signal: Literal["stop", "save"] = "stop"
     """Reaction to SIGUSR1 or SIGUSR2, which Slurm sends ahead of a job's end: save and stop, or save and continue."""
     load_model: str = ""
@@ -220,8 +217,6 @@ class TrainConfig(Generic[AgentConfigType]):
         require(is_valid, "trainer", type(self.trainer).__name__, f"{kind.__name__} for this agent")
         self._check_environment()
         if isinstance(self.trainer, OffPolicyConfig):
-            is_valid = self.save_replay or self.on_divergence == "stop"
-            require(is_valid, "on_divergence", self.on_divergence, "stop with save_replay=false")
             is_valid = agent.uses_priorities or not self.trainer.prioritized
             require(is_valid, "trainer.prioritized", True, f"false for {self.agent_type}")
             storage = self.trainer.replay_storage

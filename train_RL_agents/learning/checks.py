@@ -22,24 +22,19 @@ def non_finite_names(values: dict[str, float]) -> list[str]:
 
 
 def describe_divergence(
-    invalid: list[str],
-    between: tuple[int, int],
-    saved_at: int | None,
-    config: TrainConfig[Any],
-    factor: float,
-    run: Path,
+    invalid: list[str], between: tuple[int, int], saved_at: int | None, config: TrainConfig[Any], run: Path
 ) -> str:
     """Return a sentence that says which values diverged between two numbers of env-steps, and what to do.
 
-    ``saved_at`` are the env-steps of the saved state, and ``factor`` is the present one of the learning rate.
+    ``saved_at`` are the env-steps of the saved state.
     """
     kept = "" if saved_at is None else f"the state of {saved_at:,} env-steps is kept; "
-    settings, half = config.trainer, 0.5 * factor
+    settings = config.trainer
     command = ["marinenav", "train", "--resume", str(run), *plugins.option_words()]
     rate = (
         f"go on with a smaller rate: {shlex.join(command)} "
-        f"trainer.learning_rate={half * settings.learning_rate:g} "
-        f"trainer.learning_rate_final={half * settings.learning_rate_final:g}"
+        f"trainer.learning_rate={0.5 * settings.learning_rate:g} "
+        f"trainer.learning_rate_final={0.5 * settings.learning_rate_final:g}"
     )
     inputs = [name for name in ("observations", "actions", "reward") if name in invalid]
     more = f", or {rate}" if len(invalid) > len(inputs) else ""

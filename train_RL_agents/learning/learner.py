@@ -103,8 +103,8 @@ class Learner:
             name: torch.zeros_like(self._weights) for name in MOMENTS[settings.optimizer]
         }
         """Number of steps of the optimiser, a scalar, and its moments [N] by name."""
-        self.learning_rate, self.learning_rate_factor = settings.learning_rate, 1.0
-        """Current learning rate, and factor by which it differs from its schedule."""
+        self.learning_rate = settings.learning_rate
+        """Current learning rate."""
         # The learning rate is a tensor, because compiled code treats numbers as constants.
         self._rate = torch.tensor(self.learning_rate, device=generator.device)
         device, losses = generator.device, losses or agent.loss
@@ -196,8 +196,7 @@ class Learner:
     def set_progress(self, progress: float) -> None:
         """Set the learning rate for a share ``progress`` of the run."""
         settings = self._settings
-        rate = cosine_schedule(progress, settings.learning_rate, settings.learning_rate_final)
-        self._set_rate(self.learning_rate_factor * rate)
+        self._set_rate(cosine_schedule(progress, settings.learning_rate, settings.learning_rate_final))
 
     def _set_rate(self, rate: float) -> None:
         self.learning_rate = rate

@@ -18,7 +18,6 @@ RESUMABLE_SETTINGS = (
     "monitor",
     "loggers",
     "save_replay",
-    "on_divergence",
     "on_user_signal",
     "trainer.learning_rate",
     "trainer.learning_rate_final",

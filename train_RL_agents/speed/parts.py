@@ -113,7 +113,6 @@ def benchmark_config(config: TrainConfig[Any], **sizes: Any) -> TrainConfig[Any]
         eval_freq=10**15,
         eval_schedule=replace(config.eval_schedule, levels=tuple(levels)),
         save_replay=False,
-        on_divergence="stop",
     )
 
 

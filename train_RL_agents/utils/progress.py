@@ -111,11 +111,6 @@ class PhaseTimer:
         """Return the wall time of the run so far (s), without evaluations, saving and compilation."""
         return self.total_seconds - sum(self.seconds.get(name, 0.0) for name in _NON_TRAINING_PHASES)
 
-    def restart_phases(self) -> None:
-        """Begin a lap in which phases compile again, because what they had compiled is gone."""
-        self.lap()
-        self._passed_phases = {*_UNCOMPILED_PHASES}
-
     def lap(self) -> tuple[dict[str, float], float]:
         """Return, since the last call, each phase's share of the wall time by name, and the seconds of training."""
         now = time.perf_counter()

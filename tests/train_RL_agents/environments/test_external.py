@@ -125,9 +125,8 @@ PARALLEL = ("env.parallel=true", "trainer.num_envs=2")
     ],
 )
 def test_an_environment_that_hangs_or_raises_ends_the_run_with_a_sentence(name, words, breaks, says, tmp_path):
-    trainer = begun(tmp_path, "AC-IQN", *words, f"env.options=breaks={breaks}", "on_divergence=rewind", name=name)
+    trainer = begun(tmp_path, "AC-IQN", *words, f"env.options=breaks={breaks}", name=name)
     assert re.search(says, refusal(trainer.train))
-    assert (trainer.run.checkpoints / STATE_FILE).exists()
 
 
 def test_the_plan_of_memory_counts_environments_also_in_processes():

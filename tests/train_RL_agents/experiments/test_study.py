@@ -123,7 +123,7 @@ def test_only_what_is_missing_is_trained_and_evaluated(file, tmp_path, monkeypat
     with pytest.raises(TypeError, match="not callable"):
         evaluate_runs(study, out, CPU)
     assert [run.overrides for run in unfinished_runs(study, out, ["marinenav"])] == [[]] * 3
-    changes = {"total_timesteps": 160, "eval_freq": 40, "loggers": ("csv",), "on_divergence": "rewind"}
+    changes = {"total_timesteps": 160, "eval_freq": 40, "loggers": ("csv",), "monitor": False}
     other = {name: replace(each, **changes) for name, each in study.groups.items()}
     runs = {run.name: run for run in unfinished_runs(replace(study, groups=other), out, ["marinenav"])}
     (resumed,) = resumed_runs(done, runs["tiny, short, seed 1"].overrides, quiet=True)
