@@ -6,7 +6,6 @@ import contextlib
 import math
 import multiprocessing
 import signal
-from collections import deque
 from collections.abc import Callable
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
@@ -14,24 +13,18 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
-import psutil
-
 from train_RL_agents.utils.signals import STOP_SIGNALS, USER_SIGNALS
 
 Result = TypeVar("Result")
 
 _CHECK_INTERVAL = 1.0
 """Time between checks of the workers while waiting for them (s)."""
-_IDLE_CHECK_COUNT = 5
-"""Number of successive checks over which the processor time of workers is compared."""
-_MIN_PROCESSOR_TIME = 0.02
-"""Processor time (s) over these checks below which a worker counts as idle."""
 _STOP_SECONDS = 3.0
 """Time to wait for workers after the run was asked to stop (s)."""
 
 
 class WorkersError(Exception):
-    """Raised when worker processes ended, or all of them are idle, so that no answer can come."""
+    """Raised when worker processes ended, so that no answer can come."""
 
 
 class WorkersTimeoutError(WorkersError):
@@ -52,17 +45,16 @@ class Watchdog:
     def __init__(self, stopping: Callable[[], bool] = lambda: False) -> None:
         self._stopping = stopping
         self._others = multiprocessing.active_children()
-        self._workers: dict[BaseProcess, psutil.Process] = {}
+        self._workers: list[BaseProcess] = []
 
     def call(self, function: Callable[[], Result], limit: float = math.inf) -> Result:
         """Return the result of a function that waits for workers, at most ``limit`` seconds, in another thread.
 
-        Processes that it starts block signals to the process group. A WorkersError says that a worker ended, the limit
-        is reached, or all are idle without a limit, a StoppedWaitingError that the run was asked to stop.
+        Processes that it starts block signals to the process group. A WorkersError says that a worker ended or the
+        limit is reached, a StoppedWaitingError that the run was asked to stop.
         """
         answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         Thread(target=_put_result, args=(function, answer), daemon=True).start()
-        times: deque[dict[psutil.Process, float]] = deque(maxlen=_IDLE_CHECK_COUNT + 1)
         waited = asked = 0.0
         while True:
             try:
@@ -71,8 +63,6 @@ class Watchdog:
                 waited += _CHECK_INTERVAL
                 asked += _CHECK_INTERVAL * self._stopping()
                 self._check_running()
-                if limit == math.inf:
-                    self._check_not_idle(times)
                 if asked >= _STOP_SECONDS:
                     raise StoppedWaitingError from None
                 if waited >= limit:
@@ -85,10 +75,8 @@ class Watchdog:
 
     def _update_workers(self) -> None:
         """Add the workers that were started since the last call."""
-        for process in multiprocessing.active_children():
-            if process not in self._others and process not in self._workers:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    self._workers[process] = psutil.Process(process.pid)
+        known = (*self._others, *self._workers)
+        self._workers += [process for process in multiprocessing.active_children() if process not in known]
 
     def _check_running(self) -> None:
         """Raise a WorkersError if a worker has ended."""
@@ -98,23 +86,11 @@ class Watchdog:
                 if process.exitcode is not None:
                     raise WorkersError(f"worker {number} {_describe_exit(process.exitcode)}")
 
-    def _check_not_idle(self, times: deque[dict[psutil.Process, float]]) -> None:
-        """Raise a WorkersError if all workers are idle; a single idle worker may have answered already."""
-        times.append({worker: _processor_time(worker) for worker in self._workers.values()})
-        first, last = times[0], times[-1]
-        idle = (
-            len(times) == times.maxlen
-            and first
-            and all(last[worker] - before < _MIN_PROCESSOR_TIME for worker, before in first.items())
-        )
-        if idle:
-            raise WorkersError(f"workers did nothing for {_IDLE_CHECK_COUNT * _CHECK_INTERVAL:g} s")
-
     def kill(self) -> None:
         """End all workers at once."""
         self._update_workers()
-        for worker in self._workers.values():
-            with contextlib.suppress(psutil.NoSuchProcess):
+        for worker in self._workers:
+            with contextlib.suppress(ValueError):  # TorchRL has closed it
                 worker.kill()
 
 
@@ -134,13 +110,3 @@ def _put_result(function: Callable[[], Any], answer: SimpleQueue[Any]) -> None:
 def _describe_exit(code: int) -> str:
     """Return what a process did that ended with an exit code, as text; negative codes are signals."""
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-
-
-def _processor_time(process: psutil.Process) -> float:
-    """Return the processor time that a process and its descendants have used (s)."""
-    total = 0.0
-    with contextlib.suppress(psutil.Error):
-        for member in (process, *process.children(recursive=True)):
-            with contextlib.suppress(psutil.Error):
-                total += sum(member.cpu_times()[:4])
-    return total

@@ -46,12 +46,6 @@ def work():
         sum(range(10_000))
 
 
-def test_workers_that_do_nothing_are_noticed(watched):
-    watch = watched()
-    with pytest.raises(WorkersError, match=r"^workers did nothing for 0\.25 s$"):
-        watch.call(partial(start, time.sleep, 3600))
-
-
 @pytest.mark.parametrize(
     ("end", "said"),
     [
@@ -61,7 +55,7 @@ def test_workers_that_do_nothing_are_noticed(watched):
 )
 def test_workers_that_end_are_noticed(watched, end, said):
     def end_later():
-        time.sleep(0.05)  # long before the others would be said to do nothing
+        time.sleep(0.05)
         end()
 
     with pytest.raises(WorkersError, match=f"^worker 0 {said}$"):
@@ -83,6 +77,6 @@ def test_workers_get_no_signals_of_the_group(watched):
         time.sleep(3600)
 
     with pytest.raises(WorkersError):
-        watched().call(partial(start, tell))
+        watched().call(partial(start, tell), 1.0)
     assert pipe.recv() >= {signal.SIGINT, signal.SIGTERM}
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGTERM}
