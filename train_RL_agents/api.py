@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
-from html import escape
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -27,7 +25,6 @@ from train_RL_agents.experiments.run import run_to_the_end
 from train_RL_agents.experiments.seeds import new_runs, resumed_runs
 from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.results.table import Table
 from train_RL_agents.run.checkpoint import STOPPED_POLICY_FILE, LoadedPolicy, find_run, load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import Callback
@@ -88,10 +85,7 @@ class Policy:
     """Memory of a recurrent policy after the latest call of ``act`` with each batch shape."""
 
     def __repr__(self) -> str:
-        return f"<Policy {self.name}: {self.loaded!r}>"
-
-    def _repr_html_(self) -> str:
-        return self.loaded._repr_html_()
+        return f"<Policy {self.name}: {self.config.agent_type} after {self.loaded.env_steps:,} env-steps>"
 
     @property
     def config(self) -> TrainConfig[Any]:
@@ -129,20 +123,20 @@ class Policy:
         require(risk is None or (is_number(risk) and 0.0 < risk <= 1.0), "risk", risk, "in (0, 1]")
         is_usable = risk is None or self.loaded.agent.supports_risk
         require(is_usable, "risk", risk, f"left out: {self.name} takes no risk level")
-        require(isinstance(observation, Mapping), "observation", observation, "a dictionary of arrays by entry")
         agent, entries = self.loaded.agent, self.loaded.agent.spec.entries
         device = next(agent.parameters()).device
         missing = ", ".join(entries.keys() - observation.keys())
         require(not missing, "observation", "...", f"with the entries {missing}")
-        arrays = {name: _to_numeric_array(name, observation[name]) for name in entries}
+        given = {name: torch.as_tensor(observation[name], device=device) for name in entries}
         first, entry = next(iter(entries.items()))
-        batch = arrays[first].shape[: max(arrays[first].ndim - len(entry.shape), 0)]
+        batch = tuple(given[first].shape[: max(given[first].ndim - len(entry.shape), 0)])
         inputs: dict[str, Tensor] = {}
         for name, entry in entries.items():
-            shape = (*batch, *entry.shape)
-            require(arrays[name].shape == shape, f"observation[{name!r}]", arrays[name].shape, f"of shape {shape}")
-            tensor = torch.as_tensor(arrays[name], device=device).to(entry.dtype(torch.float32))
-            inputs[name] = tensor.reshape(-1, *entry.shape)
+            key, value, shape = f"observation[{name!r}]", given[name], (*batch, *entry.shape)
+            require(value.shape == shape, key, tuple(value.shape), f"of shape {shape}")
+            in_range = bool((value.double().abs() <= _MAX_OBSERVED_VALUE).all())
+            require(in_range, key, value, f"finite, at most {_MAX_OBSERVED_VALUE:g} in size")
+            inputs[name] = value.to(entry.dtype(torch.float32)).reshape(-1, *entry.shape)
         level = None if risk is None else torch.full((math.prod(batch),), risk, device=device)
         if agent.memory_size:
             blank = torch.zeros(math.prod(batch), agent.memory_size, device=device)
@@ -179,7 +173,6 @@ def load(path: str | Path, which: str = "best", device: str = "cpu") -> Policy:
     Raises:
         ConfigError: if there is no such policy, or it is damaged.
     """
-    require(isinstance(path, str | Path), "path", path, "a name, a file or a run folder")
     name = str(path) if which == "best" else f"{path} ({which})"
     return Policy(name, load_policy(path, which, resolve_device(device)))
 
@@ -200,9 +193,6 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **options: Unpa
         ConfigError: if there is no such policy, or an option cannot be used.
     """
     require(len(policies) > 0, "policies", 0, "one or more")
-    for policy in policies:
-        is_policy = isinstance(policy, str | Path | Policy)
-        require(is_policy, "policies", policy, "names, paths or loaded policies, one after another")
     allowed_options = EvaluationOptions.__annotations__
     for name, value in options.items():
         allowed = f"left out; there are {', '.join(allowed_options)}{did_you_mean(name, allowed_options)}"
@@ -216,7 +206,6 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **options: Unpa
     for group in _EXCLUSIVE_OPTIONS:
         both = sorted(stated.keys() & group)
         require(len(both) <= 1, " and ".join(both), "...", "given one at a time")
-    require(stated.get("levels") != (), "levels", [], "numbers from 1, or left out")
     target = resolve_device(device)
     found: dict[str, EvaluatedPolicy] = {}
     for policy in policies:
@@ -266,13 +255,6 @@ class TrainedRun:
         shown = "" if best is None else f", best success {best:.3f}"
         return f"<TrainedRun {self.folder}: {state}, {len(self.evaluations)} evaluations{shown}>"
 
-    def _repr_html_(self) -> str:
-        rows = [
-            {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in metrics.items()}
-            for metrics in self.evaluations
-        ]
-        return Table.from_rows(rows).html(f"Evaluations of {self.folder}") or escape(repr(self))
-
     def load(self, which: str = "best") -> Policy:
         """Load a policy of the run, as the function ``load`` does."""
         return load(self.folder, which)
@@ -308,9 +290,6 @@ def train(
     Raises:
         ConfigError: if a setting cannot be used.
     """
-    require(isinstance(agent, str), "agent", agent, f"a name, such as {TrainConfig.agent_type}")
-    for name, path, allowed in (("config", config, "a JSON file or a name"), ("resume", resume, "a run folder")):
-        require(path is None or isinstance(path, str | Path), name, path, f"{allowed}; settings are further arguments")
     for name, value, usual in (("config", config, None), ("profile", profile, "auto")):
         require(resume is None or value == usual, name, value, "left out with resume: a run has its own")
     if ":" in agent:
@@ -330,19 +309,3 @@ def train(
     else:
         (run,) = resumed_runs(find_run(Path(resume)), overrides, **options)
     return TrainedRun.read(run.folder, run_to_the_end(run).finished)
-
-
-def _to_numeric_array(name: str, value: Any) -> NDArray[Any]:
-    """Return an entry of an observation as an array of numbers that a network can process."""
-    key = f"observation[{name!r}]"
-    if isinstance(value, Tensor):
-        value = value.detach().cpu()
-        value = value.float() if value.is_floating_point() else value  # NumPy has no bfloat16
-    try:
-        array = np.asarray(value)
-    except ValueError:  # rows that differ in length
-        array = np.array(None)
-    require(array.dtype.kind in "biuf", f"{key}.dtype", array.dtype, "a type of numbers")
-    in_range = bool((np.abs(array.astype(np.float64)) <= _MAX_OBSERVED_VALUE).all())
-    require(in_range, key, array, f"finite, at most {_MAX_OBSERVED_VALUE:g} in size")
-    return array

@@ -36,7 +36,6 @@ def test_training_returns_what_it_reached(run):
     assert [each["env_steps"] for each in run.evaluations] == [80, 160]
     assert run.best in run.evaluations
     assert repr(run).startswith(f"<TrainedRun {run.folder}: finished, 2 evaluations, best success")
-    assert run._repr_html_().count("<tr>") == 3
     policy = run.load()
     assert policy.config.agent_type == "DQN"
     assert (policy.name, run.load("latest").name) == (str(run.folder), f"{run.folder} (latest)")  # to be compared
@@ -169,37 +168,28 @@ def test_act_refuses_observations_that_are_not_finite(name, value):
         wrong[key].flat[1] = value
         with pytest.raises(ConfigError, match=rf"^observation\['{key}'\]=.*: must be finite, at most"):
             policy.act(wrong)
-    with pytest.raises(ConfigError, match=r"^observation\['self_state'\]\.dtype="):
-        policy.act({**seen, "self_state": ["0"] * 7})
 
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (lambda: load(None), "path=None: must be a name, a file or a run folder"),
         (lambda: load("dqn").evaluate(episodes="3"), "episodes='3': must be a whole number"),
         (lambda: load("dqn").evaluate(episodes=0), "episodes=0: must be at least 1"),
         (lambda: load("dqn").evaluate(levels="easy"), "levels='easy': must be a list of whole numbers"),
         (lambda: load("dqn").evaluate(seed="a"), "seed='a': must be a whole number"),
-        (lambda: load("dqn").act([1, 2]), "observation=[1, 2]: must be a dictionary of arrays"),
         (lambda: load("iqn").act({}, 0.0), "risk=0.0: must be in (0, 1]"),
         (lambda: load("iqn").act({}, 1.5), "risk=1.5: must be in (0, 1]"),
         (lambda: load("iqn").act({}, float("nan")), "risk=nan: must be in (0, 1]"),
         (lambda: load("iqn").act({}, "adaptive"), "risk='adaptive': must be in (0, 1]"),
         (lambda: compare("straight", "straight"), "policies='straight': must be given once"),
-        (lambda: compare(["iqn", "dqn"]), "policies=['iqn', 'dqn']: must be names, paths or loaded"),
         (lambda: compare("straight", suite="rules", levels=[1]), "levels and suite='...': must be given one at a time"),
         (lambda: compare("straight", episode=3), "episode=3: must be left out; there are levels, suite"),
-        (lambda: compare("straight", levels=[]), "levels=[]: must be numbers from 1"),
         (lambda: compare("straight", seed=1, fresh=True), "fresh and seed='...': must be given one at a time"),
         (lambda: compare("straight", risk=0.5, stochastic=True), "risk and stochastic='...': must be given one at"),
         (lambda: train(agent="X"), "agent_type='X': must be one of"),
         (lambda: train(batch_size=3), "batch_size=3: there is no such setting; the closest: trainer.batch_s"),
         (lambda: train(seed=[0, 1]), "seed=(0, 1): must be one number"),
         (lambda: train(config="nope"), "config='nope': must be a JSON file or one of a2c"),
-        (lambda: train(agent=3), "agent=3: must be a name, such as AC-IQN"),
-        (lambda: train(config={"seed": 1}), "config={'seed': 1}: must be a JSON file or a name; setti"),
-        (lambda: train(resume=3), "resume=3: must be a run folder"),
         (lambda: train(resume="run", config="dqn"), "config='dqn': must be left out with resume: a run has its own"),
         (lambda: train(resume="run", profile="8gb"), "profile='8gb': must be left out with resume: a run has its own"),
         (lambda: train(world=WorldConfig()), "world=WorldConfig("),

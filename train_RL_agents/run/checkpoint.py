@@ -28,7 +28,6 @@ from train_RL_agents.config.reading import restore_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.networks.encoders import is_scale_buffer
 from train_RL_agents.networks.observation import ObservationSpec
-from train_RL_agents.results.table import Table
 from train_RL_agents.run.finding import CONFIG_FILE, MANIFEST_FILE, POLICY_PATTERN, resolve_path, single_run
 from train_RL_agents.run.published import import_policy, is_torchscript
 from train_RL_agents.run.resuming import list_changes
@@ -139,7 +138,7 @@ def save_policy(
     write_atomically(path, content, replace_input=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LoadedPolicy:
     """Agent read from the policy file ``path``, with the configuration and the env-steps (0 if imported) of its run.
 
@@ -151,27 +150,6 @@ class LoadedPolicy:
     path: Path
     env_steps: int
     metrics: dict[str, Any]
-
-    def __repr__(self) -> str:
-        text = ", ".join(f"{name}: {value}" for name, value in self._summary().items())
-        return f"<LoadedPolicy {text}>"
-
-    def _repr_html_(self) -> str:
-        rows = [{"": name, "policy": value} for name, value in self._summary().items()]
-        return Table.from_rows(rows).html(f"Policy {self.path}")
-
-    def _summary(self) -> dict[str, str]:
-        """Return properties of the policy to show, as text by name."""
-        success = self.metrics.get("success_rate")
-        num_weights = sum(parameter.numel() for parameter in self.agent.networks.parameters())
-        return {
-            "agent": self.config.agent_type,
-            "env-steps": f"{self.env_steps:,}",
-            "file": str(self.path),
-            "weights": f"{num_weights:,}",
-            "actions": "two commands" if self.agent.continuous else f"{self.agent.num_actions}",
-            "observes": ", ".join(self.agent.spec.entries),
-        } | ({} if success is None else {"success while training": f"{success:.3f}"})
 
 
 def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
