@@ -203,7 +203,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence_and_leaves_nothing(wrong, 
 
 @pytest.mark.usefixtures("surroundings")
 def test_a_run_and_a_configuration_belong_to_their_agents(run, tmp_path):
-    with pytest.raises(ConfigError, match="agent_type=PPO: dqn is a configuration of DQN"):
+    with pytest.raises(ConfigError, match="must be left out: PPO has no such setting, only"):
         train("PPO", config="dqn", save_dir=tmp_path, quiet=True)
     sentence = f"agent_type='PPO': must be left out, or DQN: {run.folder} is a run of that agent"
     with pytest.raises(ConfigError, match=re.escape(sentence)):

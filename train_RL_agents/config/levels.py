@@ -141,13 +141,3 @@ def level_to_dict(level: Level) -> dict[str, Any]:
         for item in fields(level)
         if item.name in (*SIZE_FIELDS, "num_episodes") or getattr(level, item.name) != item.default
     }
-
-
-def shortest_level_dict(level: Level) -> dict[str, Any]:
-    """Return the dict with the fewest keys that describes a level, by all fields or with a named level (``like``)."""
-    options = [level_to_dict(level)]
-    for name, base in NAMED_LEVELS.items():
-        usual = {item.name: item.default for item in fields(level)} | vars(base)
-        changed = {key: value for key, value in vars(level).items() if value != usual[key]}
-        options.append({"like": name, **changed})
-    return min(options, key=len)

@@ -25,7 +25,7 @@ from marinenav_env.support.validation import (
 )
 from train_RL_agents.agents import AGENTS, registered_agent_name
 from train_RL_agents.config.boat import BOAT_KEY, UNIT_SCALE, merge_boat_settings, merge_profiles
-from train_RL_agents.config.levels import LEVEL_CLASSES, LEVEL_COLUMNS, level_to_dict, read_levels, shortest_level_dict
+from train_RL_agents.config.levels import LEVEL_CLASSES, LEVEL_COLUMNS, level_to_dict, read_levels
 from train_RL_agents.config.overrides import (
     CommandLineValue,
     Overrides,
@@ -35,7 +35,7 @@ from train_RL_agents.config.overrides import (
 )
 from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainConfig
 from train_RL_agents.utils.files import read_json
-from train_RL_agents.utils.shipped import require_config, shipped_paths
+from train_RL_agents.utils.shipped import require_config
 
 PLUGIN_GROUPS = {
     "agent_type": plugins.AGENTS,
@@ -110,7 +110,7 @@ def setting_text(value: Any) -> str:
         texts = [*map(setting_text, value)]
         return texts[0] if len(texts) == 1 else f"[{','.join(texts)}]"
     if isinstance(value, Level):
-        return json.dumps(shortest_level_dict(value))
+        return json.dumps(level_to_dict(value))
     if isinstance(value, float):
         return f"{value:.6g}"
     return value if isinstance(value, str) else json.dumps(value)
@@ -134,17 +134,7 @@ def load_config(path: Path | None, overrides: Overrides = ()) -> TrainConfig[Any
 
     Overrides are values by name (dotted or nested), or ``key=value`` arguments.
     """
-    values, changes = read_file_settings(path), flatten_overrides(overrides)
-    before, now = (registered_agent_name(str(settings.get("agent_type", ""))) for settings in (values, changes))
-    if before != now and {before, now} <= AGENTS.keys():
-        theirs, kept = (known_settings(TrainConfig(agent_type=name)).keys() for name in (before, now))
-        if values.keys() & (theirs - kept):
-            name = now.lower().replace("-", "_")
-            hint = f"; {name} is one of {now}" if name in shipped_paths("configs") else ""
-            raise ConfigError(
-                f"agent_type={now}: {path} is a configuration of {before}, with settings that {now} lacks{hint}"
-            )
-    return from_dict(values, changes)
+    return from_dict(read_file_settings(path), overrides)
 
 
 def read_file_settings(path: Path | None, extended_by: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -248,8 +238,7 @@ def _parse_values(layer: dict[str, Any], settings: dict[str, Setting], agent: st
             values[key] = str(Path(value).expanduser()) if is_home else value
         elif value != {} or not any(name.startswith(f"{key}.") for name in settings):  # {}: a section without settings
             others = [name for name in AGENTS if key in known_settings(TrainConfig(agent_type=name))]
-            near = next((f"; did you mean {name}?" for name in settings if name.startswith(key)), "")
-            allowed = f"left out: {agent} has no such setting, only {', '.join(others)}{near}"
+            allowed = f"left out: {agent} has no such setting, only {', '.join(others)}"
             require(not others, key, value, allowed)
             names = sorted(settings, key=PLUGIN_GROUPS.__contains__, reverse=":" in str(value))  # a part of others
             raise ConfigError(unknown_setting_message(key, value, names))

