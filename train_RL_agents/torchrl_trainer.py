@@ -260,7 +260,7 @@ class TorchRLTrainer:
             with self.clock.phase("evaluate"):
                 history.evaluate(agent, self.display.show_evaluation_progress)
             times = {"train_time": self.clock.training_seconds, "wall_time": self.clock.total_seconds}
-            overall, best = history.record(agent, self.env_steps, times, self.finished)
+            overall, best = history.record(agent, self.env_steps, times)
             self.display.show_evaluation(self.env_steps, times["wall_time"], overall, best)
 
     @property

@@ -229,13 +229,10 @@ def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def record_policy(
-    run: RunFolder, agent: Agent[Any], env_steps: int, metrics: dict[str, Any], scalars: dict[str, Any], last: bool
+    run: RunFolder, agent: Agent[Any], env_steps: int, metrics: dict[str, Any], scalars: dict[str, Any]
 ) -> bool:
     """Log an evaluation, save its policy, and return whether it is the best so far."""
     run.writer.log({f"eval/{name}": value for name, value in scalars.items()} | result_scalars(metrics), env_steps)
     name = f"policy_{env_steps:012d}.pt"
     save_policy(run.checkpoints / name, agent, run.config, env_steps, metrics)
-    best = run.add_policy(name, env_steps, metrics)
-    if last:
-        run.writer.log_end(env_steps)
-    return best
+    return run.add_policy(name, env_steps, metrics)

@@ -146,10 +146,6 @@ class RunWriter:
         finite = {name: value for name, value in scalars.items() if value is not None and math.isfinite(value)}
         self._call_loggers(lambda logger: logger.log(finite, env_steps))
 
-    def log_end(self, env_steps: int) -> None:
-        """Log that the run has completed all its env-steps."""
-        self._call_loggers(lambda logger: logger.log_end(env_steps))
-
     def flush(self) -> None:
         """Write all log entries to the disk."""
         if self._loggers is not None:

@@ -21,9 +21,6 @@ class RunLogger:
     def log(self, scalars: dict[str, float], env_steps: int) -> None:
         """Log scalars by tag, with env-steps as the x axis."""
 
-    def log_end(self, env_steps: int) -> None:
-        """Log that the run has reached its last env-step."""
-
     def flush(self) -> None:
         """Write everything to the disk."""
 
@@ -47,8 +44,7 @@ class TensorBoard(RunLogger):
         # settings that differ between runs first, and takes scalars as metrics, by name.
         plain = {key: value if isinstance(value, bool | int | float) else texts[key] for key, value in settings.items()}
         plain["agent"] = plain.pop("agent_type")  # before the settings of agents by name
-        _, start, self._end = hparams(plain, {})
-        self._writer._get_file_writer().add_summary(start, begin)
+        self._writer._get_file_writer().add_summary(hparams(plain, {})[1], begin)
 
     def log(self, scalars: dict[str, float], env_steps: int) -> None:
         """Log scalars by tag; the first entry of each tag includes its description."""
@@ -59,10 +55,6 @@ class TensorBoard(RunLogger):
                 metadata = summary.value[0].metadata
                 metadata.summary_description, metadata.plugin_data.plugin_name = describe_tag(tag), "scalars"
             self._writer._get_file_writer().add_summary(summary, env_steps)
-
-    def log_end(self, env_steps: int) -> None:
-        """Log that the run has reached its last env-step."""
-        self._writer._get_file_writer().add_summary(self._end, env_steps)
 
     def flush(self) -> None:
         """Write everything to the disk."""

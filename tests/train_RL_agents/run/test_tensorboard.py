@@ -46,14 +46,12 @@ def test_the_settings_are_among_the_texts(tmp_path):
 
 @pytest.fixture(scope="module")
 def hparams_page(tmp_path_factory):
-    """What the HPARAMS tab is given of runs of two agents, one of them not at its end."""
+    """What the HPARAMS tab is given of runs of two agents."""
     folder = tmp_path_factory.mktemp("two")
     for seed, agent in enumerate(("DQN", "IQN")):
         run = new_run(folder, f"agent_type={agent}", f"trainer.batch_size={8 + 8 * seed}", seed=seed)
         results = {f"Result/{number}_{name}": 0.5 + seed for number, name in enumerate(RESULT_METRICS, 1)}
         run.writer.log({"charts/SPS": 1.0, **results}, 8)
-        if seed:
-            run.writer.log_end(8)
         run.writer.close()
     runs = plugin_event_multiplexer.EventMultiplexer().AddRunsFromDirectory(str(folder)).Reload()
     provider = data_provider.MultiplexerDataProvider(runs, str(folder))

@@ -44,17 +44,16 @@ class Evaluations(ABC, Generic[Results]):
     def evaluate(self, agent: Agent[Any], progress: ProgressCallback | None = None) -> None:
         """Run the evaluation episodes of an agent, and store their results."""
 
-    def record(self, agent: Agent[Any], env_steps: int, times: dict[str, float], last: bool) -> tuple[Metrics, bool]:
+    def record(self, agent: Agent[Any], env_steps: int, times: dict[str, float]) -> tuple[Metrics, bool]:
         """Write and log the latest evaluation, and save its policy; return its metrics and whether it is the best.
 
-        The times (s) are by name of their column in evaluations.csv; ``last`` is true if the run ends with this
-        evaluation.
+        The times (s) are by name of their column in evaluations.csv.
         """
         overall, more = nonfinite_to_none(self._latest_metrics())
         self.rows.append({"env_steps": env_steps, **times, **overall, **more})
         steps = {"timesteps": [row["env_steps"] for row in self.rows]}
         self._run.write_evaluations(self.rows, steps | self._arrays())
-        return overall, record_policy(self._run, agent, env_steps, overall, overall | more, last)
+        return overall, record_policy(self._run, agent, env_steps, overall, overall | more)
 
     @abstractmethod
     def _latest_metrics(self) -> tuple[Metrics, Metrics]:
