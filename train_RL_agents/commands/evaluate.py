@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.evaluation.judging.policies import find_evaluated
     from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
+    from train_RL_agents.utils.progress import ProgressBars
 
     keep_freed_memory()
     device = resolve_device(arguments.device)
@@ -114,45 +114,28 @@ def run(arguments: argparse.Namespace) -> int:
     for line in describe_vessel(trained.config.world, trained.config.eval_schedule.levels) if trained else ():
         print(line)
     require_writable_outputs(*(given[name] for name in _OUTPUT_OPTIONS if name in given))
-    evaluations = []
-    with _progress_bars() as progress:
+    evaluations, bars = [], ProgressBars(quiet=False, bar=True, on_stderr=True)
+
+    def progress(policy: str, ended: int, total: int) -> None:
+        bars.show(policy, total, ended)
+
+    bars.start()
+    try:
         if given.get("suite") == ALL_SUITES:
             for evaluation in evaluate_frozen_suites(policies, given, device, progress):
-                print(
-                    f"{evaluation.setting['suite']}: {'; '.join(map(Result.short_text, evaluation.results))}",
-                    flush=True,
-                )
+                shown = "; ".join(map(Result.short_text, evaluation.results))
+                print(f"{evaluation.setting['suite']}: {shown}", flush=True)
                 evaluations.append(evaluation)
         else:
             evaluations.append(evaluate_all(policies, given, device, progress))
+    finally:
+        bars.stop()
     try:
         _write_all(given, evaluations)
     finally:
         # Shown last, because a reader such as `head` may close the output; but also shown if a disk is full.
         show_all(evaluations)
     return 0
-
-
-@contextlib.contextmanager
-def _progress_bars() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar for each policy if standard error is a terminal, and remove it at the end.
-
-    The context's value is a callback with a policy's name, the number of ended episodes and that of all.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    console, tasks = Console(stderr=True), dict[str, Any]()
-    shown = Progress(*columns, TextColumn("episodes"), console=console, transient=True, disable=not console.is_terminal)
-
-    def show(policy: str, ended: int, total: int) -> None:
-        if policy not in tasks:
-            tasks[policy] = shown.add_task(policy)
-        shown.update(tasks[policy], completed=ended, total=total)
-
-    with shown:
-        yield show
 
 
 def _write_all(given: dict[str, Any], evaluations: Sequence[Evaluation]) -> None:

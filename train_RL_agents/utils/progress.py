@@ -145,8 +145,8 @@ class _Terminal(Console):
 class ProgressBars:
     """Progress bars below the printed lines; every bar is one line of the terminal."""
 
-    def __init__(self, quiet: bool, bar: bool) -> None:
-        self.console = _Terminal(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+    def __init__(self, quiet: bool, bar: bool, on_stderr: bool = False) -> None:
+        self.console = _Terminal(quiet=quiet, highlight=False, markup=False, soft_wrap=True, stderr=on_stderr)
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
@@ -157,6 +157,7 @@ class ProgressBars:
             speed_estimate_period=_SPEED_PERIOD,
             get_time=time.perf_counter,
             expand=True,
+            transient=on_stderr,
             disable=quiet or not bar or not self.console.is_terminal,
         )
         self.is_shown = not self._progress.disable
