@@ -30,8 +30,6 @@ from train_RL_agents.utils.files import read_json, sha256_of
 ONNX_SUFFIX = ".onnx"
 Outputs = dict[str, NDArray[Any]]
 """Arrays [B, ...] by name."""
-_MAX_TOLERANCE = 0.01
-"""Largest tolerance that a contract may state, as a share of 1 + |output|."""
 
 
 class OnnxAgent(nn.Module):
@@ -120,18 +118,11 @@ def load_onnx_policy(path: Path) -> LoadedPolicy:
 def _check_examples(path: Path, network: Callable[[Outputs], Outputs], examples: Any) -> None:
     """Raise a ConfigError unless the network reproduces the outputs and actions in a contract's ``examples``."""
     try:
-        tolerance = min(float(examples["tolerance"]), _MAX_TOLERANCE)
+        tolerance = float(examples["tolerance"])
         found = network({name: np.array(rows, float) for name, rows in examples["inputs"].items()})
-        difference = 0.0
-        for name, rows in {**examples["outputs"], ACTION_OUTPUT: examples["action"]}.items():
-            reference = np.array(rows, float)
-            if found[name].shape != reference.shape:
-                raise ValueError(f"{name} has the shape {found[name].shape}, not {reference.shape}")
-            difference = np.maximum(difference, (np.abs(found[name] - reference) / (1.0 + np.abs(reference))).max())
+        expected = {**examples["outputs"], ACTION_OUTPUT: examples["action"]}
+        is_same = all(np.allclose(found[name], rows, tolerance, tolerance) for name, rows in expected.items())
     except Exception as error:  # damaged numbers may raise any error, also of onnxruntime
         raise ConfigError(f"{path}: does not fit the examples of {CONTRACT_FILE} ({first_line(error)})") from error
-    if not difference <= tolerance:
-        raise ConfigError(
-            f"{path}: differs from the examples of {CONTRACT_FILE} by {difference:.1e} (1 + |output|), "
-            f"more than {tolerance:.0e}"
-        )
+    if not is_same:
+        raise ConfigError(f"{path}: differs from the examples of {CONTRACT_FILE}")

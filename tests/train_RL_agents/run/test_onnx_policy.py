@@ -93,7 +93,7 @@ def test_files_of_other_agents_steer_as_their_policies(name, dtype, tmp_path):
         (lambda each: each["files"]["onnx"].update(sha256="0"), r"damaged, or not the file that contract\.json"),
         (lambda each: each["examples"]["outputs"]["quantiles"][3][2].__setitem__(4, 1e3), "differs from the examples"),
         (lambda each: each["examples"]["action"].__setitem__(0, 26), "differs from the examples"),
-        (lambda each: each["examples"]["action"].pop(), r"does not fit the examples .*selected_action has the shape"),
+        (lambda each: each["examples"]["action"].pop(), "does not fit the examples"),
     ],
 )
 def test_contracts_that_do_not_fit_are_refused(change, words, copied):
