@@ -38,7 +38,7 @@ from train_RL_agents.run.checkpoint import (
     require_resumable,
     saved_settings,
 )
-from train_RL_agents.run.monitor import Monitor
+from train_RL_agents.run.monitor import read_utilisation
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.tags import training_scalars
@@ -92,7 +92,7 @@ class TorchRLTrainer:
         json_lines = json_lines and ranks.is_main
         self.display = ProgressDisplay(config.total_timesteps, quiet, bar, run.writer.write_log_line, json_lines)
         set_threads(ranks.num_threads(config.execution.threads))
-        self.monitor = Monitor.for_device(self.device) if config.monitor else Monitor({})
+        read_utilisation(self.device)  # the next is of the time since
         with run.writer.writing(ends=False):
             self._set_up()
 
@@ -296,7 +296,8 @@ class TorchRLTrainer:
             "charts/active_robot_steps_per_second": rate * active,
             "charts/compile_seconds": self.clock.seconds.get("compile"),
         }
-        scalars |= self.monitor.read()
+        if self.config.monitor:
+            scalars |= read_utilisation(self.device)
         if self.device.type == "cuda":
             scalars["gpu/memory_gb"] = torch.cuda.max_memory_allocated(self.device) / 1e9
         with self.ranks.barrier():
