@@ -54,25 +54,14 @@ def require_no_search_files(folder: Path) -> None:
 
 
 def print_table(name: str, results: Sequence[SearchResult], space: SearchSpace) -> None:
-    """Print the metrics of the searches, and the ratio of failures of the cross-entropy to the random search."""
+    """Print the metrics of the searches."""
     rows = [{"method": result.method, **result.metrics()} for result in results]
     others = "1 other" if space.num_others == 1 else f"1 to {space.num_others} others"
     Table(SEARCH_COLUMNS, rows).print(f"Failures of {name} among {others}")
-    ratio = failure_ratio(results)
-    if ratio is not None:
-        print(f"the search finds {ratio:.1f} times as many failures as random encounters")
     total = sum(row["episodes"] for row in rows)
     if not any(row["failures"] for row in rows):
         highest = max(result.rate.high for result in results if result.method == results[-1].method)
         print(f"{name}: no failure in {total:,} episodes (95%: fewer than {highest:.2f} of 1,000)")
-
-
-def failure_ratio(results: Sequence[SearchResult]) -> float | None:
-    """Return the ratio of failures per episode of the cross-entropy method to random encounters; None without both."""
-    by_method = {result.method: result.rate.value for result in results}
-    if not by_method.get("random") or "cross-entropy" not in by_method:
-        return None
-    return float(by_method["cross-entropy"] / by_method["random"])
 
 
 def write_files(
@@ -107,7 +96,6 @@ def write_files(
         "behaviours": list(space.behaviours),
         "seed": seed,
         "methods": {result.method: result.metrics() for result in results},
-        "times_random": failure_ratio(results),
         "scenarios": written,
         "encounters": [label for _, label in kept],
         "device": str(device),

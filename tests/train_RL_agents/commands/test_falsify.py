@@ -35,7 +35,7 @@ def harmless(evaluated, asked, *given):
 def test_failures_are_written_and_fail_again(tmp_path, capsys):
     assert main(["falsify", "straight", *FEW, "--out", "new/found"]) == 0
     said = capsys.readouterr().out
-    assert "Failures of straight among 1 other" in said and "times as many failures as random" in said
+    assert "Failures of straight among 1 other" in said
     content = json.loads((tmp_path / "new/found/falsify.json").read_text())
     assert content["methods"].keys() == {"cross-entropy", "random"}
     fitted, random = content["methods"].values()
@@ -57,7 +57,6 @@ def test_a_policy_that_never_fails_is_said_to(monkeypatch, tmp_path, capsys):
     said = capsys.readouterr().out
     assert re.search(r"orca: no failure in 800 episodes \(95%: fewer than 9\.\d+ of 1,000\)", said)
     assert [path.name for path in (tmp_path / "none").iterdir()] == ["falsify.json"]
-    assert json.loads((tmp_path / "none/falsify.json").read_text())["times_random"] is None
 
 
 def test_what_was_found_is_kept_when_it_is_stopped(monkeypatch, tmp_path, capsys):
