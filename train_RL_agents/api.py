@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, get_type_hints
+from typing import Any, TypedDict, Unpack, get_type_hints
 
 import torch
 from numpy.typing import NDArray
@@ -54,9 +54,8 @@ class EvaluationOptions(TypedDict, total=False):
     """Seed of scenarios and noise; by default that of the evaluations during training, or of the suite."""
     fresh: bool
     """True for new scenarios and noise."""
-    risk: float | Literal["adaptive"]
-    """Share of the worst outcomes to act on (CVaR level) in (0, 1], for agents that estimate distributions; with
-    ``adaptive`` it is clip(distance of the closest observed object / 2 boat lengths, 0, 1)."""
+    risk: float
+    """Share of the worst outcomes to act on (CVaR level) in (0, 1], for agents that estimate distributions."""
     others: str
     """Policy or baseline that steers the other vessels of the suites that end in ``_own``; with the prefix ``blind:``
     it sees no objects."""
@@ -199,7 +198,7 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **options: Unpa
         require(name in allowed_options, name, value, allowed)
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     types = get_type_hints(EvaluationOptions, include_extras=True)
-    types |= {"levels": tuple[int, ...], "risk": float | str}
+    types |= {"levels": tuple[int, ...]}
     stated: Any = make_dataclass("Options", [(name, types[name]) for name in given])(**given)
     check_fields(stated)
     stated = vars(stated)

@@ -39,11 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_acting_options(parser: argparse.ArgumentParser) -> None:
     add, acting = parser.add_argument, parser.add_mutually_exclusive_group()
-    risk = (
-        "share of the worst outcomes to act on, for agents that know return distributions; adaptive: clip(distance of "
-        "the closest object / 2 boat lengths, 0, 1); by default the policy's own agent.risk"
-    )
-    acting.add_argument("--risk", metavar="X", type=_parse_risk, help=risk)
+    risk = "share of the worst outcomes to act on, for agents that know return distributions; by default agent.risk"
+    acting.add_argument("--risk", metavar="X", type=float, help=risk)
     sampling = (
         "act as while training, but without added exploration: PPO, A2C and SAC sample, Rainbow keeps its noise, IQN "
         "draws its fractions if agent.random_fractions is set; refused for others"
@@ -52,11 +49,6 @@ def _add_acting_options(parser: argparse.ArgumentParser) -> None:
     others = "policy or baseline that steers the other vessels of suites with _own; blind:POLICY sees no objects"
     add("--others", metavar="POLICY", help=others)
     add("--shield", action="store_true", help="replace commands after which no escape manoeuvre would be left")
-
-
-def _parse_risk(text: str) -> float | str:
-    """Convert a command-line argument to a risk level."""
-    return text if text == "adaptive" else float(text)
 
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:

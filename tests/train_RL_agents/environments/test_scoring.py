@@ -69,7 +69,6 @@ def test_policies_are_compared_on_the_same_episodes(tmp_path, capsys):
         ({"levels": (1,)}, "--levels"),
         ({"scenarios": "a.json"}, "--scenarios"),
         ({"record": "a.npz"}, "--record"),
-        ({"risk": "adaptive"}, "has no distances"),
         ({"stochastic": True}, "--stochastic"),
         ({"seed": -1}, "--seed"),
     ],

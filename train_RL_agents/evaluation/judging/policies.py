@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,9 +52,8 @@ _RECORDED_BYTES = 300
 class ActingOptions:
     """Options of how evaluated policies act; of these, only ``others`` and ``shield`` apply to baselines."""
 
-    risk: float | Literal["adaptive"] | None = None
-    """Share of the worst outcomes to act on, in (0, 1], or "adaptive" to set it by the distance of the closest object;
-    None: all outcomes."""
+    risk: float | None = None
+    """Share of the worst outcomes to act on, in (0, 1]; None: as the policy is configured."""
     stochastic: bool = False
     """True to act as in training, but without added exploration: PPO, A2C and SAC sample their actions."""
     seed: int = 0
@@ -127,7 +126,7 @@ class EvaluatedPolicy:
         rng = torch.Generator(next(agent.parameters()).device).manual_seed(acting.seed)
         # The strength of a PolicyWrapper's exploration is 0 until it is set.
         policy: Policy = PolicyWrapper(agent, generator=rng if acting.stochastic else None)
-        policy = policy if acting.risk is None else with_risk(policy, acting.risk, agent.spec)
+        policy = policy if acting.risk is None else with_risk(policy, acting.risk)
         return with_estimates(policy, self.trained, world) if acting.estimates else policy
 
 
@@ -213,8 +212,8 @@ def common_world(policies: Sequence[EvaluatedPolicy]) -> WorldConfig:
 
 def require_effect(policies: Mapping[str, EvaluatedPolicy], risk: Any = None, stochastic: bool = False) -> None:
     """Check that a risk level and ``stochastic`` (see ActingOptions) are valid, and change what every policy does."""
-    is_valid = risk in (None, "adaptive") or (is_number(risk) and 0.0 < risk <= 1.0)
-    require(is_valid, "--risk", risk, "adaptive, or above 0 and at most 1")
+    is_valid = risk is None or (is_number(risk) and 0.0 < risk <= 1.0)
+    require(is_valid, "--risk", risk, "above 0 and at most 1")
     for name, evaluated in policies.items():
         agent = None if evaluated.trained is None else evaluated.trained.agent
         takes_risk, random = (

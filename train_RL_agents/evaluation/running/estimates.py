@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from marinenav_env import GROUP, WorldConfig
 from marinenav_env.stepping.actions import commands_of_discrete_actions
-from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.evaluation.running.others import ACTION_KEY
 from train_RL_agents.evaluation.running.steps import Policy
 from train_RL_agents.networks.memory import MEMORY
-from train_RL_agents.networks.observation import OBSERVATION_KEY, ObservationSpec, to_observation
+from train_RL_agents.networks.observation import OBSERVATION_KEY, to_observation
 from train_RL_agents.policy_wrapper import QUANTILES_KEY, RECALLED, RISK_KEY, SCORES_KEY
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 
-def with_risk(policy: Policy, risk: float | Literal["adaptive"], spec: ObservationSpec) -> Policy:
-    """Wrap a policy that reads the risk level, so that it acts on a share of the worst outcomes, in (0, 1].
-
-    With "adaptive" the share follows from the distance of the closest object.
-    """
+def with_risk(policy: Policy, risk: float) -> Policy:
+    """Wrap a policy that reads the risk level, so that it acts on a share of the worst outcomes, in (0, 1]."""
 
     def act(step: Any) -> Any:
-        if risk == "adaptive":
-            level = nearness_risk(to_observation(step.get(OBSERVATION_KEY)), spec.scales.risk_distance)
-        else:
-            mask = step.get((RISK_KEY[0], "mask"))
-            level = torch.full(mask.shape, risk, device=mask.device)
-        return policy(step.set(RISK_KEY, level))
+        mask = step.get((RISK_KEY[0], "mask"))
+        return policy(step.set(RISK_KEY, torch.full(mask.shape, risk, device=mask.device)))
 
     return act
 

@@ -20,7 +20,6 @@ from train_RL_agents.evaluation.running.episodes import draw_scenarios, run_epis
 from train_RL_agents.evaluation.running.estimates import returns_scale, with_estimates, with_risk
 from train_RL_agents.evaluation.running.others import ACTION_KEY, control_robot_0
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
-from train_RL_agents.networks.observation import DEFAULT_SPEC
 from train_RL_agents.policy_wrapper import QUANTILES_KEY, RISK_KEY, SCORES_KEY
 
 CPU, STRAIGHT = torch.device("cpu"), EvaluatedPolicy("straight")
@@ -208,13 +207,9 @@ def test_vessels_that_are_not_steered_hold_their_thrust():
     assert rates.get(ACTION_KEY).tolist() == [[[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]]
 
 
-@pytest.mark.parametrize(("risk", "level"), [(0.25, [0.25] * 3), ("adaptive", [0.5, 1.0, 1.0])])
-def test_the_risk_is_given_or_follows_from_the_closest_object(risk, level):
-    objects, seen = torch.zeros(1, 3, 2, 5), torch.tensor([[[True] * 2, [True] * 2, [False] * 2]])
-    objects[0, :2, :, :2] = torch.tensor([[[6.0, 8.0], [3.0, 4.0]], [[20.0, 0.0], [0.0, 10.5]]])
-    observation = TensorDict({"objects_state": objects, "objects_mask": seen}, [1, 3])
-    step = of_robots(observation=observation, mask=torch.ones(1, 3, dtype=torch.bool))
-    assert with_risk(lambda step: step, risk, DEFAULT_SPEC)(step).get(RISK_KEY)[0].tolist() == level
+def test_the_risk_is_given():
+    step = of_robots(observation=TensorDict({}, [1, 3]), mask=torch.ones(1, 3, dtype=torch.bool))
+    assert with_risk(lambda step: step, 0.25)(step).get(RISK_KEY)[0].tolist() == [0.25] * 3
 
 
 class Knowing:
