@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from html import escape
 
 import numpy as np
 
 from train_RL_agents.figures.page import Track, assemble_report, tracks_svg
-from train_RL_agents.identification.fit import DETERMINED
 from train_RL_agents.identification.report import (
     Identification,
     coefficient_table,
@@ -18,7 +16,6 @@ from train_RL_agents.identification.report import (
     undetermined_lines,
 )
 from train_RL_agents.identification.simulation import TIME_STEP
-from train_RL_agents.results.table import Table
 
 _INTERVALS = (
     "Intervals hold 95%: they cover noise, and errors of the model that differ from one segment of the log to another. "
@@ -32,44 +29,21 @@ _MARK_INTERVAL = 10.0
 
 def make_page(result: Identification, name: str) -> str:
     """Return the page of an identified boat as self-contained HTML."""
-    fitted = result.fit
     held_out = result.log.duration - result.held_out_start
     about = (
         f"Predictions start every 5 s in the last {held_out:.0f} s of the log, which were not fitted, from a state "
         "that is estimated from the 20 s before. Dots are measured, the thick line is predicted, the thin line is the "
         "preset; marks are 10 s apart, north is up."
     )
-    facts = [
-        ("log", result.log_name),
-        ("length", f"{result.log.duration:.0f} s, of which {result.held_out_start:.0f} s were fitted"),
-        ("segments", str(fitted.num_segments)),
-        ("noise of positions", f"{fitted.noise[0]:.3f} m, with what the model lacks"),
-        ("noise of the yaw", f"{math.degrees(fitted.noise[1]):.2f} degrees"),
-        ("beside the coefficients", nuisance_line(fitted)),
-        *(("repaired", note) for note in result.log.notes),
-    ]
-    sentences = "".join(f"<p>{escape(line)}</p>\n" for line in undetermined_lines(result))
+    lines = (*summary_lines(result), nuisance_line(result.fit), *undetermined_lines(result), *result.log.notes)
+    sentences = "".join(f"<p>{escape(line)}</p>\n" for line in lines)
     whom = escape(f"Identified from {result.log_name}, from the preset {result.preset.name}")
     sheet = f'<div class="sheet">{"".join(_track_figures(result))}</div>\n'
     sections = (
-        ("", f'<dl class="tiles">{"".join(_tile_elements(result))}</dl>\n'),
         ("Predicted and measured", f"<p>{escape(about)}</p>\n{sheet}"),
-        ("Coefficients", f"<p>{_INTERVALS}</p>\n{coefficient_table(fitted).html('Coefficients')}{sentences}"),
-        ("The log", Table.from_rows([{"about": key, "value": value} for key, value in facts]).html("The log")),
+        ("Coefficients", f"<p>{_INTERVALS}</p>\n{coefficient_table(result.fit).html('Coefficients')}{sentences}"),
     )
     return assemble_report("identification", name, f"<p>{whom}</p>", sections)
-
-
-def _tile_elements(result: Identification) -> Iterator[str]:
-    """Yield the HTML of tiles: the errors of the predictions, and how many coefficients the log determines."""
-    for error, before in zip(result.prediction.errors, result.preset_prediction.errors, strict=True):
-        ends = f"{error.yaw:.1f} degrees; preset {before.position:.2f} m; {error.count} predictions"
-        title = f"error after {error.seconds:g} s of {error.path:.0f} m"
-        yield f"<div><dt>{title}</dt><dd>{error.position:.2f} m<small>{ends}</small></dd></div>"
-    count = sum(item.verdict == DETERMINED for item in result.fit.estimates)
-    yield f"<div><dt>coefficients determined</dt><dd>{count} of {len(result.fit.estimates)}<small></small></dd></div>"
-    if not result.prediction.errors:
-        yield f"<div><dt>predictions</dt><dd>none<small>{escape(summary_lines(result)[-1])}</small></dd></div>"
 
 
 def _track_figures(result: Identification) -> Iterator[str]:
