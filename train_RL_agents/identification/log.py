@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +43,6 @@ REFUSALS = (
     ("missing_quantities", 0, 0, "not a log of such a boat: it lacks the columns {missing}; it has {shown}"),
     ("rows", 100, _ANY, "rows: {rows}; must be at least 100"),
     ("surplus", 0, 0, "line {line}: values: {count}; must be {wanted}, as many as names of columns{hint}"),
-    ("is_number", 1, 1, "line {line}: {name}: {cell}; must be a number, or empty where it is missing"),
     ("disorder", 0, 0.05, "time: missing or not later than before in {rows_in_disorder} of {rows_in_all} rows; "
      "must be later in every row"),
     ("commands_present", 0.5, 1, "{name}: missing in {missing} of {rows_in_all} rows; must be there in half of them"),
@@ -166,47 +164,26 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
 
 def _read_columns(text: str, quantities: Sequence[Groups]) -> list[tuple[tuple[str, ...], Array]]:
     """Return, for each quantity, the names of its columns in a CSV text, and their values [T, N], NaN if missing."""
-    lines = text.removeprefix("\ufeff").splitlines(keepends=True)
+    lines = [line for line in text.removeprefix("\ufeff").replace('"', "").splitlines() if line.strip(" ,;\t")]
     lines = lines[1:] if lines and lines[0].lower().startswith("sep=") else lines
-    delimiter = max(",;\t", key=next((line for line in lines if line.strip()), "").count)
-    try:
-        rows = [row for row in csv.reader(lines, delimiter=delimiter) if any(map(str.strip, row))]
-    except csv.Error as error:
-        raise ConfigError(f"cannot be read as a table ({error})") from error
-    _refuse(lines=len(rows))
-    names = [name.strip().lower() for name in rows[0]]
+    _refuse(lines=len(lines))
+    delimiter = max(",;\t", key=lines[0].count)
+    names = [name.strip().lower() for name in lines[0].split(delimiter)]
     shown = ", ".join(names)[:_MAX_SHOWN_LENGTH]
     chosen = [next((group for group in groups if {*group} <= {*names}), None) for groups in quantities]
     lacking = [groups for groups, group in zip(quantities, chosen, strict=True) if group is None]
     missing = "; ".join(", or ".join(" and ".join(group) for group in groups) for groups in lacking)
     _refuse(missing_quantities=len(lacking), missing=missing, shown=shown)
-    rows, found = rows[1:], []
-    line = next((number for number, row in enumerate(rows) if len(row) != len(names)), 0)
-    _refuse(rows=len(rows))
+    _refuse(rows=len(lines) - 1)
+    counts = [line.count(delimiter) + 1 for line in lines]
+    line = next((number for number, count in enumerate(counts) if count != len(names)), 0)
     hint = "; decimal commas need semicolons between the columns" if delimiter == "," else ""
-    _refuse(
-        surplus=abs(len(rows[line]) - len(names)), line=line + 2, count=len(rows[line]), wanted=len(names), hint=hint
-    )
-    decimal = {} if delimiter == "," else {ord(","): "."}
-    for group in filter(None, chosen):
-        places = [names.index(name) for name in group]
-        values = np.array([[_parse_number(row[place].translate(decimal)) for place in places] for row in rows])
-        for line, column in np.argwhere(np.isinf(values))[:1]:
-            cell = rows[line][places[column]].strip()[:_MAX_SHOWN_LENGTH]
-            _refuse(is_number=0, line=line + 2, name=group[column], cell=cell)
-        found.append((group, values))
-    return found
-
-
-def _parse_number(text: str) -> float:
-    """Return the number in a cell, NaN for an empty one, and infinity for a cell that is no number."""
-    text = text.strip()
-    if text.lower() in ("", "nan", "na", "none", "null", "-"):
-        return math.nan
-    try:
-        return float(text)
-    except ValueError:
-        return math.inf
+    surplus = abs(counts[line] - len(names))
+    _refuse(surplus=surplus, line=line + 1, count=counts[line], wanted=len(names), hint=hint)
+    numbers = lines[1:] if delimiter == "," else [line.replace(",", ".") for line in lines[1:]]
+    table = np.genfromtxt(numbers, delimiter=delimiter, comments=None, ndmin=2)  # what is no number is missing
+    table[np.isinf(table)] = math.nan
+    return [(group, table[:, [names.index(name) for name in group]]) for group in filter(None, chosen)]
 
 
 def _increasing_rows(time: Array) -> tuple[NDArray[np.intp], list[str]]:
