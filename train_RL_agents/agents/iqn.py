@@ -13,12 +13,7 @@ from train_RL_agents.agents.agent_configs import IQNConfig
 from train_RL_agents.agents.base import Agent, average_critics
 from train_RL_agents.agents.batches import Batch, Losses
 from train_RL_agents.agents.losses import quantile_huber_loss, td_target
-from train_RL_agents.agents.quantile import (
-    QuantileNetwork,
-    fraction_midpoints,
-    risk_level,
-    sample_fractions,
-)
+from train_RL_agents.agents.quantile import QuantileNetwork, fraction_midpoints, risk_level, sample_fractions
 from train_RL_agents.networks.observation import Observation
 
 

@@ -14,12 +14,7 @@ from marinenav_env.scenarios.scenario_file import scenario_text
 from marinenav_env.support.validation import require
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
-from train_RL_agents.falsification.failures import (
-    SearchResult,
-    distinct_failures,
-    run_failures,
-    select_reproducible,
-)
+from train_RL_agents.falsification.failures import SearchResult, distinct_failures, run_failures, select_reproducible
 from train_RL_agents.falsification.searches import SearchSpace
 from train_RL_agents.figures.episode_view import view_episode
 from train_RL_agents.figures.replay_page import make_page

@@ -78,16 +78,6 @@ class Estimate:
     verdict: str
     """Verdict of the log: DETERMINED, JOINTLY_DETERMINED, AT_BOUND, UNCERTAIN or PRESET_KEPT."""
 
-    @property
-    def is_fitted(self) -> bool:
-        """Return whether the value comes from the log."""
-        return self.verdict != PRESET_KEPT
-
-    @property
-    def is_undetermined(self) -> bool:
-        """Return whether other manoeuvres would determine the value."""
-        return self.verdict not in (DETERMINED, UNCERTAIN)
-
 
 @dataclass(frozen=True)
 class Fit:

@@ -25,7 +25,17 @@ from train_RL_agents.identification.coefficients import (
     manoeuvres_identifying,
     plan_manoeuvres,
 )
-from train_RL_agents.identification.fit import DETERMINED, HORIZONS, UNCERTAIN, Estimate, Fit, Prediction, fit, predict
+from train_RL_agents.identification.fit import (
+    DETERMINED,
+    HORIZONS,
+    PRESET_KEPT,
+    UNCERTAIN,
+    Estimate,
+    Fit,
+    Prediction,
+    fit,
+    predict,
+)
 from train_RL_agents.identification.log import BoatLog, read_log
 from train_RL_agents.results.table import Column, Table
 
@@ -113,15 +123,16 @@ def _setting_entry(name: str, value: Any, estimate: Estimate | None) -> Any:
     """Return a setting of the vessel file: a text, a dict of ``value``, ``unit`` and ``source``, or None without it."""
     if isinstance(value, str):
         return value
-    if name in HYDRODYNAMIC_COEFFICIENTS and value == 0.0 and (estimate is None or not estimate.is_fitted):
+    if name in HYDRODYNAMIC_COEFFICIENTS and value == 0.0 and (estimate is None or estimate.verdict == PRESET_KEPT):
         return None
     unit = {"unit": UNITS_BY_SETTING[name]} if name in UNITS_BY_SETTING else {}
     if estimate is None:
         return {"value": list(value) if isinstance(value, tuple) else value} | unit
     low, high, fitted = (float(f"{number:.5g}") for number in (estimate.low, estimate.high, estimate.value))
     source = f"95% interval {low:g} to {high:g}" + ("" if estimate.verdict == DETERMINED else f"; {estimate.verdict}")
-    preset = "the preset's: the log does not determine it"
-    return {"value": fitted} | unit | {"source": source if estimate.is_fitted else preset}
+    if estimate.verdict == PRESET_KEPT:
+        source = "the preset's: the log does not determine it"
+    return {"value": fitted} | unit | {"source": source}
 
 
 # Text -------------------------------------------------------------------------------------------
@@ -177,7 +188,7 @@ def undetermined_lines(result: Identification) -> list[str]:
     manoeuvres = plan_manoeuvres(result.preset.vessel)
     groups: dict[tuple[str, ...], list[str]] = {}
     for item in result.fit.estimates:
-        if item.is_undetermined:
+        if item.verdict not in (DETERMINED, UNCERTAIN):
             name = item.coefficient.name
             groups.setdefault(manoeuvres_identifying(name, manoeuvres), []).append(name)
     return [

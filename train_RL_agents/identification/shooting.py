@@ -112,10 +112,9 @@ def guess_initial_states(segments: Segments, yaw_offset: float) -> Array:
         present = np.flatnonzero(np.isfinite(pose[:, 0]))
         rows = present[stamp[present] <= 4.0]
         rows = rows if len(rows) >= 6 else present[:6]
-        degree = 2 if len(rows) >= 4 else 1 if len(rows) >= 2 else 0
-        curve = np.polyfit(stamp[rows], pose[rows], degree)[::-1]
+        curve = np.polyfit(stamp[rows], pose[rows], 2 if len(rows) >= 4 else 1)[::-1]
         x, y, yaw = curve[0] - (0.0, 0.0, yaw_offset)
-        vx, vy, r = curve[1] if degree else (0.0, 0.0, 0.0)
+        vx, vy, r = curve[1]
         cos, sin = np.cos(yaw), np.sin(yaw)
         states.append([x, y, yaw, cos * vx + sin * vy, cos * vy - sin * vx, r])
     return np.array(states)

@@ -16,9 +16,7 @@ from torch import Tensor, nn
 from marinenav_env.sensing.duties import DUTIES
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.support import plugins
-from marinenav_env.support.validation import (
-    require,
-)
+from marinenav_env.support.validation import require
 from train_RL_agents.networks.encoder_config import SELF_STATE, EncoderConfig
 from train_RL_agents.networks.features import (
     NUM_OBJECT_FEATURES,
