@@ -112,20 +112,6 @@ def test_values_of_each_robot_become_those_of_the_episode(tmp_path):
     assert run.success_counts == {"overall": (0, 2)}
 
 
-@pytest.mark.heavy
-def test_returns_while_training_have_a_curve_of_their_own(tmp_path):
-    run = new_run(tmp_path)
-    for steps, value in ((8, -50.0), (16, -20.0), (24, 1.0)):
-        run.writer.log({"train/episode_return": value, "train/episodes": 3.0}, steps)
-    run.writer.close()
-    np.savez(run.path / "evaluations.npz", timesteps=[24], successes=[[1, 0]])
-    runs = read_runs([run.path])
-    line = learning_curve(runs, "steps", "training")
-    assert (line.x.tolist(), line.mean.tolist()) == ([8, 16, 24], [-50.0, -20.0, 1.0])
-    assert learning_curve(runs, "minutes", "training") is None
-    assert learning_curve(runs, "steps", "success").x.tolist() == [24]
-
-
 def ragged(*rows):
     """An array of Python objects, which numpy saves as a pickle."""
     found = np.empty(len(rows), dtype=object)
