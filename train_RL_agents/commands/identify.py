@@ -54,12 +54,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _print_plan(vessel: str, out: Path | None) -> None:
     """Print the manoeuvres that identify a boat like ``vessel``, and write their commands to ``out`` if it is given."""
     from marinenav_env.vessels import read_vessel
-    from train_RL_agents.identification.coefficients import plan_manoeuvres, timed_commands
+    from train_RL_agents.identification.coefficients import choose_coefficients, plan_manoeuvres, timed_commands
     from train_RL_agents.results.table import Table
     from train_RL_agents.utils.files import write_atomically
 
     boat = read_vessel(vessel)
     manoeuvres = plan_manoeuvres(boat)
+    fitted = {item.name for in_newtons in (True, False) for item in choose_coefficients(boat, in_newtons)}
     first, second = ("thrust", "angle") if boat.actuators.steering != "thrusters" else ("left", "right")
     rows = [
         {
@@ -67,7 +68,7 @@ def _print_plan(vessel: str, out: Path | None) -> None:
             "s": f"{command[0]:g}",
             first: f"{command[1]:g}",
             second: f"{command[2]:g}",
-            "tells": ", ".join(item.identified_coefficients[:6]) if not number else "",
+            "tells": ", ".join(name for name in item.identified_coefficients if name in fitted) if not number else "",
         }
         for item in manoeuvres
         for number, command in enumerate(item.commands)
@@ -99,7 +100,7 @@ def _identify(log: Path, given: dict[str, Any]) -> int:
         lambda text: print(text, flush=True),
     )  # fmt: skip
     report.coefficient_table(result.fit).print(f"{name}, from {result.preset.name}")
-    for line in (report.nuisance_line(result.fit), *report.undetermined_lines(result), *report.summary_lines(result)):
+    for line in (report.nuisance_line(result.fit), *report.summary_lines(result)):
         print(line)
     if "force" not in given:
         report.check_predictions(result)

@@ -8,13 +8,7 @@ from html import escape
 import numpy as np
 
 from train_RL_agents.figures.page import Track, assemble_report, tracks_svg
-from train_RL_agents.identification.report import (
-    Identification,
-    coefficient_table,
-    nuisance_line,
-    summary_lines,
-    undetermined_lines,
-)
+from train_RL_agents.identification.report import Identification, coefficient_table, nuisance_line, summary_lines
 from train_RL_agents.identification.simulation import TIME_STEP
 
 _INTERVALS = (
@@ -35,7 +29,7 @@ def make_page(result: Identification, name: str) -> str:
         "that is estimated from the 20 s before. Dots are measured, the thick line is predicted, the thin line is the "
         "preset; marks are 10 s apart, north is up."
     )
-    lines = (*summary_lines(result), nuisance_line(result.fit), *undetermined_lines(result), *result.log.notes)
+    lines = (*summary_lines(result), nuisance_line(result.fit), *result.log.notes)
     sentences = "".join(f"<p>{escape(line)}</p>\n" for line in lines)
     whom = escape(f"Identified from {result.log_name}, from the preset {result.preset.name}")
     sheet = f'<div class="sheet">{"".join(_track_figures(result))}</div>\n'

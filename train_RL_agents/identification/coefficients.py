@@ -174,11 +174,6 @@ def _rounded_duration(seconds: float, shortest: float = _MIN_DURATION) -> float:
     return float(np.clip(np.ceil(seconds), shortest, _MAX_DURATION))
 
 
-def manoeuvres_identifying(name: str, manoeuvres: tuple[Manoeuvre, ...]) -> tuple[str, ...]:
-    """Return the names of those manoeuvres that determine the coefficient with a name."""
-    return tuple(item.name for item in manoeuvres if name in item.identified_coefficients)
-
-
 def timed_commands(manoeuvres: tuple[Manoeuvre, ...]) -> Array:
     """Return rows [N, 3] of the time (s) from which two commands in [-1, 1] hold; the last commands are 0."""
     seconds, *sides = np.vstack([item.commands for item in manoeuvres]).T

@@ -19,12 +19,7 @@ from marinenav_env.vessels import (
     VesselFile,
     read_vessel_file,
 )
-from train_RL_agents.identification.coefficients import (
-    choose_coefficients,
-    has_symmetric_mass,
-    manoeuvres_identifying,
-    plan_manoeuvres,
-)
+from train_RL_agents.identification.coefficients import choose_coefficients, has_symmetric_mass
 from train_RL_agents.identification.fit import (
     DETERMINED,
     HORIZONS,
@@ -181,18 +176,3 @@ def coefficient_table(fitted: Fit) -> Table:
     kept = [{"coefficient": each.coefficient.name, "preset": each.coefficient.preset} for each in fitted.estimates]
     rows = [vars(item) | row for item, row in zip(fitted.estimates, kept, strict=True)]
     return Table(columns, [row | {"unit": UNITS_BY_SETTING[row["coefficient"]]} for row in rows])
-
-
-def undetermined_lines(result: Identification) -> list[str]:
-    """Return sentences on the coefficients that the log does not determine, and on the manoeuvres that would do so."""
-    manoeuvres = plan_manoeuvres(result.preset.vessel)
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for item in result.fit.estimates:
-        if item.verdict not in (DETERMINED, UNCERTAIN):
-            name = item.coefficient.name
-            groups.setdefault(manoeuvres_identifying(name, manoeuvres), []).append(name)
-    return [
-        f"The log does not determine {', '.join(names)}{' alone' if len(names) == 1 else ''}; "
-        f"{'what would: ' + '; '.join(would) if would else 'measure it'}."
-        for would, names in groups.items()
-    ]

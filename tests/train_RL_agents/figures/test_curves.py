@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.figures.curves import (
     Run,
     curve_table,
