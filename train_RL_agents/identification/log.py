@@ -26,6 +26,8 @@ _TIME, _YAW = (("time",),), (("yaw",), ("yaw_deg",))
 _POSITION = (("x", "y"), ("north", "east"), ("latitude", "longitude"))
 _THRUSTS = (("left", "right"), ("left_command", "right_command"))
 _STEERED_THRUST = (("thrust", "angle"), ("thrust_command", "angle_command"))
+_UNITS = {"left": " N", "right": " N", "thrust": " N", "angle": " rad"}
+"""Units of columns of commands; others are shares."""
 _MAX_SHOWN_LENGTH = 60
 _MAX_SPEED = 50.0
 """Largest plausible speed (m/s)."""
@@ -51,10 +53,8 @@ REFUSALS = (
     ("length", 0, 7200, "length: {length:.4g} s; must be at most 7200 s: is it in seconds?"),
     ("interval", 0, 1, "time: {interval:.3g} s apart; must be at most 1 s apart: is it in seconds?"),
     ("change", _SOME, _ANY, "{names}: {first:g} and {second:g} in every row; must be commands that change"),
-    ("share", 0, 1.001, "{name}: {low:.4g} to {high:.4g}; "
-     "must be from -1 to 1 (divide percent by 100, and pulse widths by their range)"),
-    ("beyond", -_ANY, 1e-9, "{name}: {low:.4g} to {high:.4g}; must be from {least:g} to {most:g} {unit}, the limits of "
-     "{boat}; state its limits in a vessel file of your own, or name columns of shares {shares}"),
+    ("beyond", -_ANY, 1e-9, "{name}: {low:.4g} to {high:.4g}; must be from {least:g} to {most:g}{unit}: shares "
+     "are from -1 to 1, others within the limits of {boat}, as a vessel file states them; of shares are {shares}"),
     ("thrust", 1.001, _ANY, "{name}: {low:.4g} to {high:.4g}; must be in newtons: name columns of shares {shares}"),
     ("range", _SOME, _ANY, "{name}: {value:g} in every row; must be measured: a sensor may be stuck"),
     ("farthest", 0, 1e9, "{position}: up to {farthest:.3g}; must be in meters"),
@@ -235,8 +235,14 @@ def _check_columns(
     _refuse(length=float(time[-1] - time[0]), interval=float(np.median(np.diff(time))))
     first, second = commands[0]
     _refuse(change=float(np.ptp(commands, axis=0).max()), names=" and ".join(command_names), first=first, second=second)
+    shares = " and ".join(f"{name.removesuffix('_command')}_command" for name in command_names)
     for name, column in zip(command_names, commands.T, strict=True):
-        _check_command(name, column, command_names, vessel)
+        (least, most), unit = _command_limits(vessel, name), _UNITS.get(name, "")
+        facts = {"name": name, "low": column.min(), "high": column.max(), "shares": shares}
+        beyond = max(1.01 * least - facts["low"], facts["high"] - 1.01 * most)
+        _refuse(beyond=beyond, least=least, most=most, unit=unit, boat=vessel.name, **facts)
+        if unit == " N" and most > 20.0:
+            _refuse(thrust=float(np.abs(column).max()), **facts)
     together = float((np.isfinite(position).all(1) & np.isfinite(yaw)).mean())
     positions = ", ".join(position_names)
     _refuse(position=positions, yaw=yaw_name, together=together)
@@ -244,20 +250,6 @@ def _check_columns(
     for name, column in zip((*position_names, yaw_name), (*position.T, yaw), strict=True):
         present = column[np.isfinite(column)]
         _refuse(name=name, range=float(np.ptp(present)), value=present[0])
-
-
-def _check_command(name: str, column: Array, names: Sequence[str], vessel: VesselConfig) -> None:
-    """Refuse a column of commands [T] that are no shares, or not within the limits of a boat."""
-    facts = {"name": name, "low": column.min(), "high": column.max()}
-    if name.endswith("_command"):
-        _refuse(share=float(np.abs(column).max()), **facts)
-        return
-    (least, most), unit = _command_limits(vessel, name), "rad" if name == "angle" else "N"
-    facts |= {"boat": vessel.name, "shares": " and ".join(f"{each}_command" for each in names)}
-    beyond = max(1.01 * least - facts["low"], facts["high"] - 1.01 * most)
-    _refuse(beyond=beyond, least=least, most=most, unit=unit, **facts)
-    if name != "angle" and most > 20.0:
-        _refuse(thrust=float(np.abs(column).max()), **facts)
 
 
 def _drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:

@@ -255,7 +255,7 @@ TEXTS = {
     "a long cell": (GOOD.replace(LINES[9], "9" * 200_000), "line 10: values: 1; must be 6"),
     "nothing but missing": (HEADER + "\n" + "nan,nan,nan,nan,nan,nan\n" * 200, "not later than before in 200 of 200"),
     "commands of a rudder": (GOOD.replace("left,right", "thrust,angle", 1), "lacks the columns left and right, or"),
-    "percent": (GOOD.replace("left,right", "left_command,right_command", 1), "divide percent by 100"),
+    "percent": (GOOD.replace("left,right", "left_command,right_command", 1), "shares are from -1 to 1"),
 }  # fmt: skip
 
 
