@@ -208,11 +208,6 @@ class ActorCriticConfig(AgentConfig):
             return self
         return replace(self, actions="gaussian" if num_actions <= 1 else "categorical")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        has_effect = self.actions != "categorical" or self.log_std == type(self).log_std
-        require(has_effect, "agent.log_std", self.log_std, "left out: it has no effect on categorical actions")
-
 
 @dataclass(frozen=True)
 class PPOConfig(ActorCriticConfig):

@@ -36,8 +36,6 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.run.checkpoint import load_policy
 
     formats, dtype = arguments.format, arguments.dtype
-    if dtype != "float64" and "onnx" not in formats:
-        arguments.parser.error("argument --dtype: float32 is for --format onnx")
     for name in ("onnx", "onnxscript", "onnxruntime") if "onnx" in formats else ():
         import_optional(name, "export")  # reports a missing package before anything is written
     require_writable_folder(arguments.out)

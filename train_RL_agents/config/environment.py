@@ -1,7 +1,7 @@
 """Settings of the environment of a run, which is the built-in one or one of another library."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import NonNegativeInt, PositiveInt, check_fields, require
@@ -39,10 +39,6 @@ class EnvConfig:
         is_known = self.name in known or plugins.is_reference(self.name) or (library in LIBRARY_NAMES and bool(task))
         names = f"{BUILT_IN}, {', '.join(f'{name}:NAME' for name in LIBRARY_NAMES)}, or package.module:make_env"
         require(is_known, "env.name", self.name, names)
-        if self.is_built_in:
-            for item in fields(self):
-                value = getattr(self, item.name)
-                require(value == item.default, f"env.{item.name}", value, f"left out: it has no effect in {BUILT_IN}")
         limited = library != "vmas" or self.max_steps > 0
         require(limited, "env.max_steps", self.max_steps, "above 0, as scenarios of VMAS have no time limit")
 

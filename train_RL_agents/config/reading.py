@@ -221,11 +221,7 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), is_complete: bo
         if value is not None or NoneType in union_members(strip_annotated(settings[key].annotation))
     }
     stated = {key: value for key, value in (last if is_complete else file | last).items() if key in read}
-    config = replace_settings(config, read)
-    if not config.env.is_built_in:
-        risk = stated.get("agent.risk")
-        require(risk != "adaptive", "agent.risk", risk, f"left out: it has no effect in {config.env.name}")
-    return _with_training_rewards(config, stated, last)
+    return _with_training_rewards(replace_settings(config, read), stated, last)
 
 
 def _parse_values(layer: dict[str, Any], settings: dict[str, Setting], agent: str) -> dict[str, Any]:

@@ -207,7 +207,10 @@ class TrainConfig(Generic[AgentConfigType]):
         require(is_valid, "teacher", self.teacher, "a policy with imitation_learning=true, else empty")
         is_valid = isinstance(self.trainer, kind)
         require(is_valid, "trainer", type(self.trainer).__name__, f"{kind.__name__} for this agent")
-        self._check_environment()
+        levels: tuple[Level, ...] = (*self.training_schedule.levels, *self.eval_schedule.levels)
+        room = self.world.scenario.shore_segments
+        has_room = room > 0 or not any(level.maps for level in levels)
+        require(has_room, "world.scenario.shore_segments", room, "16, 64 or 256 for levels with maps")
         if isinstance(self.trainer, OffPolicyConfig):
             is_valid = agent.uses_priorities or not self.trainer.prioritized
             require(is_valid, "trainer.prioritized", True, f"false for {self.agent_type}")
@@ -220,17 +223,3 @@ class TrainConfig(Generic[AgentConfigType]):
     def is_resumable(self) -> bool:
         """Return whether a stopped run can be resumed: its replay buffer, if it learns from one, is saved."""
         return self.save_replay or not isinstance(self.trainer, OffPolicyConfig)
-
-    def _check_environment(self) -> None:
-        """Refuse settings of the built-in environment if it is an external one, and maps without room for shores."""
-        if self.env.is_built_in:
-            levels: tuple[Level, ...] = (*self.training_schedule.levels, *self.eval_schedule.levels)
-            room = self.world.scenario.shore_segments
-            has_room = room > 0 or not any(level.maps for level in levels)
-            require(has_room, "world.scenario.shore_segments", room, "16, 64 or 256 for levels with maps")
-            return
-        allowed = f"left out: it has no effect in {self.env.name}"
-        for section in ("world", "training", "training_schedule"):
-            value = getattr(self, section)
-            require(value == type(value)(), section, "...", allowed)
-        require(self.eval_schedule.levels == EvalSchedule.levels, "eval_schedule.levels", "...", allowed)

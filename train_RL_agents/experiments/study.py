@@ -37,8 +37,6 @@ from train_RL_agents.utils.closest import did_you_mean
 from train_RL_agents.utils.files import make_folder, read_json, sha256_of, write_atomically
 
 _STUDY_KEYS = {"agents", "settings", "seeds", "common", "suites", "which"}
-_REPLACED_SETTINGS = {"seed": "a study has seeds", "save_dir": "the folder of a study is --out"}
-"""Settings that a study's file must not state, with what takes their place."""
 _VARIABLE_SETTINGS = [key for key in RESUMABLE_SETTINGS if not key.startswith("trainer.")]
 """Settings in which existing runs may differ from the study's file, with which unfinished runs continue: those that may
 change on resuming, without those of the trainer."""
@@ -93,10 +91,7 @@ def read_study(path: Path) -> Study:
         is_alike = not any(key.startswith("eval_schedule") for key in flatten(varied))
         allowed = "stated in common: all are evaluated on the same episodes"
         require(is_alike, f"{path}: settings.{name}", "eval_schedule", allowed)
-        stated = flatten(common) | flatten(varied)
-        for key, advice in _REPLACED_SETTINGS.items():
-            require(key not in stated, f"{path}: {key}", stated.get(key), f"left out: {advice}")
-        groups[title] = load_config(Path(agent), stated)
+        groups[title] = load_config(Path(agent), flatten(common) | flatten(varied))
         groups[title].env.require_built_in("studies")
     are_distinct = len({_slug(title) for title in groups}) == len(agents) * len(settings)
     require(are_distinct, f"{path}: agents", agents, "of different names")

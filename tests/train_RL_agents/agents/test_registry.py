@@ -257,7 +257,7 @@ IMPOSSIBLE = {
                ("target_noise", 1.1), ("actor_share", 0), ("kappa", 0.0), ("dropped", 99)],
     "SAC": [("dropped", -1), ("dropped", 25)],
     "PPO": [("clip", 0.0), ("clip", 1.5), ("target_kl", -1.0)],
-    "A2C": [("log_std", 3.0), ("log_std", -11.0), ("log_std", -1.0),
+    "A2C": [("log_std", 3.0), ("log_std", -11.0),
             ("value_coef", -1.0), ("entropy", -0.1), ("entropy_final", -0.1), ("entropy", NAN)],
 }  # fmt: skip
 

@@ -151,11 +151,6 @@ def test_the_actions_of_ppo_follow_the_environment(action, continuous):
         ("DQN", ["env.options=action=bounded"], "agent_type=.DQN.: must be one of AC-IQN, DDPG, SAC, PPO, A2C, "),
         ("AC-IQN", ["env.options=action=one_hot"], "with the discrete actions of"),
         ("PPO", ["agent.actions=categorical"], "PPO, A2C, with the continuous actions of"),
-        ("DQN", ["world.max_steps=9"], "world"),
-        ("DQN", ["training.reward.collision_penalty=-9"], "training"),
-        ("DQN", ['training_schedule.levels=[{"num_robots": 2}]'], "training_schedule"),
-        ("DQN", ['eval_schedule.levels=[{"num_robots": 2}]'], "eval_schedule.levels"),
-        ("IQN", ["agent.risk=adaptive"], "agent.risk"),
     ],
 )
 def test_settings_that_do_not_fit_the_environment_are_refused(agent, words, says):

@@ -78,8 +78,6 @@ def test_all_are_evaluated_alike_and_trained_as_configured(file):
         ({"settings": {"a": 1}}, "settings.a"),
         ({"settings": {"a": {"eval_schedule.seed": 1}}}, "settings.a='eval_schedule': must be stated in common"),
         ({"common": {"trainer.wrong": 1}}, "there is no such setting"),
-        ({"common": {"seed": 5}}, "seed=5: must be left out: a study has seeds"),
-        ({"settings": {"a": {"save_dir": "x"}}}, "save_dir='x': must be left out: the folder of a study is --out"),
         ({"suites": {}}, "one or more"),
         ({"suites": {"fresh": {}}}, "given a seed"),
         ({"suites": {"paper": {"size": 1}}}, "episodes, seed or neither"),
