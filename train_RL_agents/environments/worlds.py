@@ -12,8 +12,6 @@ from marinenav_env import Curriculum, WorldConfig, read_scenarios
 from marinenav_env.scenarios.episode import Episode, overridden_settings
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainConfig, TrainingReward
-from train_RL_agents.evaluation.running.episodes import step_bytes
-from train_RL_agents.utils.memory import require_memory
 
 
 def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
@@ -26,10 +24,6 @@ def training_scenarios(config: TrainConfig[Any]) -> Curriculum | list[Episode]:
     if not schedule.scenarios:
         return schedule.curriculum()
     episodes = read_scenarios(schedule.scenarios, schedule.strict, config.world)
-    shape = (max(len(getattr(episode, key)) for episode in episodes) for key in ("start", "obstacles"))
-    # The first states and observations of all episodes are computed at once.
-    needed = len(episodes) * step_bytes(config.world, *shape)
-    require_memory(f"{schedule.scenarios}: {len(episodes):,} episodes", needed)
     trained = cache(
         partial(_with_training_rewards, config=config)
     )  # most episodes share a world, and its checks take time

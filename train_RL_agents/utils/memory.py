@@ -1,11 +1,9 @@
-"""Free memory of the host, and a check that planned content fits into it."""
+"""Free memory of the host."""
 
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
-
-from marinenav_env.support.validation import ConfigError
 
 USABLE_SHARE = 0.9
 """Share of the free memory that plans may use; the rest is a reserve."""
@@ -37,13 +35,3 @@ def _free_container_memory(cgroup: Path, limit: str, used: str, cache: str) -> i
 def size_text(size: int) -> str:
     """Return a size (bytes) as text in GB (1e9 bytes), or in MB below 0.1 GB."""
     return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
-
-
-def require_memory(what: str, needed: int) -> None:
-    """Check that an amount of memory is at most USABLE_SHARE of the free memory of the host."""
-    free = free_host_memory()
-    if needed > USABLE_SHARE * free:
-        raise ConfigError(
-            f"{what} would take about {size_text(needed)} of memory, and {size_text(free)} are "
-            f"free, of which {USABLE_SHARE:.0%} are planned with"
-        )

@@ -1,10 +1,9 @@
-"""Free memory, and what does not fit into it."""
+"""Free memory."""
 
 import psutil
 import pytest
 
-from tests.refusals import refusal
-from train_RL_agents.utils.memory import free_host_memory, require_memory
+from train_RL_agents.utils.memory import free_host_memory
 
 
 def test_the_limit_of_a_container_counts(tmp_path):
@@ -22,11 +21,3 @@ def test_the_limit_of_a_container_counts(tmp_path):
     (old / "memory.stat").write_text("total_inactive_file 0\n")
     (old / "memory.limit_in_bytes").write_text("500\n")
     assert free_host_memory(tmp_path) == 100
-
-
-def test_what_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.utils.memory.free_host_memory", lambda: 1_000_000_000)
-    require_memory("this", 900_000_000)
-    assert refusal(require_memory, "this", 900_000_001) == (
-        "this would take about 0.90 GB of memory, and 1.00 GB are free, of which 90% are planned with"
-    )

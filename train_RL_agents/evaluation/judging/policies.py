@@ -22,7 +22,6 @@ from marinenav_env.vessels import largest_value
 from train_RL_agents.baselines import BASELINES
 from train_RL_agents.evaluation.judging.shield import Shield
 from train_RL_agents.evaluation.running import episodes as evaluation
-from train_RL_agents.evaluation.running.episodes import step_bytes
 from train_RL_agents.evaluation.running.estimates import returns_scale, with_estimates, with_risk
 from train_RL_agents.evaluation.running.others import (
     OBJECT_ENTRIES,
@@ -41,11 +40,7 @@ from train_RL_agents.results.rows import Episodes, concatenate_episodes
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import BLIND_PREFIX, locate_policy
 from train_RL_agents.run.onnx_policy import ONNX_SUFFIX, load_onnx_policy
-from train_RL_agents.utils.memory import require_memory
 from train_RL_agents.utils.shipped import shipped_paths
-
-_RECORDED_BYTES = 300
-"""Estimated size of a recording (bytes) per robot and control step."""
 
 
 @dataclass(frozen=True)
@@ -289,12 +284,9 @@ def run_set(
     """Run all scenarios of a set, made from a world, once; return the episodes in its order, and the recording.
 
     Nothing is recorded without the name of the policy in the recording. Progress is the number of ended episodes and
-    that of all. A policy that does not fit the commands or object slots of the set is refused, as is what memory cannot
-    hold.
+    that of all. A policy that does not fit the commands or object slots of the set is refused.
     """
     _check_fit(evaluated, chosen)
-    for part in chosen.parts:
-        require_memory(f"running {len(part.scenarios):,} episodes", _part_bytes(part, name))
     policy = evaluated.make_policy(world, acting)
     episodes, recordings, ended = [], [], 0
     for part in chosen.parts:
@@ -330,19 +322,6 @@ def run_set(
 def shifted_progress(progress: ProgressCallback | None, before: int, total: int) -> ProgressCallback | None:
     """Return a progress callback for a part, to whose episodes the ``before`` ones of earlier parts are added."""
     return None if progress is None else lambda ended, _: progress(before + ended, total)
-
-
-def _part_bytes(part: Part, name: str | None) -> int:
-    """Return the estimated memory (bytes) for running a part of a set, and its recording unless ``name`` is None."""
-    if isinstance(part.scenarios, Scenario):
-        shapes = (part.scenarios.robot_mask.shape[-1], part.scenarios.obstacle_mask.shape[-1])
-    else:
-        shapes = (
-            max(len(episode.start) for episode in part.scenarios),
-            max(len(episode.obstacles) for episode in part.scenarios),
-        )
-    recorded = 0 if name is None else part.world.max_steps * shapes[0] * _RECORDED_BYTES
-    return len(part.scenarios) * (step_bytes(part.world, *shapes) + recorded)
 
 
 def _check_fit(evaluated: EvaluatedPolicy, chosen: ScenarioSet) -> None:

@@ -37,7 +37,6 @@ from train_RL_agents.evaluation.running.steps import (
 )
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import Episodes
-from train_RL_agents.utils.memory import require_memory
 from train_RL_agents.utils.threads import follow_load
 
 _BYTES_PER_PAIR = 544
@@ -69,7 +68,6 @@ def draw_scenarios(world: WorldConfig, levels: Sequence[Level], episodes: Sequen
     The same seed gives the same scenarios on every machine. ``episodes`` are the numbers of scenarios of the levels,
     which the section ``scenario`` of the world constrains.
     """
-    require_memory(f"drawing {sum(episodes):,} scenarios", drawing_bytes(world, levels, episodes))
     sampler = CompleteSampler(world.scenario, tuple(levels), torch.device("cpu"), torch.float64)
     level = torch.repeat_interleave(torch.arange(len(levels)), torch.tensor(list(episodes)))
     return sampler.sample(level, torch.Generator().manual_seed(seed))

@@ -16,7 +16,7 @@ from train_RL_agents.evaluation.judging.policies import (
     run_set,
     steering_policy,
 )
-from train_RL_agents.evaluation.running.episodes import draw_scenarios, run_episodes, step_bytes
+from train_RL_agents.evaluation.running.episodes import draw_scenarios, run_episodes
 from train_RL_agents.evaluation.running.estimates import returns_scale, with_estimates, with_risk
 from train_RL_agents.evaluation.running.others import ACTION_KEY, control_robot_0
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
@@ -129,33 +129,6 @@ def test_parts_are_run_in_order():
     assert recording.groups == ("a", "a", "b", "b")
     assert recording.robot_mask.sum(-1).tolist() == [3, 3, 2, 2]
     assert recording.obstacle_mask.sum(-1).tolist() == [3, 3, 2, 2]
-
-
-def bytes_of(monkeypatch, part, name):
-    """What running a part is said to take."""
-    asked = []
-
-    def refuse(what, size):
-        asked.append(size)
-        raise MemoryError
-
-    monkeypatch.setattr(policies, "require_memory", refuse)
-    with pytest.raises(MemoryError):
-        run_set(STRAIGHT, ScenarioSet("one", (), (part,), 0), WORLD, ActingOptions(), CPU, name)
-    return asked[0]
-
-
-@pytest.mark.parametrize("from_file", [False, True])
-def test_a_part_takes_memory_by_its_episodes_vessels_and_obstacles(from_file, monkeypatch):
-    scenarios = draw_scenarios(WORLD, (Level(3, 0, 4, 20.0),), (5,), 0)
-    part = Part(WORLD, episodes_from_scenarios(scenarios, WORLD, 0) if from_file else scenarios)
-    step = step_bytes(WORLD, 3, 4)
-    assert bytes_of(monkeypatch, part, None) == 5 * step
-    assert bytes_of(monkeypatch, part, "recorded") == 5 * (step + 6 * 3 * 300)
-    if from_file:  # all episodes take as much as the largest
-        fewer = draw_scenarios(WORLD, (Level(2, 0, 4, 20.0), Level(3, 0, 1, 20.0)), (1, 1), 0)
-        part = Part(WORLD, [episodes_from_scenarios(fewer[row : row + 1], WORLD, 0)[0] for row in (0, 1)])
-        assert bytes_of(monkeypatch, part, None) == 2 * step
 
 
 def test_episodes_without_names_of_groups_are_one_group():
