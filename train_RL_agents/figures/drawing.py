@@ -176,8 +176,7 @@ class EpisodeScene:
         shown = self.view.quantiles[self.view.active[:, self.vessel], self.vessel]
         margin = 0.05 * float(np.ptp(shown)) + 1e-3
         axes.set(xlim=(shown.min() - margin, shown.max() + margin), ylim=(0.0, 1.0))
-        scaled = " (scaled)" if self.view.has_scaled_quantiles else ""
-        axes.set(xlabel=f"return of the chosen action{scaled}", ylabel="share below")
+        axes.set(xlabel="return of the chosen action", ylabel="share below")
         return axes
 
     def draw_frame(self, frame: int) -> None:

@@ -58,8 +58,8 @@ class EpisodeView(VesselTracks):
     role: Integers
     """[T+1, R, R] role of each vessel in it, a number of rules.roles."""
     quantiles: Floats | None
-    """[T+1, R, N] quantiles of the return of the chosen action, unscaled unless ``has_scaled_quantiles``; the last
-    frame repeats the previous one. None if the policy does not estimate them."""
+    """[T+1, R, N] quantiles of the return of the chosen action; the last frame repeats the previous one. None if the
+    policy does not estimate them."""
     scores: Floats | None
     """[T+1, R, A] the policy's scores of the pairs of ``commands``; the last frame repeats the previous one.
     None if the policy has none."""
@@ -89,8 +89,6 @@ class EpisodeView(VesselTracks):
     rules: ColregsConfig
     seed: int | None
     """Seed of scenarios and noise; None if unknown."""
-    has_scaled_quantiles: bool
-    """True if ``quantiles`` are of rewards scaled by an unknown factor."""
 
     @property
     def title(self) -> str:
@@ -167,7 +165,6 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         outcome=recording.outcomes[row],
         rules=recording.rules,
         seed=recording.seed,
-        has_scaled_quantiles=recording.reward_scale is None,
     )
 
 

@@ -15,7 +15,6 @@ from marinenav_env.support.validation import require
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULE_NAMES, EpisodeView, zone_outline
 from train_RL_agents.figures.page import assemble_page
 
-MAX_POLICIES = 2
 MAX_EPISODES = 1000
 """Largest number of episodes in a page; that many episodes of full length are more than a browser can load."""
 NEAR_MISS_CLEARANCE = 1.0
@@ -37,15 +36,12 @@ _LIST_FIELDS = ("goals", "hulls", "ranges", "steering", "obstacles", "commands",
 
 def make_page(policy_episodes: Sequence[Sequence[EpisodeView]]) -> str:
     """Return the replay page of the episodes of one policy, or of two in the same scenarios, as HTML."""
-    require(1 <= len(policy_episodes) <= MAX_POLICIES, "policies", len(policy_episodes), f"from 1 to {MAX_POLICIES}")
-    counts = [len(views) for views in policy_episodes]
-    require(len(set(counts)) == 1, "recordings", counts, "of equally many episodes")
-    require(
-        counts[0] <= MAX_EPISODES, "--html", f"{counts[0]} episodes", f"at most {MAX_EPISODES}; --episode shows one"
-    )
-    for number, views in enumerate(zip(*policy_episodes, strict=True), 1):
-        ends = [[view.poses[0].round(2).tolist(), view.goals.round(2).tolist()] for view in views]
-        require(all(each == ends[0] for each in ends), "recordings", f"episode {number}", "from the same scenarios")
+    count, allowed = len(policy_episodes[0]), f"at most {MAX_EPISODES}; --episode shows one"
+    require(count <= MAX_EPISODES, "--html", f"{count} episodes", allowed)
+    ends = [
+        [(view.poses[0].round(2).tolist(), view.goals.round(2).tolist()) for view in views] for views in policy_episodes
+    ]
+    require(all(each == ends[0] for each in ends), "recordings", "...", "of the same scenarios")
     data = {
         "colours": VESSEL_COLOURS,
         "rules": RULE_NAMES,
@@ -62,7 +58,6 @@ def _policy_data(views: Sequence[EpisodeView]) -> dict[str, Any]:
     return {
         "policy": first.policy,
         "zones": zones,
-        "scaled": first.has_scaled_quantiles,
         "episodes": list(map(_episode_data, views)),
     }
 

@@ -176,7 +176,7 @@ def test_a_recording_without_weights_has_the_progress_and_the_rest():
     old = replace(small_recording(), weights=None, seed=None)
     view = view_episode(old, 1)
     assert list(view.reward_terms) == ["progress", "other"]
-    assert view.has_scaled_quantiles and view.seed is None and "seed" not in view.title
+    assert view.seed is None and "seed" not in view.title
 
 
 def test_the_closest_approach_is_the_smallest_clearance():
@@ -189,5 +189,4 @@ def test_the_closest_approach_is_the_smallest_clearance():
 
 def test_returns_are_in_rewards_as_they_are():
     scaled, known = (view_episode(replace(small_recording(), reward_scale=scale), 1) for scale in (None, 0.1))
-    assert (scaled.has_scaled_quantiles, known.has_scaled_quantiles) == (True, False)
     assert known.quantiles == pytest.approx(10.0 * scaled.quantiles)

@@ -98,12 +98,9 @@ def test_page_needs_nothing_else():
 
 def test_policies_that_met_different_scenarios_are_refused():
     episodes = views()
-    with pytest.raises(ConfigError, match="equally many episodes"):
-        make_page([episodes, episodes[1:]])
-    with pytest.raises(ConfigError, match="from the same scenarios"):
-        make_page([episodes, episodes[1:] + episodes[:1]])
-    with pytest.raises(ConfigError, match="from 1 to 2"):
-        make_page([episodes] * 3)
+    for others in (episodes[1:], episodes[1:] + episodes[:1]):
+        with pytest.raises(ConfigError, match="of the same scenarios"):
+            make_page([episodes, others])
 
 
 # In a browser

@@ -143,13 +143,10 @@ def find_evaluated(name: str, which: str, device: torch.device) -> EvaluatedPoli
 
 def shipped_policy(name: str, device: torch.device) -> EvaluatedPolicy:
     """Return the baseline or shipped policy with a name, even if the working directory has a run of that name."""
-    if name.startswith(BLIND_PREFIX):
-        return replace(shipped_policy(name.removeprefix(BLIND_PREFIX), device), is_blind=True)
-    return (
-        EvaluatedPolicy(name)
-        if name in BASELINES
-        else EvaluatedPolicy.from_loaded(load_policy(shipped_paths("pretrained")[name], "best", device))
-    )
+    plain = name.removeprefix(BLIND_PREFIX)
+    path = shipped_paths("pretrained").get(plain)
+    found = EvaluatedPolicy(plain) if path is None else EvaluatedPolicy.from_loaded(load_policy(path, device=device))
+    return replace(found, is_blind=plain != name)
 
 
 _COMPARED_SETTINGS = ("vessel", "sensor", "dt", "substeps")

@@ -28,7 +28,6 @@ function makeSide(given) {
   const session = recordings.make(given, data), canvas = element.querySelector("canvas");
   session.stale = () => { state.stale = true; };
   const side = { part, session, canvas, map: null, cards: cards.make(element), charts: [] };
-  if (given.scaled) write(part("return-title"), "Return that it expects (scaled reward)");
   for (let i = 0; i < 6; i++) side.charts.push(charts.make(part("charts"), seek));
   side.session.open(0);
   side.map = maps.make(canvas, session, data);
