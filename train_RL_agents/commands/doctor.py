@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +14,6 @@ from train_RL_agents.utils.errors import first_line
 
 IMPORTS: tuple[str, ...] = ()
 """Modules to import before the command; none, because it reports missing packages and must not fail for them."""
-_MIN_PYTHON = (3, 11)
 _MIN_FREE_DISK, _MIN_FREE_MEMORY = 2e9, 2e9
 """Free disk space and free memory (bytes) below which a run may fail."""
 
@@ -50,22 +45,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_checks(path: Path) -> Iterator[CheckResult]:
-    """Yield the results of checks of Python, packages, C++ compiler, GPU, memory, disk space and write access."""
-    yield _check_python()
+    """Yield the results of checks of packages, C++ compiler, GPU, memory, disk space and write access."""
     yield from _check_packages()
     yield _check_compiler()
     yield _check_gpu()
     yield from _check_capacity(path)
 
 
-def _check_python() -> CheckResult:
-    version = ".".join(map(str, sys.version_info[:3]))
-    oldest = ".".join(map(str, _MIN_PYTHON))
-    return CheckResult("Python", version, "" if sys.version_info >= _MIN_PYTHON else f"use {oldest} or later")
-
-
 def _check_packages() -> Iterator[CheckResult]:
-    """Yield the results of checks that packages can be imported and that torchrl and tensordict match."""
+    """Yield the results of checks that packages can be imported."""
     from train_RL_agents.utils.provenance import software_versions
 
     installed = software_versions()
@@ -74,23 +62,8 @@ def _check_packages() -> Iterator[CheckResult]:
         try:
             import_module(name)
         except Exception as error:  # packages that do not fit together may raise anything
-            command = f"pip install --force-reinstall '{_requirement(name)}'"
-            advice = f"{first_line(error)}; reinstall with: {command}"
+            advice = f"{first_line(error)}; see pip check, and reinstall with: pip install --force-reinstall {name}"
         yield CheckResult(name, installed[name], advice)
-    pair = [installed[name].split(".")[:2] for name in ("torchrl", "tensordict")]
-    text = f"torchrl {installed['torchrl']} with tensordict {installed['tensordict']}"
-    series = ".".join(pair[0])
-    advice = f"pip install 'tensordict=={series}.*'" if pair[0] != pair[1] else ""
-    yield CheckResult("pairing", text, advice)
-
-
-def _requirement(package: str) -> str:
-    """Return the requirement string of a package with the versions that marinenav supports, else its name."""
-    with suppress(PackageNotFoundError):
-        return next(
-            requirement for requirement in requires("marinenav") or () if re.match(rf"{package}\b", requirement)
-        )
-    return package
 
 
 def _check_compiler() -> CheckResult:

@@ -9,9 +9,7 @@ import pytest
 
 from tests.train_RL_agents.tiny_runs import ROOT
 from train_RL_agents.cli import main
-from train_RL_agents.commands import doctor
 from train_RL_agents.commands.doctor import run_checks
-from train_RL_agents.utils import provenance
 
 
 def advised(path):
@@ -33,31 +31,22 @@ def test_a_machine_that_is_fine(tmp_path, capsys, monkeypatch):
     assert all(line.startswith("ok   ") for line in lines)
     names = ", ".join(line[5:].partition(":")[0] for line in lines)
     packages = "torch, tensordict, torchrl, numpy, gymnasium, tensorboard"
-    assert names == f"Python, {packages}, pairing, C++ compiler, GPU, memory, disk, runs, code cache"
+    assert names == f"{packages}, C++ compiler, GPU, memory, disk, runs, code cache"
     assert not (tmp_path / "runs").exists()
 
 
-def test_what_is_wrong_comes_with_what_to_do(tmp_path, monkeypatch, capsys):
+def test_what_is_wrong_comes_with_what_to_do(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "file"))
-    monkeypatch.setattr(doctor, "sys", SimpleNamespace(version_info=(3, 10, 9)))
     room(monkeypatch, 1e9)
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     assert main(["doctor", str(tmp_path / "file" / "runs")]) == 1
-    assert "     -> use 3.11 or later" in capsys.readouterr().out.splitlines()
     found = advised(tmp_path / "file" / "runs")
-    assert set(found) == {"Python", "gymnasium", "C++ compiler", "memory", "disk", "runs", "code cache"}
-    assert found["gymnasium"].endswith("pip install --force-reinstall 'gymnasium>=1.0'")
+    assert set(found) == {"gymnasium", "C++ compiler", "memory", "disk", "runs", "code cache"}
+    assert found["gymnasium"].endswith("pip install --force-reinstall gymnasium")
     assert "apt install g++" in found["C++ compiler"]
     assert "TORCHINDUCTOR_CACHE_DIR" in found["code cache"]
-
-
-def test_packages_of_other_series_are_no_pair(tmp_path, monkeypatch):
-    usual = provenance.software_versions()
-    mixed = usual | {"torchrl": "0.14.1", "tensordict": "0.13.0"}
-    monkeypatch.setattr(provenance, "software_versions", lambda: mixed)
-    assert advised(tmp_path)["pairing"] == "pip install 'tensordict==0.14.*'"
 
 
 @pytest.mark.parametrize("fails", [False, True])
