@@ -52,7 +52,7 @@ def settings_sections(config: Any, prefix: str = "") -> list[SettingsSection]:
             rules = describe_type(setting.annotation) if is_choice else describe_rules(setting.annotation)
             default = setting_text(setting.value)
             if isinstance(setting.value, tuple) and setting.value and isinstance(setting.value[0], Level):
-                default = f"[{setting_text(setting.value[0])},...]"
+                default = "[...]"
                 (level,) = settings_sections(type(setting.value[0])())
                 levels.append(level._replace(title=f"Fields of each of {setting.key}: {level.title}"))
             rows.append([setting.key, default, texts.get(name, "") + (f" ({rules})" if rules else "")])

@@ -251,7 +251,6 @@ def test_mistakes_on_the_command_line():
     assert refused({}, "trainer.batch_size=big") == ("trainer.batch_size='big': must be a whole number")
     assert refused({}, "world.reward.collision_penalty=5").startswith("world.reward.collision_penalty=5.0: must be at")
     assert refused({}, "words").startswith("'words': must be key=value")
-    assert "agent.critics" in refused({"agent_type": "DQN"}, "agent.critic=3")
     expected = "agent.actions='gaussian': must be left out: DQN has no such setting, only PPO, A2C"
     assert refused({"agent_type": "DQN"}, "agent.actions=gaussian") == expected
 
