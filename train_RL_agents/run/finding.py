@@ -81,9 +81,6 @@ def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> P
             f"{key}={str(argument)!r}: is a policy, not a run; load_model={argument} starts a new run from its weights"
         )
     runs = [path] if (path / CONFIG_FILE).is_file() else find_runs_below(path)
-    if path.is_dir() and not runs:
-        holds = "there is no run in it" if any(path.iterdir()) else "it is empty"
-        raise ConfigError(f"{key}={str(path)!r}: must be {allowed}; {holds}")
     hint = "" if path.exists() else did_you_mean(path.name, shipped_paths("pretrained"))
     require(len(runs) > 0, key, str(path), f"{allowed}{hint}")
     names = sorted(str(run.relative_to(path)) for run in runs[:_MAX_LISTED] if run != path)

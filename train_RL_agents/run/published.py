@@ -171,11 +171,9 @@ def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> A
     agent = _make_untrained(agent_type)
     mismatches = _mismatches(agent, weights)
     if mismatches:
-        candidates = _matching_agents(weights)
-        hint = f"; they fit {' and '.join(candidates)}" if candidates else ""
         more = f" and {len(mismatches) - 3} more" if len(mismatches) > 3 else ""
         raise ConfigError(
-            f"{source}: not the weights of a published {agent_type} network ({', '.join(mismatches[:3])}{more}){hint}"
+            f"{source}: not the weights of a published {agent_type} network ({', '.join(mismatches[:3])}{more})"
         )
     named = {f"{agent.output_networks()[0]}.{name}": value for name, value in weights.items()}
     agent.networks.load_state_dict(agent.networks.state_dict() | named)

@@ -214,20 +214,10 @@ class Ranks:
                 for name in ("env_steps", "ranks"):
                     value = state.get(name)
                     require(is_nonnegative_int(value), f"{path}: {name}", value, "a whole number")
-                ranks = state["ranks"]
-                start = "marinenav" if ranks == 1 else f"torchrun with {ranks} of them"
-                if ranks != self.size:
-                    raise ConfigError(
-                        f"{path}: saved by {_count_processes(ranks)}, so it cannot be resumed by "
-                        f"{_count_processes(self.size)}; start it with {start}"
-                    )
+                allowed = f"{state['ranks']}, as many as saved it; torchrun starts several"
+                require(state["ranks"] == self.size, f"{path}: processes", self.size, allowed)
         env_steps = self.broadcast_result(lambda: int(state["env_steps"]))
         with self.barrier():
             if not self.is_main:
                 state = read_checkpoint(self._state_file(folder, env_steps), TRAINING_FORMAT, device)
         return state
-
-
-def _count_processes(count: int) -> str:
-    """Return a text such as ``2 processes``."""
-    return "1 process" if count == 1 else f"{count} processes"

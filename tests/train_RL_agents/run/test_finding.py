@@ -86,13 +86,10 @@ def test_the_newest_run_that_has_what_is_needed_is_meant(three_runs, capsys):
         ),
         ("evaluate runs/x", "runs/x: there is no such run folder or policy file"),
         ("evaluate /nowhere/at/all", "/nowhere/at/all: there is no such run folder or policy file"),
-        ("evaluate empty", "; it is empty"),
-        ("evaluate runs/b/seed_0/checkpoints", "no run in it"),
         ("train --resume policy.pt", "is a policy, not a run; load_model=policy.pt starts a new run from its weights"),
     ],
 )
 def test_what_is_not_found_is_said_with_what_is_alike(three_runs, capsys, line, said):
-    Path("empty").mkdir()
     Path("policy.pt").touch()
     assert refused(capsys, *line.split()).endswith(said)
 

@@ -267,12 +267,7 @@ def test_other_numbers_of_processes_are_refused(tmp_path):
     with small_pool():
         train(one, stop_at=24)
     assert run_ranks(tmp_path, refuse_one, one, two) == [0, 0]
-    with (
-        small_pool(),
-        pytest.raises(
-            ConfigError, match="saved by 2 processes, so it cannot be resumed by 1 process; start it with torchrun"
-        ),
-    ):
+    with small_pool(), pytest.raises(ConfigError, match="processes=1: must be 2, as many as saved it; torchrun"):
         resume(RunFolder.open(two.path), quiet=True)
 
 
@@ -282,7 +277,7 @@ def refuse_one(rank, one, two):
     with pytest.raises(ConfigError if rank == 0 else SystemExit) as caught:
         resume(RunFolder.open(one.path), quiet=True)
     if rank == 0:
-        assert "saved by 1 process, so it cannot be resumed by 2 processes" in str(caught.value)
+        assert "processes=2: must be 1, as many as saved it" in str(caught.value)
     config = from_dict({}, ["trainer.num_envs=9"])
     with pytest.raises(ConfigError if rank == 0 else SystemExit):
         TorchRLTrainer(RunFolder(one.path, config, 0), quiet=True)
