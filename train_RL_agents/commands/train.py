@@ -64,7 +64,6 @@ def _add_running_options(parser: argparse.ArgumentParser) -> None:
     add("--jobs", metavar="N", type=int, help="train N runs at a time (1), in processes that share cores and GPUs")
     quick = f"short run that shows whether all works: {' '.join(_QUICK_SETTINGS)}; wins over what a file states"
     add("--quick", action="store_true", help=quick)
-    add("-v", "--verbose", action="store_true", help="print what takes memory, too")
     add("--quiet", action="store_true", help="print nothing")
     add("--no-bar", action="store_true", help="no progress bar")
     add("--json-lines", action="store_true", help="print progress as JSON, an object a line")
@@ -119,9 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
             runs = resumed_runs(options["resume"], overrides, **display)
         else:
             profile = options.get("profile", "auto")
-            runs = new_runs(
-                options.get("config"), overrides, profile, arguments.argv, jobs, "verbose" in options, **display
-            )
+            runs = new_runs(options.get("config"), overrides, profile, arguments.argv, jobs, **display)
         if jobs == 1 and (len(runs) < 2 or ranks.size > 1 or display["json_lines"]):
             return _train_here(runs)
         runner = Runner(runs, jobs, display["quiet"], display["bar"])

@@ -19,7 +19,7 @@ from train_RL_agents.run.finding import LATEST, POLICY_PATTERN, resolve_path
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.resuming import RESUMABLE_SETTINGS
 from train_RL_agents.run.run_folder import RunFolder, seed_folders
-from train_RL_agents.sizing.plan import check_memory_plan, is_memory_short, memory_table, summary_line
+from train_RL_agents.sizing.plan import check_memory_plan, summary_line
 from train_RL_agents.sizing.profiles import SizedConfig, size_config
 from train_RL_agents.utils.progress import relative_to_cwd
 
@@ -54,7 +54,6 @@ def new_runs(
     profile: str = "auto",
     argv: Sequence[str] = (),
     at_once: int = 1,
-    verbose: bool = False,
     **options: Any,
 ) -> list[Run]:
     """Return a run of every seed in one new training folder; if one is refused, no folder is left behind."""
@@ -76,8 +75,6 @@ def new_runs(
     boat = describe_vessel(config.world, config.training_schedule.levels)
     if not quiet:
         print(*banner, *boat, summary_line(sized.memory_plan), sep="\n", flush=True)
-        if verbose or is_memory_short(sized.memory_plan):
-            memory_table(sized.memory_plan).print(f"memory planned on {sized.memory_plan.device}")
     for folder in folders:
         folder.writer.heading = banner
     first, *others = [Run(folder.path.name, folder, options) for folder in folders]

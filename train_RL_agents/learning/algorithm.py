@@ -63,13 +63,10 @@ class MemoryPlanEntry:
     """Entry of the memory plan: one use of host or device memory, with its size."""
 
     name: str
-    """Label in the printed memory table."""
     size: int
     """Size in bytes."""
     on_host: bool
     """True for the host's memory, false for the device's."""
-    is_exact: bool
-    """True if counted to the byte, false if estimated."""
 
 
 class MemoryEstimate(NamedTuple):

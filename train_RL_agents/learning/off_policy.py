@@ -65,16 +65,16 @@ class OffPolicy(Algorithm):
         robots = step.get((GROUP, "mask")).shape[-1]
         on_host = settings.replay_storage == "host"
         items = [
-            MemoryPlanEntry("replay", rows + priorities, on_host, True),
-            MemoryPlanEntry("open windows", 2 * closing * robots * tree_bytes(row), False, False),
+            MemoryPlanEntry("replay", rows + priorities, on_host),
+            MemoryPlanEntry("open windows", 2 * closing * robots * tree_bytes(row), False),
         ]
         stored, observed = rows, example_transition(step)
         if agent.frames is not None:
             size = frame_bytes(agent.frames, (settings.num_envs, robots), settings.buffer_size, settings.n_steps)
-            items.append(MemoryPlanEntry("frames", size, False, True))
+            items.append(MemoryPlanEntry("frames", size, False))
             stored += size
         if config.save_replay:
-            items.append(MemoryPlanEntry("copy of replay while saving", stored, True, True))
+            items.append(MemoryPlanEntry("copy of replay while saving", stored, True))
 
         def loss(count: int) -> None:
             batch = to_batch(observed.expand(count).clone())

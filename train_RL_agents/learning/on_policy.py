@@ -79,7 +79,7 @@ class OnPolicy(Algorithm):
                 losses["loss_imitation"] = batch.mean(imitation_errors(agent, observations, action))
 
         return MemoryEstimate(
-            [MemoryPlanEntry("rollout", held, False, False)],
+            [MemoryPlanEntry("rollout", held, False)],
             loss,
             robots_per_sample=active.shape[-1] * math.prod(steps),
         )

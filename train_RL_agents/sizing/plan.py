@@ -23,7 +23,6 @@ from train_RL_agents.learning.algorithm import MemoryEstimate, MemoryPlanEntry
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.learning.learner import MOMENTS
 from train_RL_agents.memory.prioritized import SPARE_SLOTS
-from train_RL_agents.results.table import Table
 from train_RL_agents.utils.memory import USABLE_SHARE, free_host_memory, size_text
 
 CPU = torch.device("cpu")
@@ -39,7 +38,7 @@ class MemoryPlan:
 
     device: torch.device
     entries: tuple[MemoryPlanEntry, ...]
-    """Uses of memory with their sizes, in the order of the printed table."""
+    """Uses of memory with their sizes."""
     free_bytes: dict[bool, int]
     """Free memory (bytes): of the host under the key True and, if it differs, of the device under False."""
 
@@ -70,11 +69,11 @@ def plan_memory(config: TrainConfig[Any], device: torch.device) -> MemoryPlan:
     weights = 2 * trained + targets + 2 * sum(tensor.nbytes for tensor in agent.buffers())
     items = [
         *(replace(item, on_host=host or item.on_host) for item in memory_estimate.entries),
-        MemoryPlanEntry("networks, targets, EMA copy", weights, host, True),
-        MemoryPlanEntry("optimiser", len(MOMENTS[settings.optimizer]) * trained, host, True),
+        MemoryPlanEntry("networks, targets, EMA copy", weights, host),
+        MemoryPlanEntry("optimiser", len(MOMENTS[settings.optimizer]) * trained, host),
         # Gradients exist twice: per parameter, and gathered in one tensor.
-        MemoryPlanEntry("gradients and one update", 2 * trained + update, host, False),
-        *(MemoryPlanEntry(name, size, host, False) for name, size in sizes.items()),
+        MemoryPlanEntry("gradients and one update", 2 * trained + update, host),
+        *(MemoryPlanEntry(name, size, host) for name, size in sizes.items()),
     ]
     free = {True: free_host_memory()} | ({} if host else {False: torch.cuda.mem_get_info(device)[0]})
     return MemoryPlan(device, tuple(items), free)
@@ -134,34 +133,10 @@ def check_memory_plan(memory: MemoryPlan, config: TrainConfig[Any], num_runs: in
         )
 
 
-# The table --------------------------------------------------------------------------------------
-
-
-def is_memory_short(memory: MemoryPlan) -> bool:
-    """Return whether a run takes over half of the USABLE_SHARE of free memory, on the host or the device."""
-    return any(2 * memory.needed_bytes(on_host) > USABLE_SHARE * free for on_host, free in memory.free_bytes.items())
-
-
-def _totals(memory: MemoryPlan) -> dict[str, str]:
-    """Return the needed and the free memory of a plan as text, by place."""
-    return {
-        "host"
-        if on_host
-        else str(memory.device): f"{size_text(memory.needed_bytes(on_host))} of {size_text(free)} free"
-        for on_host, free in sorted(memory.free_bytes.items())
-    }
-
-
 def summary_line(memory: MemoryPlan) -> str:
     """Return the needed and the free memory of a plan as one line of text."""
-    return f"memory: {', '.join(f'{total} ({place})' for place, total in _totals(memory).items())}"
-
-
-def memory_table(memory: MemoryPlan) -> Table:
-    """Return a plan as a table, with a row per item and the totals."""
-    rows = []
-    for item in memory.entries:
-        size = size_text(item.size) if item.is_exact else f"about {size_text(item.size)}"
-        rows.append({"what": item.name, "where": "host" if item.on_host else str(memory.device), "size": size})
-    rows += [{"what": "total", "where": place, "size": total} for place, total in _totals(memory).items()]
-    return Table.from_rows(rows)
+    totals = (
+        f"{size_text(memory.needed_bytes(on_host))} of {size_text(free)} free ({'host' if on_host else memory.device})"
+        for on_host, free in sorted(memory.free_bytes.items())
+    )
+    return f"memory: {', '.join(totals)}"

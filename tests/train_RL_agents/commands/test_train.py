@@ -76,15 +76,6 @@ def test_the_first_screen_fits_80_columns(tmp_path, command, capsys, monkeypatch
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
-def test_what_takes_memory_is_shown_if_asked_for_or_if_memory_is_short(command, capsys, monkeypatch):
-    short = [*command, "total_timesteps=8", "eval_freq=8"]
-    for words, free, shows in (([], 10**12, False), (["-v"], 10**12, True), ([], 10**7, True)):
-        monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda free=free: free)
-        monkeypatch.setattr("train_RL_agents.experiments.seeds.check_memory_plan", lambda *plan: None)
-        assert main([*short, *words]) == 0
-        assert ("memory planned on cpu" in capsys.readouterr().out) == shows
-
-
 def test_a_quick_run_is_short_and_evaluated_unless_told_otherwise(monkeypatch):
     given = []
     monkeypatch.setattr(

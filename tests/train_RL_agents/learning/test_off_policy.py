@@ -47,12 +47,12 @@ def test_memory_estimate_by_hand(tmp_path, storage, saved):
     assert row == 4 + 4 + 8 + 2 * (4 * 7 + 5 * (4 * 5 + 1))
     robots = step[GROUP, "mask"].shape[-1]
     expected = [
-        ("replay", (150 + SPARE_SLOTS) * row, storage == "host", True),
-        ("open windows", 2 * 8 * 2 * 3 * robots * row, False, False),
+        ("replay", (150 + SPARE_SLOTS) * row, storage == "host"),
+        ("open windows", 2 * 8 * 2 * 3 * robots * row, False),
     ]
     if saved:
-        expected.append(("copy of replay while saving", (150 + SPARE_SLOTS) * row, True, True))
-    assert [(item.name, item.size, item.on_host, item.is_exact) for item in found.entries] == expected
+        expected.append(("copy of replay while saving", (150 + SPARE_SLOTS) * row, True))
+    assert [(item.name, item.size, item.on_host) for item in found.entries] == expected
     assert (found.extra_bytes_per_sample, found.robots_per_sample) == (2 * row, 1)
 
 

@@ -86,7 +86,7 @@ def test_a_plan_touches_no_global_generator_and_is_quick_about_large_runs():
 
 
 def plan_of(replay, rest, free, device="cuda:0", on_host=False):
-    items = (MemoryPlanEntry("replay", replay, on_host, True), MemoryPlanEntry("rest", rest, on_host, False))
+    items = (MemoryPlanEntry("replay", replay, on_host), MemoryPlanEntry("rest", rest, on_host))
     return MemoryPlan(torch.device(device), items, free)
 
 
