@@ -45,15 +45,6 @@ from train_RL_agents.utils.files import make_folder, read_json, write_atomically
 from train_RL_agents.utils.provenance import git_revision, software_versions
 
 
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        raise ConfigError(f"{path}: the run folder cannot be made ({error})") from error
-
-
 class RunFolder:
     """The folder of one run, SAVE_DIR/AGENT_TIME/seed_N."""
 
@@ -61,7 +52,6 @@ class RunFolder:
         self.path, self.seed = path, seed
         self.checkpoints = path / CHECKPOINTS_FOLDER
         self.writer = RunWriter(path, config)
-        self._written_config: dict[str, Any] | None = None
 
     @property
     def config(self) -> TrainConfig[Any]:
@@ -81,7 +71,7 @@ class RunFolder:
         for count in itertools.count(2):
             # Trying to make it is atomic: another command may start within the same second.
             with suppress(FileExistsError):
-                _make_folder(path)
+                path.mkdir(parents=True)
                 break
             path = named.with_name(f"{named.name}_{count}")
         return path
@@ -105,7 +95,7 @@ class RunFolder:
         path = parent / f"seed_{seed}"
         require(not path.exists(), "run folder", str(path), "new; use --resume to go on with it")
         run = cls(path, replace(config, seed=(seed,), training_schedule=schedule), seed)
-        _make_folder(run.checkpoints)
+        run.checkpoints.mkdir(parents=True)
         if teacher:
             run._write(TEACHER_FILE, teacher)
         run.write_config()
@@ -130,11 +120,8 @@ class RunFolder:
         self._write(name, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
     def write_config(self) -> None:
-        """Write the configuration for open to read, unless it has not changed since the last call."""
-        config = to_dict(self.config)
-        if config != self._written_config:
-            self._write_json(CONFIG_FILE, config)
-            self._written_config = config
+        """Write the configuration for open to read."""
+        self._write_json(CONFIG_FILE, to_dict(self.config))
 
     def start(self) -> None:
         """Make a missing folder of checkpoints before the first step, and refuse a run whose state is gone."""

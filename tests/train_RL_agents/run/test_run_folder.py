@@ -83,11 +83,6 @@ def test_commands_that_start_within_a_second_have_folders_of_their_own(tmp_path,
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == names
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
-    (tmp_path / "file").touch()
-    assert "checkpoints: the run folder cannot be made (" in refusal(new_run, tmp_path / "file")
-
-
 def test_open_finds_the_only_run(tmp_path):
     run = new_run(tmp_path)
     assert RunFolder.open(tmp_path).path == run.path
