@@ -10,13 +10,14 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
 from train_RL_agents.commands import COMMANDS
-from train_RL_agents.commands.choosing import require_policies
+from train_RL_agents.commands.choosing import parse_count, require_policies
 from train_RL_agents.utils.closest import closest_names, did_you_mean
 from train_RL_agents.utils.provenance import software_versions
 from train_RL_agents.utils.signals import INTERRUPTED_STATUS, exit_on_signal, interrupt_on_signal
@@ -25,7 +26,6 @@ from train_RL_agents.utils.toolchain import ensure_cache
 BAD_INPUT_STATUS, PIPE_CLOSED_STATUS = 2, 141
 """Exit statuses for unusable input, and for an output that its reader has closed."""
 _MAX_MESSAGE_LENGTH = 300
-_MAX_THREADS = 1024
 _PACKAGE_FOLDERS = [Path(__file__).parents[1] / name for name in ("marinenav_env", "train_RL_agents")]
 _SHOWN_PACKAGES = ("marinenav", "torch", "torchrl")
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
@@ -100,20 +100,12 @@ def make_parser() -> argparse.ArgumentParser:
         uses_threads = getattr(module, "IMPORTS", True) and getattr(module, "USES_TORCH", True)
         if uses_threads and not getattr(module, "OWN_THREADS", False):
             threads = "CPU threads; 0, the default: one for each core that other programs leave idle"
-            subparser.add_argument("--threads", metavar="N", type=_parse_threads, default=0, help=threads)
+            count = partial(parse_count, least=0, most=1024)
+            subparser.add_argument("--threads", metavar="N", type=count, default=0, help=threads)
         part = "a part of your own that a file refers to, as package.module:Name"
         subparser.add_argument("--plugin", metavar="PART", action="append", default=[], help=part)
         subparser.set_defaults(command=module, parser=subparser, overrides=[], argv=[])
     return parser
-
-
-def _parse_threads(text: str) -> int:
-    """Convert a command-line argument to a number of threads; 0 means one per idle core."""
-    if not (text.isdecimal() and len(text) < 10 and int(text) <= _MAX_THREADS):
-        raise argparse.ArgumentTypeError(
-            f"must be a whole number from 0 (one for each idle core) to {_MAX_THREADS}, not {text}"
-        )
-    return int(text)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:

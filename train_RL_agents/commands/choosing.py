@@ -9,7 +9,6 @@ from typing import Any
 
 from train_RL_agents.evaluation.suites import SUITE_NAMES
 
-_MAX_EPISODES = 100_000
 POLICY_HELP = "run folder, policy file or name of a shipped policy"
 WHICH_OPTION: dict[str, Any] = {"metavar": "NAME", "help": "policy of a run: best (default), latest or a file's name"}
 DEVICE_OPTION: dict[str, Any] = {"metavar": "DEV", "default": "auto", "help": "auto (default), cpu, cuda, cuda:N"}
@@ -28,7 +27,7 @@ def add_scenario_options(parser: argparse.ArgumentParser, *more_suites: str) -> 
     source.add_argument("--scenarios", "--scenario", metavar="FILE", type=Path, help=files)
     add("--strict", action="store_true", help="refuse a scenario file with odd starts or goals, instead of a warning")
     count = "episodes per level or group of a suite; by default as in training, or the suite's"
-    add("--episodes", metavar="N", type=parse_episode_count, help=count)
+    add("--episodes", metavar="N", type=parse_count, help=count)
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument("--seed", metavar="N", type=int, help="seed of scenarios and noise; by default the fixed one")
     seeds.add_argument("--fresh", action="store_true", help="use new scenarios and noise")
@@ -55,8 +54,8 @@ def parse_html_path(text: str) -> Path:
     return Path(text)
 
 
-def parse_episode_count(text: str) -> int:
-    """Convert a command-line argument to a number of episodes."""
-    if not (text.isdecimal() and len(text) < 10 and 1 <= int(text) <= _MAX_EPISODES):
-        raise argparse.ArgumentTypeError(f"must be from 1 to {_MAX_EPISODES:,}, not {text}")
+def parse_count(text: str, least: int = 1, most: int = 100_000) -> int:
+    """Convert a command-line argument to a whole number, such as that of episodes."""
+    if not (text.isdecimal() and len(text) < 10 and least <= int(text) <= most):
+        raise argparse.ArgumentTypeError(f"must be from {least} to {most:,}, not {text}")
     return int(text)

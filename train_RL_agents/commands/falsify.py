@@ -5,13 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from train_RL_agents.commands.choosing import (
-    DEVICE_OPTION,
-    POLICY_HELP,
-    WHICH_OPTION,
-    parse_episode_count,
-    require_policies,
-)
+from train_RL_agents.commands.choosing import DEVICE_OPTION, POLICY_HELP, WHICH_OPTION, parse_count, require_policies
 
 METHODS = ("cross-entropy", "random")
 
@@ -23,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("policy", metavar="POLICY", help=f"{POLICY_HELP} or baseline, or ONNX file, which steers vessel 1")
     add("--which", **WHICH_OPTION)
     add("--out", metavar="DIR", type=Path, required=True, help="folder of scenarios, replay and figures of failures")
-    add("--episodes", metavar="N", type=parse_episode_count, default=4000, help="budget of each search (4,000)")
+    add("--episodes", metavar="N", type=parse_count, default=4000, help="budget of each search (4,000)")
     add("--vessels", metavar="N", type=int, default=3, help="largest number of vessels, from 2 to 6; 3 by default")
     acts = "keep, act_late, turn_wrong, stop, speed_up, lose_left, lose_right, see_nothing"
     add("--behaviours", metavar="NAME", nargs="+", help=f"what the others do: {acts}; all by default")

@@ -53,8 +53,6 @@ class Run:
     """[N, K] values by metric: ``success``, ``return``, ``time``, ``energy``; NaN where an episode does not count."""
     groups: Sequence[str] = ()
     """[K] name of each episode's level or group; empty if they are not known."""
-    environment: str = ""
-    """Name of its environment; empty if it is not known."""
 
     @property
     def last_success(self) -> Array:
@@ -77,26 +75,19 @@ Groups = dict[str, list[Run]]
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:
     """Read the runs in folders and files."""
-    runs = [run for path in paths for run in _read_path(path)]
-    names = sorted({run.environment for run in runs} - {""})
-    require(len(names) < 2, "RUN", f"runs in {', '.join(names)}", "runs in one environment, to be compared")
-    return runs
+    files: list[Path] = []
+    for path in paths:
+        folder = resolve_path(path, EVALUATIONS_PATTERN)
+        found = [path] if path.suffix == ".npz" else sorted(folder.rglob(EVALUATIONS_PATTERN))
+        require(len(found) > 0, "RUN", str(path), f"a run folder with {EVALUATIONS_PATTERN}")
+        files += found
+    return [*map(_read_arrays, files)]
 
 
 def _environment_name(settings: dict[str, Any]) -> str:
     """Return the name of the environment in the settings of a run or evaluation; without one, the built-in one."""
     env = settings.get("env")
     return str(env.get("name", BUILT_IN)) if isinstance(env, dict) else BUILT_IN
-
-
-def _read_path(path: Path) -> list[Run]:
-    """Return the runs in one folder or file; see read_runs."""
-    if path.suffix == ".npz":
-        return [_read_arrays(path)]
-    path = resolve_path(path, EVALUATIONS_PATTERN)
-    files = sorted(path.rglob(EVALUATIONS_PATTERN))
-    require(len(files) > 0, "RUN", str(path), f"a run folder with {EVALUATIONS_PATTERN}")
-    return [_read_arrays(file) for file in files]
 
 
 def _read_arrays(path: Path) -> Run:
@@ -134,8 +125,7 @@ def _read_arrays(path: Path) -> Run:
     agent = settings.get("agent_type", folder.name)
     require(is_printable_text(agent), f"{config}: agent_type", agent, "text")
     groups = _level_names(settings, episodes["success"].shape[1]) if "success" in episodes else ()
-    environment = _environment_name(settings) if settings else ""
-    return Run(agent, _run_folder_name(folder), axes, episodes, groups, environment)
+    return Run(agent, _run_folder_name(folder), axes, episodes, groups)
 
 
 def _run_folder_name(folder: Path) -> str:

@@ -6,26 +6,18 @@ from collections.abc import Iterable
 
 ALIASES = {
     "learning_rate": "lr",
-    "learning_rate_final": "lr_final",
-    "batch_size": "batch minibatch_size",
-    "total_timesteps": "steps timesteps total_steps iterations epochs",
-    "seconds": "steps iterations duration",
-    "num_envs": "envs n_envs",
+    "total_timesteps": "steps iterations epochs",
+    "seconds": "steps",
     "device": "gpu cuda cpu",
     "agent_type": "algo algorithm model",
-    "buffer_size": "replay_size memory_size",
     "gamma": "discount",
     "max_grad_norm": "grad_clip",
-    "hidden_sizes": "hidden layers",
-    "n_steps": "n_step",
     "tau": "polyak",
-    "eval_freq": "eval_interval",
-    "log_freq": "log_interval",
     "exploration_final_eps": "epsilon",
-    "save_dir": "output logdir out",
+    "save_dir": "output logdir",
     "out": "save",
 }
-"""Names of settings and options, and those of the same ones in other programs."""
+"""Names of settings and options, and those of the same ones in other programs that are not alike."""
 _MIN_SIMILARITY = 0.6
 """Smallest similarity of a mistyped and a suggested name, as the ratio of difflib from 0 to 1."""
 
