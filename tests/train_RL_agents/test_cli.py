@@ -211,7 +211,7 @@ def test_resume_goes_on_with_one_run_or_all(trainers, sweep, monkeypatch):
 
 @pytest.mark.parametrize(
     "command",
-    [("evaluate", "--checkpoint"), ("play", "--checkpoint"), ("info",), ("export",), ("train", "--resume")],
+    [("evaluate",), ("play",), ("info",), ("export",), ("train", "--resume")],
     ids=lambda command: command[0],
 )
 def test_a_policy_that_is_not_finite_is_refused(capsys, tmp_path, policy, command):

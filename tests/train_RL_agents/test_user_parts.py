@@ -159,7 +159,7 @@ def test_on_policy_agent_with_all_parts_named_by_entry_points(
         ("evaluate", "RUN"),
         ("evaluate", "POLICY"),
         ("export", "POLICY", "--out", "exported"),
-        ("play", "--checkpoint", "RUN"),
+        ("play", "RUN"),
         ("info", "RUN"),
     ],
     ids=" ".join,

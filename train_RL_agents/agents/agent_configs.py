@@ -176,18 +176,16 @@ class RainbowConfig(AgentConfig):
 
 @dataclass(frozen=True)
 class ActorCriticConfig(AgentConfig):
-    """Settings of agents with a stochastic policy and a value function (PPO, A2C)."""
+    """Settings of agents with a stochastic policy and a value function (PPO, A2C).
+
+    Fields without a docstring are those of EncoderConfig with another default.
+    """
 
     recurrent = True
     encoder: Literal["concat", "max", "attention"] = "max"
-    """Pooling of the encoded objects: concatenation slot by slot, maximum, or attention; the latter two take any number
-    of objects in any order."""
     self_width: LayerWidth = 32
-    """Units of the encoder of the vessel's own state, and of additional vectors."""
     object_width: LayerWidth = 32
-    """Units of the encoder of each object."""
     hidden_sizes: LayerWidths = (64, 64)
-    """Units of each hidden layer."""
     actions: Literal["auto", "categorical", "gaussian", "clipped_gaussian"] = "auto"
     """Distribution of the actions: categorical over the thrust pairs; normal, squashed into (-1, 1); or normal, clipped
     to [-1, 1]; "auto" is gaussian in an environment with continuous actions, else categorical."""

@@ -115,7 +115,16 @@ class Workers:
             self._collector = _start_ray(worlds, self._sent, frames)
         else:
             try:
-                start = partial(_start_processes, worlds, self._sent, frames)
+                start = partial(
+                    MultiSyncCollector,
+                    worlds,
+                    self._sent,
+                    frames_per_batch=frames,
+                    total_frames=-1,
+                    device=_CPU,
+                    cat_results="stack",
+                    auto_register_policy_transforms=False,
+                )
                 self._collector = self._watchdog.call(start)
             except BaseException:
                 self._watchdog.kill()
@@ -163,18 +172,6 @@ def _worker_env_factories(
     makers = environment.worker_factories(agent, seeds, noise, env_steps)
     allowed = plugins.allowed_references()
     return [partial(make_worker_env, make, number, allowed) for make, number in zip(makers, seeds, strict=True)]
-
-
-def _start_processes(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
-    return MultiSyncCollector(
-        worlds,
-        policy,
-        frames_per_batch=frames,
-        total_frames=-1,
-        device=_CPU,
-        cat_results="stack",
-        auto_register_policy_transforms=False,
-    )
 
 
 @contextlib.contextmanager

@@ -30,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     about = f"{POLICY_HELP} or baseline (straight, apf, orca), or ONNX file; several are compared to the first"
     add("policies", metavar="POLICY", nargs="*", default=[], help=about)
-    add("--checkpoint", "--policy", metavar="POLICY", dest="more", action="append", default=[], help="the same")
     add_scenario_options(parser, ALL_SUITES)
     add("-D", "--device", **DEVICE_OPTION)
     _add_acting_options(parser)
@@ -66,8 +65,7 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
 def check(arguments: argparse.Namespace) -> None:
     """Check names and options that contradict each other."""
     given = vars(arguments)
-    names = arguments.policies = [*arguments.policies, *arguments.more]
-    error = arguments.parser.error
+    names, error = arguments.policies, arguments.parser.error
     if not names:
         error("a POLICY is needed: a run folder, a policy file or a baseline")
     if len(set(names)) < len(names):

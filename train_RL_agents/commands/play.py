@@ -23,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     about = f"{POLICY_HELP} or baseline (straight, apf, orca); two of them with --html"
     add("policies", metavar="POLICY", nargs="*", default=[], help=about)
-    add("--checkpoint", "--policy", metavar="POLICY", dest="more", nargs="+", default=[], help="policies as an option")
     recorded = "recorded evaluation, in place of a policy; two of the same scenarios with --html"
     add("--recording", metavar="FILE", type=Path, nargs="+", default=[], help=recorded)
     add_scenario_options(parser)
@@ -40,10 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Check names and options that contradict each other."""
-    options = vars(arguments)
-    options["policies"] = [*arguments.policies, *arguments.more]
-    _check_options(arguments.parser, options)
-    require_policies(options["policies"])
+    _check_options(arguments.parser, vars(arguments))
+    require_policies(arguments.policies)
 
 
 def run(arguments: argparse.Namespace) -> int:

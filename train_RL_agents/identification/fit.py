@@ -89,7 +89,6 @@ class Fit:
     """Half of the widths of their 95% intervals."""
     noise: tuple[float, float]
     """Standard deviations of measured positions (m) and yaw (rad), which include errors of the model."""
-    num_segments: int
 
 
 def fit(
@@ -140,7 +139,7 @@ def fit(
         for item, (value, least, most), verdict in zip(coefficients, numbers.tolist(), named, strict=True)
     )
     nuisance, width = (Nuisance(*array[count:].tolist()) for array in (best.shared, widths))
-    return Fit(estimates, nuisance, width, (float(problem.noise[0]), float(problem.noise[2])), len(best.states))
+    return Fit(estimates, nuisance, width, (float(problem.noise[0]), float(problem.noise[2])))
 
 
 def autocorrelation(errors: Array) -> float:

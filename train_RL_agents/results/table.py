@@ -17,8 +17,6 @@ from operator import eq
 from textwrap import fill, wrap
 from typing import Any
 
-from train_RL_agents.results.statistics import Estimate
-
 UNLIMITED_WIDTH = 1_000_000
 """Width of a line that every table fits into."""
 _FILE_WIDTH = 100
@@ -63,9 +61,6 @@ class Column:
             return value
         if callable(self.format):
             return self.format(value)
-        if isinstance(value, Estimate):
-            middle, *ends = (format(number, self.format) for number in value if number is not None)
-            return middle if len({*ends}) < 2 else f"{middle} [{', '.join(ends)}]"
         middle = format(value, self.format)
         return middle if low is None or high is None else f"{middle} [{low:{self.format}}, {high:{self.format}}]"
 

@@ -146,7 +146,8 @@ def import_policy(path: Path, agent_type: str = "") -> tuple[Agent[Any], TrainCo
 
 def _detect_agent(path: Path, weights: dict[str, Tensor]) -> str:
     """Return the agent whose acting network has the layers of the weights."""
-    candidates, names = _matching_agents(weights), [path.name]
+    candidates = [name for name in PUBLISHED_AGENTS if not _mismatches(_make_untrained(name), weights)]
+    names = [path.name]
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             names += archive.namelist()  # includes the names of a program's modules
@@ -180,11 +181,6 @@ def import_agent(agent_type: str, weights: dict[str, Tensor], source: Path) -> A
     for name, target in agent.targets.items():
         target.load_state_dict(agent.networks[name].state_dict())
     return agent.eval()
-
-
-def _matching_agents(weights: dict[str, Tensor]) -> list[str]:
-    """Return the agents whose published acting network has the layers of the weights."""
-    return [name for name in PUBLISHED_AGENTS if not _mismatches(_make_untrained(name), weights)]
 
 
 def _make_untrained(agent_type: str) -> Agent[Any]:

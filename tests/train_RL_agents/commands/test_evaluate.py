@@ -18,7 +18,7 @@ from train_RL_agents.evaluation.running.episodes import draw_scenarios
 
 def evaluated(capsys, path, policy, *argv):
     """What an evaluation prints, in one line, and what it writes."""
-    command = ["evaluate", "--checkpoint", str(policy), "-D", "cpu", "--json", str(path), *argv]
+    command = ["evaluate", str(policy), "-D", "cpu", "--json", str(path), *argv]
     assert main(command) == 0
     return " ".join(capsys.readouterr().out.split()), json.loads(path.read_text())
 
@@ -134,7 +134,7 @@ def test_an_interrupted_evaluation_says_so(capsys, monkeypatch, policy):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("train_RL_agents.evaluation.running.episodes.run_episodes", interrupt)
-    assert main(["evaluate", "--checkpoint", str(policy)]) == 130
+    assert main(["evaluate", str(policy)]) == 130
     assert capsys.readouterr().err == "marinenav: interrupted\n"
 
 

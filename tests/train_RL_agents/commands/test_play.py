@@ -45,24 +45,22 @@ def played(folder, tmp_path, monkeypatch, capsys):
 
 
 def test_film_of_a_level(played):
-    paths = played("--checkpoint", "{}/policy.pt", "--levels", "2", "--vessel", "4", "--out", "films")
+    paths = played("{}/policy.pt", "--levels", "2", "--vessel", "4", "--out", "films")
     assert [path.name for path in paths] == ["iqn_episode_1_vessel_4.mp4"]
     assert {path.parent.name for path in paths} == {"films"}
 
 
 def test_stills_of_an_episode_of_a_scenario_file(played):
-    paths = played(
-        "--checkpoint", "{}/policy.pt", "--scenario", "{}/scenarios.json", "--episode", "2", "--frames", "0", "3"
-    )
+    paths = played("{}/policy.pt", "--scenario", "{}/scenarios.json", "--episode", "2", "--frames", "0", "3")
     assert [path.name for path in paths] == [f"iqn_episode_2_vessel_1_frame_{frame:04}.png" for frame in (0, 3)]
 
 
 def test_overview_of_all_levels(played):
-    assert [path.name for path in played("--checkpoint", "{}/policy.pt", "--overview", "all.png")] == ["all.png"]
+    assert [path.name for path in played("{}/policy.pt", "--overview", "all.png")] == ["all.png"]
 
 
 def test_page_of_two_policies(played):
-    (page,) = played("--checkpoint", "{}/policy.pt", "{}/other.pt", "--html", "page.html")
+    (page,) = played("{}/policy.pt", "{}/other.pt", "--html", "page.html")
     text = page.read_text()
     assert "IQN after 12,345 env-steps" in text
     assert "DQN after 12,345 env-steps" in text
@@ -70,7 +68,7 @@ def test_page_of_two_policies(played):
 
 
 def test_page_of_a_baseline_on_a_suite(played):
-    (page,) = played("--checkpoint", "straight", "--suite", "currents", "--episodes", "1", "--html", "page.html")
+    (page,) = played("straight", "--suite", "currents", "--episodes", "1", "--html", "page.html")
     assert '"policy": "straight"' in page.read_text()
 
 
@@ -82,17 +80,17 @@ def test_page_of_two_recordings(played):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--checkpoint {}/nowhere", "nowhere: there is no such run folder or policy file"),
+        ("{}/nowhere", "nowhere: there is no such run folder or policy file"),
         ("--recording {}/nowhere.npz", "No such file or directory"),
         ("--recording {}/text.npz", "damaged, or not a recording"),
-        ("--checkpoint {}/policy.pt --scenario {}/text.npz", "cannot be read as a scenario file"),
+        ("{}/policy.pt --scenario {}/text.npz", "cannot be read as a scenario file"),
         ("--recording {}/recording.npz --episode 9", "--episode=9: must be from 1 to 8"),
         ("--recording {}/recording.npz --vessel 3", "--vessel=3: must be from 1 to 2"),
         ("--recording {}/recording.npz --frames 500", "--frames=500: must be from 0 to"),
         ("--recording {}/recording.npz --overview a.nonsense", "must be a file that ends in"),
         ("--recording {}/recording.npz {}/plain.npz", "at most 1, not 2; --html shows two"),
-        ("--checkpoint {}/policy.pt --speed 0", "--speed: must be from 0.1 to 100"),
-        ("--checkpoint {}/policy.pt --html a.html --frames 1", "not allowed with argument"),
+        ("{}/policy.pt --speed 0", "--speed: must be from 0.1 to 100"),
+        ("{}/policy.pt --html a.html --frames 1", "not allowed with argument"),
         ("", "either a POLICY is needed"),
     ],
 )

@@ -215,11 +215,6 @@ def score(chosen: ScenarioSet, policy: PolicyRun) -> Scored:
     return SCORERS[chosen.scoring](chosen, policy)
 
 
-def _score_episodes(chosen: ScenarioSet, policy: PolicyRun) -> Scored:
-    """Run scenarios; nothing but their episodes is scored."""
-    return Scored(*policy.run(chosen, policy.acting.estimates))
-
-
 def _score_misbehaviour(chosen: ScenarioSet, policy: PolicyRun) -> Scored:
     """Run scenarios with others that misbehave, and find which collisions were avoidable."""
     episodes, recording = policy.run(chosen, True)
@@ -277,7 +272,7 @@ def _score_encounters(chosen: ScenarioSet, policy: PolicyRun) -> Scored:
 
 
 SCORERS: dict[Scoring, Callable[[ScenarioSet, PolicyRun], Scored]] = {
-    "episodes": _score_episodes,
+    "episodes": lambda chosen, policy: Scored(*policy.run(chosen, policy.acting.estimates)),
     "encounters": _score_encounters,
     "misbehaviour": _score_misbehaviour,
     "candidates": _score_candidates,

@@ -277,15 +277,12 @@ def _make_harbours(world: WorldConfig, episodes: int, seed: int) -> GroupsAndPar
     return tuple(f"harbour {chart.stem}" for chart in charts), (Part(world, drawn),)
 
 
-LONG_SUITE = "long"
-"""Name of the suite whose many episodes measure the rate of rare collisions."""
-
 _encounters = partial(Suite, scoring="encounters")
 _candidates = partial(Suite, episodes=2_860, scoring="candidates")
 SUITES: dict[str, Suite] = {
     "paper": Suite("the fixed 60: ten scenarios of each published level", _make_levels, 10, is_fixed=True),
     "fresh": Suite("the published levels, scenarios never seen before", _make_levels, 100, None),
-    LONG_SUITE: Suite("fresh for 10,000 vessel-hours, for rare collisions", _make_long, 66_000, None),
+    "long": Suite("fresh for 10,000 vessel-hours, for rare collisions", _make_long, 66_000, None),
     "currents": Suite("6 robots among 8 obstacles and 8 vortex cores", _make_currents, 60),
     "crowd": Suite("10 to 50 robots on maps that grow with their number", _make_crowd, 10),
     "noise": Suite("the published levels with sensor noise x 0, 1, 2 and 4", _make_noise, 10),

@@ -160,7 +160,7 @@ def test_others_that_nobody_steers_hit_nobody_but_the_own_vessel(name):
 def test_the_command_prints_compliance_with_intervals(tmp_path, capsys, monkeypatch):
     path, few = tmp_path / "compliance.json", some("encounters_own", 1, [0, 2])
     monkeypatch.setattr("train_RL_agents.evaluation.comparing.selection.make_scenario_set", lambda *given: few)
-    command = ["evaluate", "--policy", "straight", "--suite", "encounters_own", "--episodes", "1"]
+    command = ["evaluate", "straight", "--suite", "encounters_own", "--episodes", "1"]
     assert main([*command, "--json", str(path)]) == 0
     printed = capsys.readouterr().out
     assert "rules kept: vessels with a duty that kept all of theirs" in printed
