@@ -7,6 +7,7 @@ from marinenav_env.support import plugins
 from marinenav_env.support.lazy import LazyRegistry, lazy_exports
 from marinenav_env.support.validation import require
 from train_RL_agents.agents.agent_configs import AGENT_TRAITS, AgentTraits
+from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS
 from train_RL_agents.utils.closest import did_you_mean, normalized_name
 
 if TYPE_CHECKING:
@@ -29,10 +30,6 @@ AGENTS: Mapping[str, type["Agent[Any]"]] = LazyRegistry(
     },
 )
 """Class of each built-in agent by its name, the value of the setting ``agent_type``."""
-BASE_CLASSES: Mapping[str, Any] = LazyRegistry(
-    __name__, {"off-policy": "base:Agent", "on-policy": "actor_critic:ActorCriticAgent"}
-)
-"""Base class that the agents of each algorithm are derived from, by name of the algorithm."""
 
 
 def registered_agent_name(name: str) -> str:
@@ -53,15 +50,14 @@ def agent_class(name: str) -> type["Agent[Any]"]:
     require_agent_name(name)
     if name in AGENTS:
         return AGENTS[name]
+    from train_RL_agents.agents import base
+
     plugin = plugins.resolve(plugins.AGENTS, name)
-    is_agent = isinstance(plugin, type) and issubclass(plugin, BASE_CLASSES["off-policy"])
+    is_agent = isinstance(plugin, type) and issubclass(plugin, base.Agent)
     require(is_agent, "agent_type", name, "a class derived from train_RL_agents.agents.Agent")
     kind: type[Agent[Any]] = plugin
-    algorithms = f"one of {', '.join(BASE_CLASSES)}"
-    require(kind.algorithm in BASE_CLASSES, f"{name}.algorithm", kind.algorithm, algorithms)
-    base = BASE_CLASSES[kind.algorithm]
-    derived = f"derived from {base.__name__}, as it is {kind.algorithm}"
-    require(issubclass(kind, base), "agent_type", name, derived)
+    algorithms = f"one of {', '.join(TRAINER_CONFIGS)}"
+    require(kind.algorithm in TRAINER_CONFIGS, f"{name}.algorithm", kind.algorithm, algorithms)
     return kind
 
 

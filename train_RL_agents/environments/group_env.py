@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import traceback
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -32,8 +31,6 @@ _UNOBSERVED_NAMES = {"mask", "info", "state", "episode_reward", "step_count"}
 """Names of entries of an observation spec that are not inputs of policies."""
 SUCCESS_NAMES = ("success", "is_success")
 """Names of entries in which an environment may report whether an episode is a success."""
-_RESERVED_NAMES = {"self_state", "objects_state"}
-"""Names of entries that networks encode as observations of vessels, so external environments cannot use them."""
 _MAX_SCALE = 1e4
 """Largest bound of an observation that is taken as its typical magnitude; larger bounds are taken as missing."""
 NestedKey = tuple[str, ...]
@@ -190,10 +187,6 @@ class GroupEnv(EnvBase):
             and not {*key[depth:]} & {*_UNOBSERVED_NAMES, *SUCCESS_NAMES}
         }
         self._require(bool(names), "observation", "nothing", "an observation of each agent")
-        repeated = sorted(name for name, count in Counter(names.values()).items() if count > 1)
-        self._require(not repeated, "observation", f"several entries {', '.join(repeated)}", "of different names")
-        reserved = sorted(_RESERVED_NAMES & {*names.values()})
-        self._require(not reserved, "observation", ", ".join(reserved), "of another name, as this one is a vessel's")
         for key in keys:
             self._require(key[-1] != "action_mask", ".".join(key), "a mask of actions", "left out; it is not supported")
         specs = {key: self._leaf_spec(observation, key) for key in names}

@@ -120,8 +120,6 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
     """Return one episode of a recording, by its number from 1, as NumPy arrays of its vessels."""
     episodes, row = len(recording.steps), number - 1
     require(1 <= number <= episodes, "--episode", number, f"from 1 to {episodes}")
-    is_finite = bool(recording.poses[:, row].isfinite().all())
-    require(is_finite, "--episode", number, "one in which all positions are finite")
     tensors = episode_tensors(recording, row)
     arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
     poses, radius, seen = arrays["poses"], arrays["vessel_radius"], arrays["objects_mask"]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -17,7 +16,7 @@ from marinenav_env.support.files import open_regular
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.boat.checks import BoatError
-from train_RL_agents.boat.network import ACTION_OUTPUT, load_outputs
+from train_RL_agents.boat.network import ACTION_OUTPUT, load_network, load_outputs, reproduces
 from train_RL_agents.boat.runtime import CONTRACT_FILE, CONTRACT_VERSION
 from train_RL_agents.config.building import count_actions, make_agent
 from train_RL_agents.config.reading import restore_config
@@ -105,24 +104,14 @@ def load_onnx_policy(path: Path) -> LoadedPolicy:
         raise ConfigError(f"{path}: damaged, or not the file that {CONTRACT_FILE} describes")
     import_optional("onnxruntime", "export")
     try:
-        network = load_outputs(path)
+        network, acting = load_outputs(path), load_network(path, "memory" in content)
+        is_same = reproduces(acting, examples)
     except BoatError as error:
         raise ConfigError(str(error)) from error
-    _check_examples(path, network, examples)
+    except Exception as error:  # damaged numbers may raise any error, also of onnxruntime
+        raise ConfigError(f"{path}: does not fit the examples of {CONTRACT_FILE} ({first_line(error)})") from error
+    require(is_same, str(path), "...", f"a network with the actions of the examples of {CONTRACT_FILE}")
     with torch.random.fork_rng(devices=[]):  # initial weights are drawn, and not used
         template = make_agent(config, actions, torch.device("cpu"), spec)
     agent = OnnxAgent(template, network).eval()
     return LoadedPolicy(cast("Agent[Any]", agent), config, path, steps, {})
-
-
-def _check_examples(path: Path, network: Callable[[Outputs], Outputs], examples: Any) -> None:
-    """Raise a ConfigError unless the network reproduces the outputs and actions in a contract's ``examples``."""
-    try:
-        tolerance = float(examples["tolerance"])
-        found = network({name: np.array(rows, float) for name, rows in examples["inputs"].items()})
-        expected = {**examples["outputs"], ACTION_OUTPUT: examples["action"]}
-        is_same = all(np.allclose(found[name], rows, tolerance, tolerance) for name, rows in expected.items())
-    except Exception as error:  # damaged numbers may raise any error, also of onnxruntime
-        raise ConfigError(f"{path}: does not fit the examples of {CONTRACT_FILE} ({first_line(error)})") from error
-    if not is_same:
-        raise ConfigError(f"{path}: differs from the examples of {CONTRACT_FILE}")

@@ -223,8 +223,6 @@ UNEQUAL = torch.tensor([1.0, 5.0, 9.0])[:, None].expand(*SHAPE, 2).clone()
         (lambda: Alone(1, CPU, 0), "batched along one dimension"),
         (lambda: with_specs(actions={"fleet": Bounded(-UNEQUAL, UNEQUAL, (*SHAPE, 2))}), "of different bounds"),
         (lambda: with_specs(observation={"place": NUMBERS, "action_mask": MASKS}), "a mask of actions"),
-        (lambda: with_specs(observation={"wind_speed": NUMBERS, "wind": WIND}), "must be of different names"),
-        (lambda: with_specs(observation={"self_state": NUMBERS}), "observation='self_state': must be of another name"),
     ],
 )
 def test_specs_that_are_not_supported_get_a_sentence(make, says):

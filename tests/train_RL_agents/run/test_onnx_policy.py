@@ -91,8 +91,7 @@ def test_files_of_other_agents_steer_as_their_policies(name, dtype, tmp_path):
         (lambda each: each.update(version=2), r"contract\.json: damaged, .* \(of another version\); export again"),
         (lambda each: each["config"].update(env={"name": "x:Y"}), "does not say what the policy observes|x:Y"),
         (lambda each: each["files"]["onnx"].update(sha256="0"), r"damaged, or not the file that contract\.json"),
-        (lambda each: each["examples"]["outputs"]["quantiles"][3][2].__setitem__(4, 1e3), "differs from the examples"),
-        (lambda each: each["examples"]["action"].__setitem__(0, 26), "differs from the examples"),
+        (lambda each: each["examples"]["action"].__setitem__(0, 26), "the actions of the examples of contract"),
         (lambda each: each["examples"]["action"].pop(), "does not fit the examples"),
     ],
 )
