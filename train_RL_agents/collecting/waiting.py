@@ -83,8 +83,9 @@ class Watchdog:
         self._update_workers()
         for number, process in enumerate(self._workers):
             with contextlib.suppress(ValueError):  # TorchRL has closed it
-                if process.exitcode is not None:
-                    raise WorkersError(f"worker {number} {_describe_exit(process.exitcode)}")
+                if (code := process.exitcode) is not None:
+                    how = f"ended with status {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
+                    raise WorkersError(f"worker {number} {how}")
 
     def kill(self) -> None:
         """End all workers at once."""
@@ -105,8 +106,3 @@ def _put_result(function: Callable[[], Any], answer: SimpleQueue[Any]) -> None:
         answer.put((function(), None))
     except BaseException as error:
         answer.put((None, error))
-
-
-def _describe_exit(code: int) -> str:
-    """Return what a process did that ended with an exit code, as text; negative codes are signals."""
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"

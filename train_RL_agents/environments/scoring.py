@@ -29,12 +29,8 @@ def shared_environment(policies: Mapping[str, EvaluatedPolicy]) -> EnvConfig:
     }
     (first, env), *others = names.items()
     for name, other in others:
-        require(
-            other.episode_settings == env.episode_settings,
-            f"{name}: env",
-            f"that of {other.name}",
-            f"that of {first}, to be compared",
-        )
+        is_same = other.episode_settings == env.episode_settings
+        require(is_same, f"{name}: env", f"that of {other.name}", f"that of {first}, to be compared")
     return env
 
 

@@ -33,13 +33,12 @@ def assemble_report(kind: str, name: str, about: str, sections: Iterable[tuple[s
 
     Sections are headings with the HTML of a card, or without a heading the HTML between two cards.
     """
-    cards = [_card(*section) if section[0] else section[1] for section in sections]
+    cards = [
+        f'<section class="card">\n<h2>{escape(title)}</h2>\n{html}</section>\n' if title else html
+        for title, html in sections
+    ]
     heading = f"<header><h1>{escape(name)}</h1>{about}</header>"
     return f'{_head(kind)}<body class="report">\n{heading}\n<main>\n{"".join(cards)}</main>\n</body>\n</html>\n'
-
-
-def _card(heading: str, html: str) -> str:
-    return f'<section class="card">\n<h2>{escape(heading)}</h2>\n{html}</section>\n'
 
 
 def _head(name: str) -> str:

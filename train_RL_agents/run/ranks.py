@@ -94,15 +94,8 @@ class Ranks:
 
     def rank_device(self, name: str) -> torch.device:
         """Return the device of this rank: on a machine with GPUs, one for every rank."""
-        if self.size > 1:
-            require(
-                name in ("auto", "cpu", "cuda"),
-                "execution.device",
-                name,
-                "auto, cpu or cuda with several processes, each has its own",
-            )
-            if name != "cpu" and torch.cuda.is_available():
-                name = f"cuda:{self._local}"
+        if self.size > 1 and name != "cpu" and torch.cuda.is_available():
+            name = f"cuda:{self._local}"
         device = resolve_device(name, "execution.device")
         if device.type == "cuda":
             # Streams, events and generators without an explicit device use the current one.

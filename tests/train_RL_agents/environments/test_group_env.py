@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from torchrl.data import Binary, Bounded, Composite, Unbounded
+from torchrl.data import Binary, Bounded, Unbounded
 from torchrl.envs import SerialEnv, check_env_specs
 
 from marinenav_env import GROUP
@@ -209,7 +209,7 @@ def test_the_same_seed_gives_the_same_episodes_and_a_saved_state_continues():
 
 SHAPE = (2, AGENTS)
 NUMBERS, MASKS = Unbounded((*SHAPE, 2)), Binary(4, (*SHAPE, 4), dtype=torch.bool)
-MOVES, WIND = Bounded(-1.0, 1.0, (*SHAPE, 1)), Composite(speed=Unbounded((*SHAPE, 1)), shape=SHAPE)
+MOVES = Bounded(-1.0, 1.0, (*SHAPE, 1))
 UNEQUAL = torch.tensor([1.0, 5.0, 9.0])[:, None].expand(*SHAPE, 2).clone()
 
 

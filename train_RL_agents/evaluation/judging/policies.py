@@ -332,9 +332,5 @@ def _check_fit(evaluated: EvaluatedPolicy, chosen: ScenarioSet) -> None:
         pairs, most = agent.num_actions, config.world.sensor.slots
         has_room = slots <= most or config.agent.encoder != "concat"
         require(has_room, "max_obj_num", slots, f"at most {most}, as the policy was trained with")
-        require(
-            agent.continuous or commands == pairs,
-            "thrust commands",
-            commands,
-            f"{pairs} pairs, which the policy {evaluated.trained.path} chooses from",
-        )
+        allowed = f"{pairs} pairs, which the policy {evaluated.trained.path} chooses from"
+        require(agent.continuous or commands == pairs, "thrust commands", commands, allowed)
