@@ -149,9 +149,8 @@ class Pilot:
         self._input_names = list(inputs)
         self._read_boat(contract)
         self._read_sensor(inputs)
-        require(
-            SHORE not in inputs or bool(self.settings.chart), "chart: the policy observes shores, and none is named"
-        )
+        has_chart = SHORE not in inputs or bool(self.settings.chart)
+        require(has_chart, "chart: the policy observes shores, and none is named")
         self._waters = Waters.load(self.settings.chart) if self.settings.chart else None
         self._read_risk(inputs.get("taus"))
         self._read_limits(contract)

@@ -63,10 +63,7 @@ def _check_options(parser: argparse.ArgumentParser, options: dict[str, Any]) -> 
     """Reject parsed options, by name, that contradict each other or are out of range."""
     policies, recordings = options["policies"], options["recording"]
     if bool(policies) == bool(recordings):
-        parser.error(
-            "either a POLICY is needed (a run folder, a policy file, a shipped policy's "
-            "name or a baseline) or --recording"
-        )
+        parser.error("either a POLICY is needed (a run folder, a policy file or a baseline) or --recording")
     if not 0.1 <= options["speed"] <= 100.0:
         parser.error(f"argument --speed: must be from 0.1 to 100, not {options['speed']}")
     source = "--recording" if recordings else "POLICY"

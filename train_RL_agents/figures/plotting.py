@@ -168,14 +168,13 @@ def write_figures(out: Path, tables: Mapping[str, Rows]) -> list[Path]:
     """Write the tables that have rows, by name of the figure, as CSV and in all FILE_FORMATS; return the paths."""
     make_folder(out)
     files = []
-    for name, rows in tables.items():
-        if not rows:
-            continue
-        files += [out / f"{name}.{kind}" for kind in ("csv", *FILE_FORMATS)]
-        write_atomically(files[-len(FILE_FORMATS) - 1], Table.from_rows(rows).csv())
+    for name, rows in ((name, rows) for name, rows in tables.items() if rows):
+        table, *paths = (out / f"{name}.{kind}" for kind in ("csv", *FILE_FORMATS))
+        write_atomically(table, Table.from_rows(rows).csv())
         picture = FIGURES[name].draw(rows)
-        for path in files[-len(FILE_FORMATS) :]:
+        for path in paths:
             save_figure(picture, path, dpi=130)
+        files += [table, *paths]
     return files
 
 

@@ -78,9 +78,8 @@ class Ranks:
         shares: dict[str, Any] = {}
         for name in settings.divided_settings:
             total = getattr(settings, name)
-            require(
-                total % self.size == 0, f"trainer.{name}", total, f"a multiple of {self.size}, the number of processes"
-            )
+            allowed = f"a multiple of {self.size}, the number of processes"
+            require(total % self.size == 0, f"trainer.{name}", total, allowed)
             shares[name] = total // self.size
         # The world of a rank counts its own steps, so its levels start after its share of the steps.
         schedule = config.training_schedule

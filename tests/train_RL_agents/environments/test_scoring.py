@@ -81,7 +81,7 @@ def test_options_of_the_built_in_environment_are_refused(options, says, tmp_path
 def test_policies_of_different_environments_or_blind_ones_are_refused(tmp_path):
     found = evaluated(tmp_path)
     for name, other, says in (
-        ("blind:a", replace(found, is_blind=True), "has no vessels to hide"),
+        ("blind:a", replace(found, is_blind=True), "objects only as such"),
         ("b", evaluated(tmp_path, "AC-IQN", 0, "env.max_steps=6"), "to be compared"),
         ("orca", EvaluatedPolicy("orca"), "to be compared"),
     ):
