@@ -178,7 +178,8 @@ def _read_columns(text: str, quantities: Sequence[Groups]) -> list[tuple[tuple[s
     surplus = abs(counts[line] - len(names))
     _refuse(surplus=surplus, line=line + 1, count=counts[line], wanted=len(names), hint=hint)
     numbers = lines[1:] if delimiter == "," else [line.replace(",", ".") for line in lines[1:]]
-    table = np.genfromtxt(numbers, delimiter=delimiter, comments=None, ndmin=2)  # what is no number is missing
+    options: Any = {"delimiter": delimiter, "comments": None, "ndmin": 2}  # None is allowed, but not typed
+    table = np.genfromtxt(numbers, **options)  # what is no number is missing
     table[np.isinf(table)] = math.nan
     return [(group, table[:, [names.index(name) for name in group]]) for group in filter(None, chosen)]
 
