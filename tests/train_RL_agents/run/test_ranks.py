@@ -132,12 +132,6 @@ def test_seeds_differ_also_in_the_bits_that_cpu_generators_look_at():
     assert len(seeds) == 6400
 
 
-def test_processes_do_not_choose_the_same_device():
-    refused = r"execution\.device='cuda:0': must be auto, cpu or cuda with"
-    with pytest.raises(ConfigError, match=refused):
-        rank_of(2).rank_device("cuda:0")
-
-
 # Gradients --------------------------------------------------------------------------------------
 
 
