@@ -23,11 +23,14 @@ from train_RL_agents.results.rows import OVERALL, STORED_NAMES
 from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
 from train_RL_agents.run.finding import EVALUATIONS_PATTERN, resolve_path
 from train_RL_agents.run.run_folder import read_evaluations
+from train_RL_agents.run.tensorboard import read_scalars
 from train_RL_agents.utils.arrays import read_arrays
 from train_RL_agents.utils.files import read_json
 
 METRIC_LABELS = {"success": "success rate", "return": "return", "time": "travel time (s)", "energy": "energy (N s)"}
-"""Labels of the metrics of learning curves, by name. Time and energy are means over successful episodes."""
+METRIC_LABELS |= {"training": "return while training"}
+"""Labels of the metrics of learning curves, by name. Time and energy are means over successful episodes; returns while
+training are those of the log, by env-steps."""
 AXIS_LABELS = {"steps": "environment steps", "minutes": "wall time (min)"}
 _STORED_NAMES = {
     "success": (STORED_NAMES["success"],),
@@ -48,9 +51,11 @@ class Run:
     folder: str
     """Name of the folder in which the run was made."""
     axes: dict[str, Array]
-    """[N] positions of the evaluations on each axis: ``steps`` (env-steps), ``minutes`` (wall time)."""
+    """[N] positions of the evaluations on each axis: ``steps`` (env-steps), ``minutes`` (wall time); [M] ``training
+    steps`` of entries of the log."""
     episodes: dict[str, Array]
-    """[N, K] values by metric: ``success``, ``return``, ``time``, ``energy``; NaN where an episode does not count."""
+    """[N, K] values by metric: ``success``, ``return``, ``time``, ``energy``; NaN where an episode does not count; and
+    [M, 1] ``training``, the means in the log."""
     groups: Sequence[str] = ()
     """[K] name of each episode's level or group; empty if they are not known."""
 
@@ -122,6 +127,9 @@ def _read_arrays(path: Path) -> Run:
     settings = read_json(config) if config.is_file() else {}
     minutes = np.array([row["wall_time"] / 60.0 for row in read_evaluations(folder)])
     axes = {"steps": steps} | ({"minutes": minutes} if len(minutes) == count and minutes.any() else {})
+    if logged := sorted(read_scalars(folder, "train/episode_return").items()):
+        axes["training steps"], episodes["training"] = np.split(np.array(logged), 2, axis=1)
+        axes["training steps"] = axes["training steps"].ravel()
     agent = settings.get("agent_type", folder.name)
     require(is_printable_text(agent), f"{config}: agent_type", agent, "text")
     groups = _level_names(settings, episodes["success"].shape[1]) if "success" in episodes else ()
@@ -193,6 +201,7 @@ def learning_curve(runs: Sequence[Run], axis: str, metric: str, points: int = 20
     that even a single run has an interval. The curve covers the range that all runs cover; it is None if there is no
     such range, or no run has both the axis and the metric.
     """
+    axis = f"training {axis}" if metric == "training" else axis
     having = [run for run in runs if axis in run.axes and metric in run.episodes]
     if not having:
         return None

@@ -65,5 +65,18 @@ class TensorBoard(RunLogger):
         self._writer.close()
 
 
+def read_scalars(folder: Path, tag: str) -> dict[int, float]:
+    """Return the values of a scalar in the events of a run by env-steps; later files replace those of earlier ones."""
+    from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader  # no run needs it
+
+    values: dict[int, float] = {}
+    for file in sorted(folder.glob("events.out.tfevents.*")):
+        for event in LegacyEventFileLoader(str(file)).Load():
+            for item in event.summary.value:
+                if item.tag == tag:
+                    values[event.step] = item.simple_value
+    return values
+
+
 def _settings_table(texts: dict[str, str]) -> str:
     return Table.from_rows([{"setting": key, "value": f"`{texts[key]}`"} for key in sorted(texts)]).markdown()

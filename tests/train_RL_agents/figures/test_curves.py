@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
+from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.figures.curves import (
     Run,
     curve_table,
@@ -100,6 +101,20 @@ def test_values_of_each_robot_become_those_of_the_episode(tmp_path):
     assert run.episodes["success"].tolist() == [[0.0, 1.0], [0.0, 0.0]]
     assert np.isnan(run.episodes["time"]).tolist() == [[True, False], [True, True]]
     assert run.success_counts == {"overall": (0, 2)}
+
+
+@pytest.mark.heavy
+def test_returns_while_training_have_a_curve_of_their_own(tmp_path):
+    run = new_run(tmp_path)
+    for steps, value in ((8, -50.0), (16, -20.0), (24, 1.0)):
+        run.writer.log({"train/episode_return": value, "train/episodes": 3.0}, steps)
+    run.writer.close()
+    np.savez(run.path / "evaluations.npz", timesteps=[24], successes=[[1, 0]])
+    runs = read_runs([run.path])
+    line = learning_curve(runs, "steps", "training")
+    assert (line.x.tolist(), line.mean.tolist()) == ([8, 16, 24], [-50.0, -20.0, 1.0])
+    assert learning_curve(runs, "minutes", "training") is None
+    assert learning_curve(runs, "steps", "success").x.tolist() == [24]
 
 
 def ragged(*rows):
