@@ -7,13 +7,9 @@ from pathlib import Path
 import pytest
 
 import train_RL_agents
-from marinenav_env import write_scenarios
-from marinenav_env.scenarios.episode import episodes_from_scenarios
-from tests.train_RL_agents.command_line import SMALL, refused
+from tests.train_RL_agents.command_line import refused
 from train_RL_agents.cli import main
-from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.comparing.tables import METRIC_COLUMNS
-from train_RL_agents.evaluation.running.episodes import draw_scenarios
 
 
 def evaluated(capsys, path, policy, *argv):
@@ -62,24 +58,6 @@ def test_files_are_written_also_if_nobody_reads_the_table(monkeypatch, tmp_path,
     words = [word for each, name in names.items() for word in (f"--{each}", name)]
     main(["evaluate", str(policy), "-D", "cpu", "--levels", "1", "--episodes", "1", *words])
     assert all(Path(name).stat().st_size for name in names.values())
-
-
-def test_evaluate_on_fresh_scenarios_notes_the_seed(capsys, tmp_path, policy):
-    _, first = evaluated(capsys, tmp_path / "a.json", policy, "--fresh", "--levels", "1", "2")
-    seed = str(first["setting"]["seed"])
-    _, again = evaluated(capsys, tmp_path / "b.json", policy, "--seed", seed, "--levels", "1", "2")
-    assert first == again
-
-
-def test_evaluate_a_scenario_file(capsys, tmp_path, policy):
-    config = from_dict(SMALL)
-    drawn = draw_scenarios(config.world, config.eval_schedule.levels[:2], [1, 2], 5)
-    path = tmp_path / "scenarios.json"
-    write_scenarios(path, episodes_from_scenarios(drawn, config.world, 5))
-    _, written = evaluated(capsys, tmp_path / "out.json", policy, "--scenarios", str(path))
-    assert list(written["figures"]) == ["overall"]
-    assert written["figures"]["overall"]["episodes"] == 3
-    assert written["setting"]["scenarios"] == str(path)
 
 
 @pytest.mark.parametrize(
