@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_866,
     "tools": 1_606,
     "tests": 39_061,
-    "docs (bytes)": 289_421,
+    "docs (bytes)": 290_117,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
