@@ -208,15 +208,12 @@ def compare(*policies: str | Path | Policy, device: str = "cpu", **options: Unpa
     target = resolve_device(device)
     found: dict[str, EvaluatedPolicy] = {}
     for policy in policies:
-        name = policy.name if isinstance(policy, Policy) else str(policy)
-        require(name not in found, "policies", name, "given once")
         if isinstance(policy, Policy):
             policy.loaded.agent.to(target)
-        found[name] = (
-            EvaluatedPolicy.from_loaded(policy.loaded)
-            if isinstance(policy, Policy)
-            else find_evaluated(name, "best", target)
-        )
+            found[policy.name] = EvaluatedPolicy.from_loaded(policy.loaded)
+        else:
+            found[str(policy)] = find_evaluated(str(policy), "best", target)
+    require(len(found) == len(policies), "policies", ", ".join(found), "given once each")
     if "others" in stated:
         stated["others"] = find_evaluated(stated["others"], "best", target)
     return evaluate_all(found, stated, target)

@@ -27,7 +27,6 @@ BAD_INPUT_STATUS, PIPE_CLOSED_STATUS = 2, 141
 """Exit statuses for unusable input, and for an output that its reader has closed."""
 _MAX_MESSAGE_LENGTH = 300
 _PACKAGE_FOLDERS = [Path(__file__).parents[1] / name for name in ("marinenav_env", "train_RL_agents")]
-_SHOWN_PACKAGES = ("marinenav", "torch", "torchrl")
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 _CLASS_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -61,7 +60,7 @@ class VersionAction(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         """Print the versions and exit; the arguments are those of argparse.Action."""
         installed = software_versions()
-        print("\n".join(f"{name} {installed[name]}" for name in _SHOWN_PACKAGES))
+        print("\n".join(f"{name} {installed[name]}" for name in ("marinenav", "torch", "torchrl")))
         parser.exit()
 
 

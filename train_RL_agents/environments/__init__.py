@@ -75,6 +75,3 @@ def make_environment(config: TrainConfig[Any], num_processes: int = 1) -> Enviro
     from train_RL_agents.environments.external import ExternalEnvironment
 
     return ExternalEnvironment(config)
-
-
-__all__ = ["Environment", "make_environment"]

@@ -82,7 +82,7 @@ class AsyncCopier:
 
 
 class HostReplay:
-    """Replay with transitions, cursor and priorities in the host's memory, with the interface of ``Replay``.
+    """Replay in the host's memory for a device, with the interface of ``Replay``.
 
     A batch is sampled NUM_PREFETCHED calls of ``sample`` before it is returned, so it lacks transitions and
     priorities that are inserted or set in between. Prefetching starts with the first ``sample``.
@@ -94,17 +94,8 @@ class HostReplay:
     inserts_on_device: ClassVar[bool] = False
     """False, because a thread on the host inserts the transitions, which a CUDA graph cannot capture."""
 
-    def __init__(
-        self,
-        example: TensorDictBase,
-        capacity: int,
-        batch_size: int,
-        generator: torch.Generator,
-        device: torch.device,
-        alpha: float | None = None,
-    ) -> None:
-        self._ring = Replay(example.to(CPU), capacity, batch_size, generator, alpha)
-        self._copier, self.capacity = AsyncCopier(device), capacity
+    def __init__(self, ring: Replay, device: torch.device) -> None:
+        self._ring, self._copier, self.capacity = ring, AsyncCopier(device), ring.capacity
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="replay")
         self._prefetched: deque[Future[Callable[[], TensorDictBase]]] = deque()
         self._tasks: deque[Future[object]] = deque()
@@ -191,7 +182,5 @@ def make_replay(
 ) -> Replay | HostReplay:
     """Return an empty replay with the size, storage (device or host) and sampling that the settings state."""
     alpha = settings.priority_exponent if settings.prioritized else None
-    sizes = settings.buffer_size, settings.batch_size
-    if settings.replay_storage == "host":
-        return HostReplay(example, *sizes, generator, device, alpha)
-    return Replay(example, *sizes, generator, alpha)
+    ring = Replay(example, settings.buffer_size, settings.batch_size, generator, alpha)
+    return HostReplay(ring, device) if settings.replay_storage == "host" else ring

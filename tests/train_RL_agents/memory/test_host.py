@@ -34,7 +34,7 @@ class EarlyReplay:
 
 
 def both(alpha, capacity=40):
-    host = HostReplay(example(), capacity, 16, seeded(3), CPU, alpha)
+    host = HostReplay(Replay(example(), capacity, 16, seeded(3), alpha), CPU)
     return host, EarlyReplay(Replay(example(), capacity, 16, seeded(3), alpha))
 
 
@@ -67,7 +67,7 @@ def test_errors_of_the_background_come_up(monkeypatch):
         raise RuntimeError("out of order")
 
     monkeypatch.setattr(Replay, "insert", fail)
-    replay = HostReplay(example(), 40, 16, seeded(), CPU)
+    replay = HostReplay(Replay(example(), 40, 16, seeded()), CPU)
     with pytest.raises(RuntimeError, match="out of order"):
         insert_rows(replay, rows_of([1], [True]))
         replay.state_dict()
@@ -89,8 +89,8 @@ def test_drawn_rows_of_slots_that_there_are_not_are_refused(slot):
 @pytest.mark.parametrize("alpha", [None, 0.5])
 def test_batches_reach_the_gpu_and_are_those_of_the_cpu(alpha):
     device = torch.device("cuda", 0)
-    host = HostReplay(example().to(device), 40, 16, seeded(3), device, alpha)
-    here = HostReplay(example(), 40, 16, seeded(3), CPU, alpha)
+    host = HostReplay(Replay(example().to(device), 40, 16, seeded(3), alpha), device)
+    here = HostReplay(Replay(example(), 40, 16, seeded(3), alpha), CPU)
     for number in range(25):
         there = turn(OnDevice(host, device), number)
         for row, expected in zip(there, turn(here, number), strict=True):

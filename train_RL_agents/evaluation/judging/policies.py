@@ -136,9 +136,8 @@ def find_evaluated(name: str, which: str, device: torch.device) -> EvaluatedPoli
     path = locate_policy(name, BASELINES)
     if path is None:
         return EvaluatedPolicy(name)
-    return EvaluatedPolicy.from_loaded(
-        load_onnx_policy(path) if path.suffix == ONNX_SUFFIX else load_policy(path, which, device)
-    )
+    loaded = load_onnx_policy(path) if path.suffix == ONNX_SUFFIX else load_policy(path, which, device)
+    return EvaluatedPolicy.from_loaded(loaded)
 
 
 def shipped_policy(name: str, device: torch.device) -> EvaluatedPolicy:

@@ -431,6 +431,3 @@ def _describe_error(recording: Recording) -> str:
     if sizes["E"] < 1 or not ((recording.steps >= 1) & (recording.steps <= longest)).all():
         return "steps are out of range"
     return "" if len(recording.groups) == sizes["E"] else "groups are not those of the episodes"
-
-
-__all__ = ["Recorder", "Recording", "concatenate", "load", "record", "save"]
