@@ -132,9 +132,9 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
         (names, values[order]) for names, values in columns
     )
     time, yaw, commands = time[:, 0], yaw[:, 0], _fill_missing(commands, command_names)
-    _check_columns(time, (commands, position, yaw), (command_names, position_names, yaw_names[0]), vessel)
-    least, most = np.transpose([_command_limits(vessel, name) for name in command_names])
-    commands = np.clip(commands / np.where(commands < 0.0, np.maximum(-least, 1e-9), most), -1.0, 1.0)
+    _refuse(length=float(time[-1] - time[0]), interval=float(np.median(np.diff(time))))
+    commands = _to_shares(commands, command_names, vessel)
+    _check_poses(position, yaw, position_names, yaw_names[0])
     if position_names[0] == "latitude":
         first = int(np.argmax(np.isfinite(position).all(1)))
         position = LocalPlane(*position[first]).to_metres(position[:, ::-1])
@@ -209,43 +209,31 @@ def _fill_missing(commands: Array, names: Sequence[str]) -> Array:
 # Plausibility -----------------------------------------------------------------------------------
 
 
-def _command_limits(vessel: VesselConfig, name: str) -> tuple[float, float]:
-    """Return the smallest and the largest value of a column of thrusts (N), of the angle (rad), or of shares."""
-    if name.endswith("_command"):
-        return -1.0, 1.0
-    if name == "angle":
-        return -coefficient_value(vessel, "angle_limit"), coefficient_value(vessel, "angle_limit")
-    return coefficient_value(vessel, "min_thrust"), coefficient_value(vessel, "max_thrust")
-
-
-def _check_columns(
-    time: Array,
-    values: tuple[Array, Array, Array],
-    names: tuple[Sequence[str], Sequence[str], str],
-    vessel: VesselConfig,
-) -> None:
-    """Refuse columns that are mostly missing, constant, or in other units than their names state.
-
-    Times [T] are in order (s); values and names are those of the commands [T, 2], of the positions [T, 2] and of the
-    yaw [T] as in the log, the last two NaN where they are missing.
-    """
-    (commands, position, yaw), (command_names, position_names, yaw_name) = values, names
-    _refuse(length=float(time[-1] - time[0]), interval=float(np.median(np.diff(time))))
+def _to_shares(commands: Array, names: Sequence[str], vessel: VesselConfig) -> Array:
+    """Return commands [T, 2] as shares of a boat's limits; those that do not change or are beyond them are refused."""
     first, second = commands[0]
-    _refuse(change=float(np.ptp(commands, axis=0).max()), names=" and ".join(command_names), first=first, second=second)
-    shares = " and ".join(f"{name.removesuffix('_command')}_command" for name in command_names)
-    for name, column in zip(command_names, commands.T, strict=True):
-        (least, most), unit = _command_limits(vessel, name), _UNITS.get(name, "")
-        facts = {"name": name, "low": column.min(), "high": column.max(), "shares": shares}
+    _refuse(change=float(np.ptp(commands, axis=0).max()), names=" and ".join(names), first=first, second=second)
+    angle, *thrusts = (coefficient_value(vessel, name) for name in ("angle_limit", "min_thrust", "max_thrust"))
+    limits, shares = {"": (-1.0, 1.0), " rad": (-angle, angle), " N": tuple(thrusts)}, np.empty_like(commands)
+    others = " and ".join(f"{name.removesuffix('_command')}_command" for name in names)
+    for name, column, share in zip(names, commands.T, shares.T, strict=True):
+        unit = _UNITS.get(name, "")
+        least, most = limits[unit]
+        facts = {"name": name, "low": column.min(), "high": column.max(), "shares": others}
         beyond = max(1.01 * least - facts["low"], facts["high"] - 1.01 * most)
         _refuse(beyond=beyond, least=least, most=most, unit=unit, boat=vessel.name, **facts)
         if unit == " N" and most > 20.0:
             _refuse(thrust=float(np.abs(column).max()), **facts)
-    together = float((np.isfinite(position).all(1) & np.isfinite(yaw)).mean())
-    positions = ", ".join(position_names)
+        share[:] = np.clip(column / np.where(column < 0.0, max(-least, 1e-9), most), -1.0, 1.0)
+    return shares
+
+
+def _check_poses(position: Array, yaw: Array, names: Sequence[str], yaw_name: str) -> None:
+    """Refuse positions [T, 2] and yaws [T], NaN where missing, that are mostly missing, constant or in other units."""
+    together, positions = float((np.isfinite(position).all(1) & np.isfinite(yaw)).mean()), ", ".join(names)
     _refuse(position=positions, yaw=yaw_name, together=together)
     _refuse(position=positions, farthest=np.nanmax(np.abs(position)))
-    for name, column in zip((*position_names, yaw_name), (*position.T, yaw), strict=True):
+    for name, column in zip((*names, yaw_name), (*position.T, yaw), strict=True):
         present = column[np.isfinite(column)]
         _refuse(name=name, range=float(np.ptp(present)), value=present[0])
 
