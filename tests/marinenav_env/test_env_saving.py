@@ -9,11 +9,13 @@ from tensordict import TensorDict
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
 from marinenav_env.config import VesselConfig
-from tests.marinenav_env.env_helpers import ACTION, KINDS, SHORT, actions_of, advance, equal, make, play, same
+from tests.marinenav_env.env_helpers import ACTION, SHORT, actions_of, advance, equal, make, play, same
 from tests.marinenav_env.helpers import simple_episode
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "mixture"])
+@pytest.mark.parametrize(
+    "kind", ["schedule", "sea", "episodes", "scenarios", pytest.param("unruly", marks=pytest.mark.slow)]
+)
 def test_a_restored_run_goes_on_bit_for_bit(kind):
     env = make(kind, seed=1)
     actions = actions_of(env, 15)

@@ -21,7 +21,7 @@ RARELY = 1000
 
 pytestmark = pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
 CAPTURED, PLAIN = "execution.capture=true", "execution.capture=false"
-KINDS = [("AC-IQN", CAPTURED), ("PPO", CAPTURED)]
+KINDS = [("PPO", CAPTURED)]
 VARIANTS = [
     *((name, CAPTURED) for name in AGENTS if (name, CAPTURED) not in KINDS),
     ("DQN", PLAIN),

@@ -144,7 +144,7 @@ def test_an_action_that_is_none_stops_the_run(tmp_path, name):
     assert saved(run)["env_steps"] == 80
 
 
-@pytest.mark.parametrize("name", ["DQN", "PPO"])
+@pytest.mark.parametrize("name", ["DQN", pytest.param("PPO", marks=pytest.mark.slow)])
 def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command, no_plugins, name):
     run = new_run(
         tmp_path / "my runs",

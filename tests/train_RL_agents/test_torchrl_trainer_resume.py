@@ -30,22 +30,14 @@ from train_RL_agents.learning import learner
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
-DUTIES = ("world.sensor.duties=true",)
+DUTIES, FRAMES = ("world.sensor.duties=true",), ("agent.memory.kind=frames", "agent.memory.number=3")
 KINDS = [
     ("agent_type=AC-IQN", "trainer.n_steps=3", *SOFT),
     ("agent_type=AC-IQN", "trainer.n_steps=1", *HARD),
     ("agent_type=DQN", "trainer.n_steps=1", *DUTIES, *SHORES, *SOFT),
     ("agent_type=DQN", "trainer.n_steps=3", *HARD),
     ("agent_type=Rainbow", "trainer.prioritized=true", "trainer.replay_storage=host", "trainer.n_steps=3"),
-    (
-        "agent_type=IQN",
-        "trainer.n_steps=3",
-        "agent.memory.kind=frames",
-        "agent.memory.number=3",
-        *DUTIES,
-        *SHORES,
-        *SOFT,
-    ),
+    ("agent_type=IQN", "trainer.n_steps=3", *FRAMES, *DUTIES, *SHORES, *SOFT),
     *(
         (f"agent_type={name}", "trainer.n_steps=3", *SOFT)
         for name, agent in AGENTS.items()
@@ -62,7 +54,7 @@ ROLLOUT_KINDS = [
 ]
 ALIKE = (
     *KINDS[1:3],
-    *(words for words in KINDS[6:] if words[0] != "agent_type=SAC"),
+    *KINDS[5:],
     ROLLOUT_KINDS[0],
     ROLLOUT_KINDS[-1],
 )
@@ -128,11 +120,11 @@ ROLLOUTS = ROLLOUT_KINDS[1]
 @pytest.mark.parametrize(
     ("words", "owner", "name", "calls"),
     [
-        (WINDOWS, learner, "step_optimizer", 0),
+        pytest.param(WINDOWS, learner, "step_optimizer", 0, marks=pytest.mark.slow),
         (WINDOWS, history, "stored_arrays", 0),
         (WINDOWS, Path, "replace", 0),
         (ROLLOUTS, learner, "step_optimizer", 5),
-        (ROLLOUTS, os, "fsync", 0),
+        pytest.param(ROLLOUTS, os, "fsync", 0, marks=pytest.mark.slow),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

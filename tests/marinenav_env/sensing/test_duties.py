@@ -52,7 +52,7 @@ def slots_of(frames, radius, own, obstacles):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    "profile", [pytest.param(name, marks=[pytest.mark.slow] * (name not in ("default", "moos"))) for name in PROFILES]
+    "profile", [pytest.param(name, marks=[pytest.mark.slow] * (name != "default")) for name in PROFILES]
 )
 def test_rows_equal_the_oracle_slot_by_slot(profile):
     rules, seen, known = with_profile(ColregsConfig(), profile), Counter(), {}

@@ -49,7 +49,7 @@ ROLLOUTS = ("agent_type=PPO", "trainer.rollout_steps=5", "agent.critic=fleet", "
     "words",
     [
         ("agent_type=IQN", "trainer.n_steps=3", "trainer.steps_per_batch=2", *LONG),
-        (*KINDS[0], "trainer.replay_storage=host"),
+        pytest.param((*KINDS[0], "trainer.replay_storage=host"), marks=pytest.mark.slow),
         KINDS[3],
         ROLLOUTS,
     ],

@@ -42,7 +42,7 @@ ON_POLICY_STYLES = STYLES | {
     "memory": WIDER | {"agent.memory.kind": "gru", "agent.memory.size": 6},
 }
 STYLED = [
-    pytest.param(name, style, marks=[pytest.mark.slow] * (name != "PPO"))
+    pytest.param(name, style, marks=[pytest.mark.slow] * (name != "PPO" or style in ("attention", "gaussian", "fleet")))
     for name, kind in AGENTS.items()
     for style in (ON_POLICY_STYLES if kind.algorithm == "on-policy" else STYLES)
 ]

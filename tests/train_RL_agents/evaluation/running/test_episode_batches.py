@@ -97,7 +97,7 @@ OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("kind", [slow("obstacles"), "weather", slow("spread"), "traffic"])
 def test_training_scenarios_may_be_of_another_kind(kind):
     """More or fewer slots and parts: an evaluation starts no episodes of theirs."""
     agent = agent_of("PPO")
