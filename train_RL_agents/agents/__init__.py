@@ -50,7 +50,7 @@ def agent_class(name: str) -> type["Agent[Any]"]:
     require_agent_name(name)
     if name in AGENTS:
         return AGENTS[name]
-    from train_RL_agents.agents import base
+    from train_RL_agents.agents import actor_critic, base
 
     plugin = plugins.resolve(plugins.AGENTS, name)
     is_agent = isinstance(plugin, type) and issubclass(plugin, base.Agent)
@@ -58,6 +58,8 @@ def agent_class(name: str) -> type["Agent[Any]"]:
     kind: type[Agent[Any]] = plugin
     algorithms = f"one of {', '.join(TRAINER_CONFIGS)}"
     require(kind.algorithm in TRAINER_CONFIGS, f"{name}.algorithm", kind.algorithm, algorithms)
+    is_fit = kind.algorithm != "on-policy" or issubclass(kind, actor_critic.ActorCriticAgent)
+    require(is_fit, "agent_type", name, "derived from ActorCriticAgent, as it is on-policy")
     return kind
 
 

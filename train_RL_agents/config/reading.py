@@ -155,7 +155,7 @@ def read_file_settings(path: Path | None, extended_by: tuple[Path, ...] = ()) ->
         extended = require_config(beside if beside.is_file() else Path(base), f"{path}: extends")
         require(extended.resolve() not in extended_by, f"{path}: extends", base, "a file that does not extend this one")
         settings = read_file_settings(extended, extended_by)
-    return settings | {key: value for key, value in values.items() if key not in _IGNORED_KEYS}
+    return settings | {key: value for key, value in values.items() if key not in (*_IGNORED_KEYS, *_IGNORED_SETTINGS)}
 
 
 def stated_keys(path: Path | None, overrides: Overrides = ()) -> set[str]:
@@ -172,9 +172,8 @@ def restore_config(values: dict[str, Any], source: str) -> TrainConfig[Any]:
     """Make a configuration from the saved settings of a complete one."""
     if "execution" not in values:
         raise ConfigError(f"{source}: has settings of a version before 0.2, which this one does not read")
-    settings = {_OLD_SETTINGS.get(key, key): value for key, value in flatten(values).items()}
-    for key in _IGNORED_SETTINGS:
-        settings.pop(key, None)
+    flat = {key: value for key, value in flatten(values).items() if key not in _IGNORED_SETTINGS}
+    settings = {_OLD_SETTINGS.get(key, key): value for key, value in flat.items()}
     if isinstance(settings.get("loggers"), list):
         settings["loggers"] = [name for name in settings["loggers"] if name != "mlflow"]  # of version 0.2, too
     for key in [key for key, value in _REMOVED_SETTINGS.items() if settings.get(key) == value]:

@@ -187,6 +187,10 @@ class GroupEnv(EnvBase):
             and not {*key[depth:]} & {*_UNOBSERVED_NAMES, *SUCCESS_NAMES}
         }
         self._require(bool(names), "observation", "nothing", "an observation of each agent")
+        # Networks encode an entry self_state as that of a vessel.
+        are_own = len({*names.values()}) == len(names) and not {"self_state", "objects_state"} & {*names.values()}
+        allowed = "of different names, and none of self_state and objects_state, which are a vessel's"
+        self._require(are_own, "observation", ", ".join(names.values()), allowed)
         for key in keys:
             self._require(key[-1] != "action_mask", ".".join(key), "a mask of actions", "left out; it is not supported")
         specs = {key: self._leaf_spec(observation, key) for key in names}

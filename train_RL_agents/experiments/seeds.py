@@ -34,6 +34,8 @@ def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto",
         if Path(value := getattr(config, name)).name == LATEST
     }
     config = replace(config, **newest)
+    is_shared = at_once == 1 or config.execution.device in ("auto", "cpu", "cuda")
+    require(is_shared, "execution.device", config.execution.device, "auto, cpu or cuda with --jobs, which shares them")
     device = ranks.rank_device(config.execution.device)
     local = sized = size_config(config, profile, stated, device)
     if ranks.size > 1:  # memory is planned for the share of a process

@@ -144,7 +144,7 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
         turn=_append_zeros(turn),
         phase=phase,
         role=role,
-        quantiles=_estimates(arrays.get("quantiles"), recording.reward_scale or 1.0),
+        quantiles=_estimates(arrays.get("quantiles"), recording.reward_scale),
         scores=_estimates(arrays.get("scores")),
         rates=_append_zeros(arrays["actions"]),
         clearance=compute_clearance(poses[..., :2], active, radius, rocks),
@@ -166,9 +166,9 @@ def view_episode(recording: Recording, number: int) -> EpisodeView:
     )
 
 
-def _estimates(values: NDArray[Any] | None, scale: float = 1.0) -> Floats | None:
-    """Return estimates [T, R, ...] of a policy in all frames, divided by a scale; None without values."""
-    return None if values is None else (np.append(values, values[-1:], 0) / scale).astype(np.float32)
+def _estimates(values: NDArray[Any] | None, scale: float | None = 1.0) -> Floats | None:
+    """Return estimates [T, R, ...] of a policy in all frames, divided by a scale; None without values or a scale."""
+    return None if values is None or scale is None else (np.append(values, values[-1:], 0) / scale).astype(np.float32)
 
 
 def compute_clearance(places: Floats, active: Flags, radius: Floats, obstacles: Floats) -> Floats:

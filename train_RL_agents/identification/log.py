@@ -33,6 +33,8 @@ _MAX_SPEED = 50.0
 """Largest plausible speed (m/s)."""
 _MAX_YAW_OFFSET = 8.0
 """Mean difference of yaw and course ahead above which the yaw is questioned (degrees)."""
+_MAX_SPEED_RATIO = 2.0
+"""Ratio of the measured speed to that of the preset under the same thrust above which it is questioned."""
 _GRID_STEP, _RESPONSE_STEPS = 0.5, 2
 """Step of the time grid of the motion (s), and number of steps after which the yaw rate counts as the response."""
 _SOME, _ANY = 1e-300, math.inf
@@ -152,8 +154,9 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     present = np.isfinite(pose[:, 0])
     notes += [f"{int((~present).sum())} of {len(pose)} rows have no pose"] if not present.all() else []
     pose[present, 2] = np.unwrap(pose[present, 2])
-    doubts, offset = _check_motion(time, commands, pose, vessel)
-    return BoatLog(time, commands, pose, command_names[0] in ("left", "thrust"), (*notes, *doubts), offset)
+    is_in_newtons = command_names[0] in ("left", "thrust")
+    doubts, offset = _check_motion(time, commands, pose, vessel, is_in_newtons)
+    return BoatLog(time, commands, pose, is_in_newtons, (*notes, *doubts), offset)
 
 
 # Tables -----------------------------------------------------------------------------------------
@@ -259,7 +262,9 @@ def _drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     return int(far.sum())
 
 
-def _check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfig) -> tuple[list[str], float]:
+def _check_motion(
+    time: Array, commands: Array, pose: Array, vessel: VesselConfig, is_in_newtons: bool
+) -> tuple[list[str], float]:
     """Return doubts about a log, and the offset of its yaw (rad), if there is one; motion of no boat is refused.
 
     Commands [T, 2] at times [T] (s) are shares of the limits, poses [T, 3] are NaN where missing, yaw not wrapped.
@@ -284,6 +289,12 @@ def _check_motion(time: Array, commands: Array, pose: Array, vessel: VesselConfi
             offset = -math.radians(degrees)
             cause = "a constant offset of the compass or its mounting is fitted, other causes are not"
             doubts.append(f"doubtful: the yaw is {-degrees:.0f} degrees off the course on average: {cause}")
+    # Between linear and quadratic damping, of which the latter allows more.
+    expected = top_speed(vessel) * math.sqrt(max(float(np.quantile(ahead, 0.95)), 0.0))
+    fast = float(np.quantile(speed, 0.95))
+    if is_in_newtons and fast > _MAX_SPEED_RATIO * max(expected, 0.1):
+        text = f"the boat sails at {fast:.2g} m/s, {vessel.name} would at {expected:.2g} m/s under these thrusts"
+        doubts.append(f"doubtful: {text}: are positions in meters and thrusts in newtons?")
     # A positive angle pushes the hull to starboard, at the stern if no other position is stated.
     stern = np.sign(coefficient_value(vessel, "position"))
     turning = stern * held[:, 0] * held[:, 1] if is_steered else held[:, 0] - held[:, 1]

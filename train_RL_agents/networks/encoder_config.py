@@ -32,6 +32,10 @@ class MemoryConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "agent.memory")
+        for name, kind in (("number", "frames"), ("size", "gru"), ("window", "gru")):
+            value = getattr(self, name)
+            has_effect = self.kind == kind or value == getattr(type(self), name)
+            require(has_effect, f"agent.memory.{name}", value, f"left out without agent.memory.kind={kind}")
 
     def window_of(self, steps: int) -> int:
         """Return the length of the windows of a rollout of so many steps: its largest divisor up to ``window``."""

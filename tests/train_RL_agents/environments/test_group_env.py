@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from torchrl.data import Binary, Bounded, Unbounded
+from torchrl.data import Binary, Bounded, Composite, Unbounded
 from torchrl.envs import SerialEnv, check_env_specs
 
 from marinenav_env import GROUP
@@ -210,6 +210,7 @@ def test_the_same_seed_gives_the_same_episodes_and_a_saved_state_continues():
 SHAPE = (2, AGENTS)
 NUMBERS, MASKS = Unbounded((*SHAPE, 2)), Binary(4, (*SHAPE, 4), dtype=torch.bool)
 MOVES = Bounded(-1.0, 1.0, (*SHAPE, 1))
+WIND = Composite(speed=Unbounded((*SHAPE, 1)), shape=SHAPE)
 UNEQUAL = torch.tensor([1.0, 5.0, 9.0])[:, None].expand(*SHAPE, 2).clone()
 
 
@@ -223,6 +224,8 @@ UNEQUAL = torch.tensor([1.0, 5.0, 9.0])[:, None].expand(*SHAPE, 2).clone()
         (lambda: Alone(1, CPU, 0), "batched along one dimension"),
         (lambda: with_specs(actions={"fleet": Bounded(-UNEQUAL, UNEQUAL, (*SHAPE, 2))}), "of different bounds"),
         (lambda: with_specs(observation={"place": NUMBERS, "action_mask": MASKS}), "a mask of actions"),
+        (lambda: with_specs(observation={"wind_speed": NUMBERS, "wind": WIND}), "must be of different names"),
+        (lambda: with_specs(observation={"self_state": NUMBERS}), "none of self_state"),
     ],
 )
 def test_specs_that_are_not_supported_get_a_sentence(make, says):

@@ -188,5 +188,8 @@ def test_the_closest_approach_is_the_smallest_clearance():
 
 
 def test_returns_are_in_rewards_as_they_are():
-    scaled, known = (view_episode(replace(small_recording(), reward_scale=scale), 1) for scale in (None, 0.1))
-    assert known.quantiles == pytest.approx(10.0 * scaled.quantiles)
+    as_scaled, known, unknown = (
+        view_episode(replace(small_recording(), reward_scale=scale), 1) for scale in (1.0, 0.1, None)
+    )
+    assert known.quantiles == pytest.approx(10.0 * as_scaled.quantiles)
+    assert unknown.quantiles is None

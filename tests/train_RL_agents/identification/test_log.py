@@ -97,6 +97,17 @@ def test_longitudes_may_be_counted_from_0_to_360(origin, tmp_path):
     assert log.pose == pytest.approx(read(tmp_path, text_of(rows)).pose, abs=2e-3)
 
 
+def test_a_speed_that_thrusts_do_not_give_is_questioned(tmp_path):
+    """As of positions in feet, or thrusts in kilograms-force."""
+    rows = simple_rows()
+    feet, kilograms = rows.copy(), rows.copy()
+    feet[:, [X, Y]] /= 0.3048
+    kilograms[:, [LEFT, RIGHT]] /= 9.80665
+    for doubtful in (feet, kilograms):
+        (note,) = read(tmp_path, text_of(doubtful)).notes
+        assert note.startswith("doubtful: the boat sails at") and "in meters and thrusts in newtons?" in note
+
+
 def test_a_constant_offset_of_the_yaw_is_named_with_its_size(tmp_path):
     rows = simple_rows()
     rows[:, YAW] += math.radians(15.0)
