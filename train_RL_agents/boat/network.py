@@ -62,12 +62,12 @@ def reproduces(network: Network, examples: dict[str, Any]) -> bool:
     inputs = {name: np.array(values, float) for name, values in examples["inputs"].items()}
     episode, tolerance = examples.get("sequence"), examples["tolerance"]
     if episode is None:
-        return np.allclose(network(inputs), examples["action"], 0.0, tolerance)
-    is_reproduced = np.allclose(network(inputs)[0], examples["action"], 0.0, tolerance)
+        return np.allclose(network(inputs), examples["action"], tolerance, tolerance)
+    is_reproduced = np.allclose(network(inputs)[0], examples["action"], tolerance, tolerance)
     memory = np.zeros_like(inputs[MEMORY][:1])
     for step, expected in enumerate(episode["action"]):
         now = {name: np.array(values[step : step + 1], float) for name, values in episode["inputs"].items()}
         action, memory = network({**now, MEMORY: memory})
-        is_reproduced &= np.allclose(action[0], expected, 0.0, tolerance)
-        is_reproduced &= np.allclose(memory, episode[NEXT_MEMORY][step], 0.0, tolerance)
+        is_reproduced &= np.allclose(action[0], expected, tolerance, tolerance)
+        is_reproduced &= np.allclose(memory, episode[NEXT_MEMORY][step], tolerance, tolerance)
     return bool(is_reproduced)
