@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from marinenav_env.sensing.duties import DUTIES
 from marinenav_env.sensing.entries import Entry
+from marinenav_env.sensing.shores import SHORE
 from marinenav_env.support import plugins
 from marinenav_env.support.validation import require
 from train_RL_agents.networks.encoder_config import SELF_STATE, EncoderConfig
@@ -93,20 +94,31 @@ class ScanEncoder(EntryEncoder):
 
 
 class SetEncoder(EntryEncoder):
-    """Encoder of sets of objects of an additional sensor: a layer shared by the objects, and pooling by attention."""
+    """Encoder of further sets of objects: a layer shared by the objects, and pooling.
+
+    Segments of shore, the nearest first, are pooled as ``agent.encoder`` says, the objects of one's own sensors by
+    attention.
+    """
 
     def __init__(self, entry: Entry, config: EncoderConfig) -> None:
         super().__init__(entry, config)
         self.layer = nn.Sequential(nn.Linear(entry.shape[-1], config.object_width), nn.ReLU())
-        self.join = ObjectAttention(config.self_width, config.object_width)
-        self.width = self.join.width
+        self._query_width = config.self_width
+        self.join: ObjectAttention | ObjectMaximum | None = None
+        self.width = entry.shape[0] * config.object_width
+        pooling = config.encoder if entry.name == SHORE else "attention"
+        if pooling != "concat":
+            self.join = POOLING_CLASSES[pooling](config.self_width, config.object_width)
+            self.width = self.join.width
 
     def forward(self, observation: Observation) -> Tensor:
         """Return the features [B, width] of an observation of which the entry is a set of objects."""
         value = self.scaled(observation)
         mask = observation.get(self.entry.mask, torch.ones_like(value[..., 0], dtype=torch.bool))
-        encoded = self.layer(value)
-        query = torch.zeros_like(encoded[..., 0, :1]).expand(*encoded.shape[:-2], self.join.query.in_features)
+        encoded: Tensor = self.layer(value)
+        if self.join is None:
+            return (encoded * mask[..., None]).flatten(-2)
+        query = torch.zeros_like(encoded[..., 0, :1]).expand(*encoded.shape[:-2], self._query_width)
         joined: Tensor = self.join(query, encoded, mask)
         return joined
 

@@ -30,12 +30,12 @@ def chart(tmp_path):
 @pytest.mark.heavy
 def test_shores_are_the_environments(tmp_path):
     file = tmp_path / "chart.json"
-    random_chart(seed=3, size=160.0, kind="islands").save(file)
+    random_chart(seed=10, size=160.0, kind="islands").save(file)
     policy = make_policy("DQN", **EXACT, **LAND)
     contract, network = contract_of(policy, tmp_path), network_of(policy)
     level, settings = Level(3, 0, 0, 60.0, maps=str(file)), replace(PATIENT, chart=str(file))
     pilots, seen = [[Pilot(contract, network, settings) for _ in range(3)] for _ in range(4)], 0
-    for found, expected in decisions(policy, pilots, 40, level):
+    for found, expected in decisions(policy, pilots, 12, level):
         for key, each in expected.items():
             np.testing.assert_allclose(found[key][0], each, rtol=0.0, atol=1e-9)
             seen += int(each.sum()) if key == "shore_mask" else 0

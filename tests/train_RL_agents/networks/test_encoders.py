@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from marinenav_env import WorldConfig
-from marinenav_env.config import SensorConfig, VesselConfig
+from marinenav_env.config import ScenarioConfig, SensorConfig, VesselConfig
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.vessels import read_vessel, scale_of_vessel, scaled_world
 from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
@@ -23,6 +23,7 @@ JOINED = ("max", "attention")
 OBJECT_SCALE = torch.tensor(SPEC.entries["objects_state"].scale)
 SELF_SCALE = torch.tensor(SPEC.entries["self_state"].scale)
 SCANNING = make_observation_spec(WorldConfig(sensor=SensorConfig(scan_beams=16)))
+WITH_SHORES = make_observation_spec(WorldConfig(scenario=ScenarioConfig(shore_segments=16)))
 WITH_DUTIES = make_observation_spec(WorldConfig(sensor=SensorConfig(duties=True)))
 
 
@@ -180,6 +181,18 @@ def test_duties_are_encoded_with_the_object_of_their_slot(encoder):
         torch.testing.assert_close(net.encode(slots(moved, lambda each: each[:, order])), net.encode(given))
     junk = torch.where(given["objects_mask"][..., None], given["duties"], 1e4)
     torch.testing.assert_close(net.encode({**given, "duties": junk}), net.encode(given))
+
+
+@pytest.mark.parametrize(("encoder", "width"), [("concat", 8 * 40), ("max", 40), ("attention", 3 * 40)])
+def test_shores_are_pooled_as_objects_are(encoder, width):
+    net, given = network(WITH_SHORES, encoder=encoder), inputs(4, spec=WITH_SHORES)
+    given["shore_mask"][:, 3:] = False
+    assert net.encoders["shore"].width == width
+    junk = torch.where(given["shore_mask"][..., None], given["shore"], 1e4)
+    turned = {name: given[name].flip(1) for name in ("shore", "shore_mask")}
+    encoded, unseen, flipped = map(net.encode, (given, {**given, "shore": junk}, {**given, **turned}))
+    torch.testing.assert_close(unseen, encoded)
+    assert torch.allclose(flipped, encoded, atol=1e-6) == (encoder != "concat")
 
 
 def test_duties_and_the_objects_can_be_excluded_one_by_one():
