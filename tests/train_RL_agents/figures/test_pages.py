@@ -24,7 +24,7 @@ PANELS = {
     "demo": [*VESSEL_PANELS, "[data-part=scores]", "#scenario", "#item", "#wind-text", "#clock"],
     "evaluation": ["h1", "table", "figcaption"],
     "study": ["h1", "table", "figcaption"],
-    "identification": ["h1", ".tiles", "table", "figcaption"],
+    "identification": ["h1", "table", "figcaption"],
 }
 """What must not be empty, by page."""
 PLAYED = ("replay", "comparison", "demo")
