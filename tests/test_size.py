@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_019,
-    "train_RL_agents": 26_502,
+    "train_RL_agents": 26_498,
     "pages": 3_866,
     "tools": 1_606,
     "tests": 39_085,

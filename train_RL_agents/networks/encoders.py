@@ -94,11 +94,7 @@ class ScanEncoder(EntryEncoder):
 
 
 class SetEncoder(EntryEncoder):
-    """Encoder of further sets of objects: a layer shared by the objects, and pooling.
-
-    Segments of shore, the nearest first, are pooled as ``agent.encoder`` says, the objects of one's own sensors by
-    attention.
-    """
+    """Encoder of further sets: a layer shared by the objects, and pooling, of shores as of objects, else attention."""
 
     def __init__(self, entry: Entry, config: EncoderConfig) -> None:
         super().__init__(entry, config)
