@@ -13,7 +13,7 @@ MOST = {
     "train_RL_agents": 26_498,
     "pages": 3_866,
     "tools": 1_606,
-    "tests": 39_085,
+    "tests": 39_086,
     "docs (bytes)": 290_252,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""

@@ -68,6 +68,7 @@ def learned(folder, name, **settings):
     return trainer.run, *(row["success_rate"] for row in trainer.history.rows)
 
 
+@pytest.mark.filterwarnings("ignore:the reward .* counts as")  # nobody is there to collide with
 @pytest.mark.parametrize(
     "name", [each if each == QUICK else pytest.param(each, marks=pytest.mark.slow) for each in AGENTS]
 )
