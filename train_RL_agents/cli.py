@@ -42,8 +42,7 @@ class Parser(argparse.ArgumentParser):
 
     def option_names(self) -> list[str]:
         """Return the names of the options that begin with two hyphens, without the hyphens."""
-        long = [name for name in self._option_string_actions if name.startswith("--")]
-        return [name.removeprefix("--") for name in long]
+        return [name.removeprefix("--") for name in self._option_string_actions if name.startswith("--")]
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Check that a value is a valid choice; the error proposes the closest choice or command."""

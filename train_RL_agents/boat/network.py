@@ -16,6 +16,8 @@ the memory [B, H] after them if the inputs have the memory before."""
 ACTION_OUTPUT = "selected_action"
 MEMORY, NEXT_MEMORY = "memory", "next_memory"
 """Names of the input with the memory of a policy, and of the output with that after a step."""
+_MAX_TOLERANCE = 0.01
+"""Largest tolerance that a contract may state."""
 OBJECTS_ID = "objects_id"
 """Name of the input with the numbers of the objects, from 1."""
 
@@ -60,7 +62,7 @@ def load_network(file: Path, is_recurrent: bool = False) -> Network:
 def reproduces(network: Network, examples: dict[str, Any]) -> bool:
     """Return whether a network gives the actions of the examples of a contract and, if it has one, of their episode."""
     inputs = {name: np.array(values, float) for name, values in examples["inputs"].items()}
-    episode, tolerance = examples.get("sequence"), examples["tolerance"]
+    episode, tolerance = examples.get("sequence"), min(examples["tolerance"], _MAX_TOLERANCE)
     if episode is None:
         return np.allclose(network(inputs), examples["action"], tolerance, tolerance)
     is_reproduced = np.allclose(network(inputs)[0], examples["action"], tolerance, tolerance)

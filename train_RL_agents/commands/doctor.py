@@ -62,7 +62,7 @@ def _check_packages() -> Iterator[CheckResult]:
         try:
             import_module(name)
         except Exception as error:  # packages that do not fit together may raise anything
-            advice = f"{first_line(error)}; see pip check, and reinstall with: pip install --force-reinstall {name}"
+            advice = f"{first_line(error)}; see pip check; bash tools/setup.sh installs what fits together"
         yield CheckResult(name, installed[name], advice)
 
 

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from train_RL_agents.commands.choosing import POLICY_HELP
-from train_RL_agents.run.finding import find_runs_below, locate_policy, resolve_path
+from train_RL_agents.commands.choosing import POLICY_HELP, require_policies
+from train_RL_agents.run.finding import find_runs_below, resolve_path
 
 if TYPE_CHECKING:
     from train_RL_agents.config.schema import TrainConfig
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check(arguments: argparse.Namespace) -> None:
     """Check that there is what is to be shown."""
     if arguments.path is not None:
-        locate_policy(str(arguments.path), ())
+        require_policies([str(arguments.path)], baselines=False)
 
 
 def run(arguments: argparse.Namespace) -> int:

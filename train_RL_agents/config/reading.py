@@ -46,13 +46,10 @@ PLUGIN_GROUPS = {
     "training_schedule.sampler": plugins.SCENARIOS,
 }
 """Entry-point group of the plugins that the value of a setting may name, by key of the setting."""
-_IGNORED_KEYS = {"training_time"}
-"""Keys that are ignored in configuration files, because other programs record them there; they are no settings."""
-
 _OLD_SETTINGS = {f"execution.{name}": f"trainer.{name}" for name in ("precision", "tf32", "fused_optimizer")}
 """New keys of settings that saved configurations of version 0.2 have under other keys."""
-_IGNORED_SETTINGS = ("execution.kernel", "draw_evaluations", "on_divergence")
-"""Settings that earlier saved configurations have, and that changed no result of a run that went well."""
+_IGNORED_SETTINGS = ("training_time", "execution.kernel", "draw_evaluations", "on_divergence")
+"""What is ignored in files: a record of other programs, and settings of version 0.2 without effect on good runs."""
 _REMOVED_SETTINGS = {
     "trainer.scale_returns": False,
     "agent.value_clip": 0.0,
@@ -155,7 +152,7 @@ def read_file_settings(path: Path | None, extended_by: tuple[Path, ...] = ()) ->
         extended = require_config(beside if beside.is_file() else Path(base), f"{path}: extends")
         require(extended.resolve() not in extended_by, f"{path}: extends", base, "a file that does not extend this one")
         settings = read_file_settings(extended, extended_by)
-    return settings | {key: value for key, value in values.items() if key not in (*_IGNORED_KEYS, *_IGNORED_SETTINGS)}
+    return settings | {key: value for key, value in values.items() if key not in _IGNORED_SETTINGS}
 
 
 def stated_keys(path: Path | None, overrides: Overrides = ()) -> set[str]:

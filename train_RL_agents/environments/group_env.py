@@ -187,7 +187,6 @@ class GroupEnv(EnvBase):
             and not {*key[depth:]} & {*_UNOBSERVED_NAMES, *SUCCESS_NAMES}
         }
         self._require(bool(names), "observation", "nothing", "an observation of each agent")
-        # Networks encode an entry self_state as that of a vessel.
         are_own = len({*names.values()}) == len(names) and not {"self_state", "objects_state"} & {*names.values()}
         allowed = "of different names, and none of self_state and objects_state, which are a vessel's"
         self._require(are_own, "observation", ", ".join(names.values()), allowed)

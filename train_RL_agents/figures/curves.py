@@ -58,6 +58,8 @@ class Run:
     [M, 1] ``training``, the means in the log."""
     groups: Sequence[str] = ()
     """[K] name of each episode's level or group; empty if they are not known."""
+    environment: str = ""
+    """Name of its environment; empty if it is not known."""
 
     @property
     def last_success(self) -> Array:
@@ -86,7 +88,10 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
         found = [path] if path.suffix == ".npz" else sorted(folder.rglob(EVALUATIONS_PATTERN))
         require(len(found) > 0, "RUN", str(path), f"a run folder with {EVALUATIONS_PATTERN}")
         files += found
-    return [*map(_read_arrays, files)]
+    runs = [*map(_read_arrays, files)]
+    names = sorted({run.environment for run in runs} - {""})
+    require(len(names) < 2, "RUN", f"runs in {', '.join(names)}", "runs in one environment, to be compared")
+    return runs
 
 
 def _environment_name(settings: dict[str, Any]) -> str:
@@ -133,7 +138,7 @@ def _read_arrays(path: Path) -> Run:
     agent = settings.get("agent_type", folder.name)
     require(is_printable_text(agent), f"{config}: agent_type", agent, "text")
     groups = _level_names(settings, episodes["success"].shape[1]) if "success" in episodes else ()
-    return Run(agent, _run_folder_name(folder), axes, episodes, groups)
+    return Run(agent, _run_folder_name(folder), axes, episodes, groups, _environment_name(settings) if settings else "")
 
 
 def _run_folder_name(folder: Path) -> str:

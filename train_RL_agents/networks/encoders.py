@@ -94,7 +94,7 @@ class ScanEncoder(EntryEncoder):
 
 
 class SetEncoder(EntryEncoder):
-    """Encoder of further sets: a layer shared by the objects, and pooling, of shores as of objects, else attention."""
+    """Encoder of further sets of objects: a layer shared by the objects, and pooling."""
 
     def __init__(self, entry: Entry, config: EncoderConfig) -> None:
         super().__init__(entry, config)
@@ -102,6 +102,7 @@ class SetEncoder(EntryEncoder):
         self._query_width = config.self_width
         self.join: ObjectAttention | ObjectMaximum | None = None
         self.width = entry.shape[0] * config.object_width
+        # Shores come with the nearest first, the objects of one's own sensors in any order.
         pooling = config.encoder if entry.name == SHORE else "attention"
         if pooling != "concat":
             self.join = POOLING_CLASSES[pooling](config.self_width, config.object_width)
@@ -109,9 +110,8 @@ class SetEncoder(EntryEncoder):
 
     def forward(self, observation: Observation) -> Tensor:
         """Return the features [B, width] of an observation of which the entry is a set of objects."""
-        value = self.scaled(observation)
-        mask = observation.get(self.entry.mask, torch.ones_like(value[..., 0], dtype=torch.bool))
-        encoded: Tensor = self.layer(value)
+        encoded: Tensor = self.layer(self.scaled(observation))
+        mask = observation.get(self.entry.mask, torch.ones_like(encoded[..., 0], dtype=torch.bool))
         if self.join is None:
             return (encoded * mask[..., None]).flatten(-2)
         query = torch.zeros_like(encoded[..., 0, :1]).expand(*encoded.shape[:-2], self._query_width)

@@ -71,6 +71,15 @@ def test_run_folders_are_found_wherever_they_are(tmp_path):
     assert runs[0].success_counts == {"level 1": (1, 1), "level 2": (1, 1), "overall": (2, 2)}
 
 
+def test_runs_in_different_environments_are_refused(tmp_path):
+    paths = [make_folder(tmp_path / name) for name in ("one", "two", "three")]
+    config = paths[2] / "trial_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"env": {"name": "gymnasium:CartPole-v1"}}))
+    assert len(read_runs(paths[:2])) == 2 and len(read_runs(paths[2:])) == 1
+    with pytest.raises(ConfigError, match="RUN='runs in gymnasium:CartPole-v1, marinenav': must be runs in one"):
+        read_runs(paths)
+
+
 def test_episodes_of_external_environments_have_no_levels(tmp_path):
     folder = make_folder(tmp_path / "run")
     config = folder / "trial_config.json"

@@ -93,6 +93,7 @@ def test_files_of_other_agents_steer_as_their_policies(name, dtype, tmp_path):
         (lambda each: each["files"]["onnx"].update(sha256="0"), r"damaged, or not the file that contract\.json"),
         (lambda each: each["examples"]["action"].__setitem__(0, 26), "the actions of the examples of contract"),
         (lambda each: each["examples"]["action"].pop(), "does not fit the examples"),
+        (lambda each: each["examples"].update(tolerance=1e9, action=16 * [26]), "the actions of the examples"),
     ],
 )
 def test_contracts_that_do_not_fit_are_refused(change, words, copied):
