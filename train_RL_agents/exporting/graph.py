@@ -7,8 +7,9 @@ that the computation of an agent is implemented only once, in Python.
 import base64
 import copy
 import math
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -93,6 +94,8 @@ def _trace_graph(
     arguments = [node for node in placeholders if node.name not in names]
     used = [node for node in placeholders if node.name in names and node.users]
     calls = [node for node in nodes if node.op == "call_function" and node.users]
+    views = {node: view for node in calls if (view := _view_of(node))}
+    calls = [node for node in calls if node not in views or isinstance(views[node].shown, Tensor)]
     weights |= {names[node.name]: stored[names[node.name]] for node in used}
     at = {node: index for index, node in enumerate([*arguments, *used, *calls])}
     (results,) = next(node for node in nodes if node.op == "output").args
@@ -100,10 +103,41 @@ def _trace_graph(
     return {
         "inputs": [[name, list(tensor.shape)] for name, tensor in inputs.items()],
         "weights": [names[node.name] for node in used],
-        # A node's operator has ATen's name and that of an overload.
-        "nodes": [[node.target.__name__.partition(".")[0], _to_json(_all_arguments(node), at)] for node in calls],
+        "nodes": [_call_of(node, views.get(node), at) for node in calls],
         "outputs": {name: at[node] for name, node in zip(outputs, results, strict=True)},
     }
+
+
+class _View(NamedTuple):
+    """Elements of a value that a node shows: a view of a contiguous tensor, or a sequence of them."""
+
+    source: fx.Node
+    shown: Any
+
+
+def _view_of(node: fx.Node) -> _View | None:
+    """Return what a node shows of another value, or None if it computes new elements."""
+    target: Any = node.target
+    if target is operator.getitem:
+        parts = _view_of(node.all_input_nodes[0])
+        return parts and _View(parts.source, parts.shown[node.args[1]])
+    if not getattr(target, "is_view", False):
+        return None
+    source, *_ = node.all_input_nodes
+    given = {each: torch.empty(each.meta["val"].shape, dtype=each.meta["val"].dtype) for each in node.all_input_nodes}
+    args, kwargs = fx.map_arg((node.args, node.kwargs), given.__getitem__)
+    shown = target(*args, **kwargs)
+    changes_type = isinstance(shown, Tensor) and shown.dtype != given[source].dtype
+    return None if changes_type else _View(source, shown)
+
+
+def _call_of(node: Any, view: _View | None, at: dict[fx.Node, int]) -> list[Any]:
+    """Return a node as [operator, arguments] for JSON; each kind of view as the one that all are, ``as_strided``."""
+    if view is None:
+        # A node's operator has ATen's name and that of an overload.
+        return [node.target.__name__.partition(".")[0], _to_json(_all_arguments(node), at)]
+    place = (view.source, view.shown.shape, view.shown.stride(), view.shown.storage_offset())
+    return ["as_strided", _to_json(place, at)]
 
 
 def _all_arguments(node: fx.Node) -> list[Any]:

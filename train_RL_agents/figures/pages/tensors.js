@@ -34,7 +34,10 @@ function places(shape, strides, offset = 0) {
   return found;
 }
 
-function copied(x, shape, strides, offset = 0) {
+// The elements of x at a place and strides; they need no copy where they are all of x in its order.
+function asStrided(x, shape, strides, offset) {
+  const own = stridesOf(shape), inOrder = shape.every((size, axis) => size === 1 || strides[axis] === own[axis]);
+  if (inOrder && sizeOf(shape) === x.data.length) return view(x, shape);
   const where = places(shape, strides, offset);
   return result(shape, (out) => {
     for (let i = 0; i < out.length; i++) out[i] = x.data[where[i]];
@@ -243,30 +246,6 @@ function layerNorm(x, shape, weight, bias, epsilon) {
 
 // Shapes and places -----------------------------------------------------------------------------
 
-function narrow(x, axis, start, length, step = 1) {
-  const along = from(axis, x.shape), strides = stridesOf(x.shape), offset = start * strides[along];
-  const shape = x.shape.with(along, length);
-  return copied(x, shape, strides.with(along, strides[along] * step), offset);
-}
-
-function slice(x, axis, begin, end, step) {
-  const size = x.shape.at(axis);
-  const clip = (i) => Math.min(Math.max(i < 0 ? i + size : i, 0), size);
-  const first = clip(begin ?? 0), last = clip(end ?? size);
-  return narrow(x, axis, first, Math.max(0, Math.ceil((last - first) / step)), step);
-}
-
-function split(x, sizes, axis) {
-  let start = 0;
-  return sizes.map((size) => narrow(x, axis ?? 0, (start += size) - size, size));
-}
-
-function chunk(x, count, axis) {
-  const whole = x.shape[from(axis ?? 0, x.shape)], size = Math.ceil(whole / count), sizes = [];
-  for (let left = whole; left > 0; left -= size) sizes.push(Math.min(size, left));
-  return split(x, sizes, axis);
-}
-
 function cat(parts, axis) {
   const along = from(axis ?? 0, parts[0].shape), inner = sizeOf(parts[0].shape.slice(along + 1));
   const widths = parts.map((part) => part.shape[along] * inner);
@@ -281,39 +260,9 @@ function cat(parts, axis) {
   });
 }
 
-function unsqueeze(x, axis) {
-  return view(x, x.shape.toSpliced(axis < 0 ? axis + x.shape.length + 1 : axis, 0, 1));
-}
-
-function squeeze(x, axes) {
-  const gone = axes === undefined ? x.shape.keys() : [axes].flat().map((axis) => from(axis, x.shape));
-  const where = new Set(gone);
-  return view(x, x.shape.filter((size, axis) => size !== 1 || !where.has(axis)));
-}
-
-function flatten(x, first, last) {
-  const begin = from(first, x.shape), end = from(last, x.shape) + 1;
-  return view(x, x.shape.toSpliced(begin, end - begin, sizeOf(x.shape.slice(begin, end))));
-}
-
-function unflatten(x, axis, sizes) {
-  const along = from(axis, x.shape), known = sizes.reduce((a, b) => (b < 0 ? a : a * b), 1);
-  const full = sizes.map((size) => (size < 0 ? x.shape[along] / known : size));
-  return view(x, x.shape.toSpliced(along, 1, ...full));
-}
-
-const reshape = (x, shape) => view(x, unflatten(view(x, [x.data.length]), 0, shape).shape);
-
-function expand(x, sizes) {
-  const lead = sizes.length - x.shape.length;
-  const shape = sizes.map((size, axis) => (size < 0 ? x.shape[axis - lead] : size));
-  return copied(x, shape, spread(x.shape, shape));
-}
-
-function transpose(x, first, second) {
-  const [a, b] = [from(first, x.shape), from(second, x.shape)], swap = (list) =>
-    list.with(a, list[b]).with(b, list[a]);
-  return copied(x, swap(x.shape), swap(stridesOf(x.shape)));
+function stack(parts, axis) {
+  const along = axis < 0 ? axis + parts[0].shape.length + 1 : axis;
+  return cat(parts.map((part) => view(part, part.shape.toSpliced(along, 0, 1))), along);
 }
 
 // x[index] along the first axis.
@@ -347,7 +296,6 @@ function arange(end) {
 }
 
 const total = elementwise(["x", "y"], "x + y"), difference = elementwise(["x", "y"], "x - y");
-const same = (x) => view(x, x.shape);
 const full = (shape, value) => constant(shape, Array(sizeOf(shape)).fill(value));
 
 // Operators on single elements, by ATen's names.
@@ -393,35 +341,15 @@ export const OPERATORS = {
   linear,
   matmul,
   layer_norm: layerNorm,
-  slice,
-  select: (x, axis, index) =>
-    squeeze(narrow(x, axis, index < 0 ? index + x.shape.at(axis) : index, 1), axis),
-  split_with_sizes: split,
-  chunk,
-  unbind: (x, axis) =>
-    split(x, Array(x.shape.at(axis)).fill(1), axis).map((part) => squeeze(part, axis)),
+  as_strided: asStrided,
   cat,
-  stack: (parts, axis) => cat(parts.map((part) => unsqueeze(part, axis)), axis),
-  unsqueeze,
-  squeeze,
-  flatten,
-  unflatten,
-  view: reshape,
-  reshape,
-  expand,
-  expand_as: (x, other) => expand(x, other.shape),
-  transpose,
-  mT: (x) => transpose(x, -2, -1),
-  t: (x) => transpose(x, 0, 1),
+  stack,
   index: pick,
   gather,
   arange,
   full,
   zeros_like: (x) => full(x.shape, 0),
   ones_like: (x) => full(x.shape, 1),
-  clone: same,
-  contiguous: same,
-  detach: same,
-  alias: same,
+  clone: (x) => view(x, x.shape),
   getitem: (parts, index) => parts[index],
 };
