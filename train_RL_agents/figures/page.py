@@ -25,7 +25,8 @@ def assemble_page(name: str, script: str | None = None, data: Any = None) -> str
     # Text in the data must not end the element that contains them.
     text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     scripts = "" if script is None else f'<script type="module">\n{bundle_module(PAGES / script)}</script>'
-    return _head(name) + _fill(f"{name}.html", CARDS=_fill("cards.html"), SCRIPTS=scripts, DATA=text)
+    shared = {part.upper(): _fill(f"{part}.html") for part in ("vessel", "cards", "keys")}
+    return _head(name) + _fill(f"{name}.html", **shared, SCRIPTS=scripts, DATA=text)
 
 
 def assemble_report(kind: str, name: str, about: str, sections: Iterable[tuple[str, str]]) -> str:

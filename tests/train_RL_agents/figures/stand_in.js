@@ -32,6 +32,7 @@ class Element {
   get classes() { return new Set(this.className.split(" ").filter(Boolean)); }
   get className() { return this.attributes.class ?? ""; }
   set className(text) { this.attributes.class = text; }
+  set id(name) { this.attributes.id = name; }
   get textContent() { return this.text + this.children.map((each) => each.textContent).join(""); }
   set textContent(text) { this.children = []; this.text = String(text); }
   get value() {

@@ -137,11 +137,11 @@ def test_browser_scrubs_to_the_frame_asked_for(open_page):
     assert page.evaluate("replay.frame()") == 0
     page.keyboard.press("ArrowRight")
     assert page.evaluate("replay.frame()") == 1
-    chart = page.locator("figure svg").first.bounding_box()
+    chart = page.locator("[data-part=charts] svg").first.bounding_box()
     place = chart["x"] + 44 + (chart["width"] - 58) / 2, chart["y"] + 60
     page.mouse.move(*place)
     middle = (view.frames - 1) / 2
-    seconds = float(page.inner_text("figure output").split(" s")[0])
+    seconds = float(page.inner_text("[data-part=charts] output").split(" s")[0])
     assert seconds == pytest.approx(0.5 * middle, abs=0.5)
     page.mouse.click(*place)
     assert page.evaluate("replay.frame()") == pytest.approx(middle, abs=1)
@@ -154,16 +154,17 @@ def test_browser_shows_the_numbers_of_the_vessel(open_page):
     page = open_page([views()])
     page.evaluate(f"replay.episode({CROSSING_PAIR + 1}); replay.vessel({vessel + 1})")
     page.evaluate(f"replay.seek({frame})")
-    now = page.evaluate(f"replay.vessels()[{vessel}]")
+    shown = "replay.sessions[0].now()"
+    now = page.evaluate(f"{shown}.state.vessels[{vessel}]")
     assert np.hypot(now["gx"], now["gy"]) == pytest.approx(view.speed[frame, vessel], abs=1e-3)
     assert now["gap"] == pytest.approx(view.clearance[frame, vessel], abs=1e-3)
     assert [now["left"], now["right"]] == pytest.approx(view.thrust[frame, vessel], abs=0.051)
-    assert page.evaluate("replay.rule().name") == RULE_NAMES[view.rule[frame, vessel]]
+    assert page.evaluate(f"{shown}.observations[{vessel}].rule.name") == RULE_NAMES[view.rule[frame, vessel]]
     assert "crossing" in page.inner_text("tr.chosen")
     other = page.inner_text("[data-part=rule]")
     assert other.startswith(f"Vessel {2 - vessel} crosses from starboard: turn ")
     terms = {name: term[frame, vessel] for name, term in view.reward_terms.items()}
-    assert page.evaluate("replay.terms()") == pytest.approx(terms, abs=1e-3)
+    assert page.evaluate(f"{shown}.outcomes[{vessel}].terms") == pytest.approx(terms, abs=1e-3)
     assert page.locator("[data-part=reward] tr").count() == len(terms) + 1
 
 
@@ -212,10 +213,11 @@ def test_browser_shows_two_policies_side_by_side(open_page):
     # Their runs began elsewhere now: the starts must be those of the same scenario.
     other_episodes[0].poses[0] -= np.float32(1.0)
     page = open_page([episodes, other_episodes])
-    assert page.evaluate("replay.sides()") == 2
+    assert page.evaluate("replay.sessions.length") == 2
     assert page.locator("canvas.map").count() == 2
     page.evaluate(f"replay.seek({longer - 2})")
-    mine, other = page.evaluate("replay.positions(0)"), page.evaluate("replay.positions(1)")
+    places = "({ state }) => state.vessels.map(({ x, y, theta }) => [x, y, theta])"
+    mine, other = page.evaluate(f"replay.sessions.map((each) => each.now()).map({places})")
     assert mine == rounded(episodes[0], longer - 2)
     assert other == rounded(other_episodes[0], longer - 2)
     assert [each.split(":")[0] for each in page.locator("h2").all_inner_texts()] == ["To the goal", "Other"]

@@ -1,6 +1,8 @@
 // The cards beside the map: the vessel's numbers, the rule, the decision and the return.
 import * as actuators from "./actuators.js";
+import * as charts from "./charts.js";
 import * as dynamics from "./dynamics.js";
+import { fillTable, write } from "./elements.js";
 
 const degrees = (angle) => Math.round(angle * 180 / Math.PI);
 const course = (angle) => String(degrees(dynamics.wrap(angle)) % 360).padStart(3, "0") + "°";
@@ -8,12 +10,6 @@ const signed = (value, digits) => (value.toFixed(digits) < 0 ? "−" : "+") + Ma
 const fixed = (value, digits) => signed(value, digits).replace("+", "");
 export const sum = (values) => values.reduce((a, b) => a + b, 0);
 export const mean = (values) => sum(values) / values.length;
-const SVG = "http://www.w3.org/2000/svg";
-
-// Writes only what has changed, so that screen readers and layout are left in peace.
-export function write(element, text) {
-  if (element.textContent !== text) element.textContent = text;
-}
 
 // A list of names and values, whose elements are made once.
 function list(element, rows) {
@@ -40,21 +36,8 @@ function numbers(part, session, frame) {
   list(part("numbers"), rows);
 }
 
-export const isAstern = (vessel) => vessel.gx * Math.cos(vessel.theta) + vessel.gy * Math.sin(vessel.theta) < -0.05;
+export const isAstern = ({ theta, gx, gy }) => dynamics.toBody(theta, gx, gy)[0] < -0.05;
 export const gap = (value) => (Number.isFinite(value) ? `${value.toFixed(1)} m` : "–");
-
-// Write rows of texts into a table, whose lines are made once, with cells of these kinds; made(line, index) completes one.
-export function fillTable(body, rows, kinds, made) {
-  if (body.rows.length !== rows.length) {
-    body.replaceChildren(...rows.map((_, index) => {
-      const line = document.createElement("tr");
-      line.append(...kinds.map((kind) => document.createElement(kind)));
-      made(line, index);
-      return line;
-    }));
-  }
-  rows.forEach((texts, i) => texts.forEach((text, j) => write(body.rows[i].cells[j], String(text))));
-}
 
 // The reward of the last step by its terms, and their sums so far.
 function reward(part, session, frame) {
@@ -85,6 +68,17 @@ function encounterText(session, frame) {
   return met.map(({ other, role, phase }) => `Encounter with vessel ${other + 1}: ${role}, ${phase}.`).join(" ");
 }
 
+function decisionText(session, { rates }) {
+  const [left, right] = rates.map((rate) => signed(rate, 0));
+  const helm = session.helm === null ? "" : "You have the helm. The policy would: ";
+  const { hull } = session.k.of(session.now().state.vessels[session.chosen].kind);
+  const change = actuators.isSteered(hull)
+    ? `thrust ${left} N/s, angle ${signed(angleOf(rates[1], hull), 0)}°/s` : `left ${left}, right ${right} N/s`;
+  const count = session.shield && session.shieldCount();
+  const shield = count ? `; the shield replaced ${count.replaced} of ${count.steps} commands` : "";
+  return `${helm}${change}${shield}`;
+}
+
 const PAIRS = "of each change of the left (rows) and right thrust (columns), N/s";
 const SUM = "a discounted sum of rewards, 1 for each metre nearer to the goal";
 // What the scores of a policy mean; "" where it is not known which of the two they are.
@@ -96,13 +90,6 @@ const MEANINGS = {
 
 const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
 
-export function shape(name, attributes, text) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== undefined) element.textContent = text;
-  return element;
-}
-
 // The cards in an element: { show }.
 export function make(root) {
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
@@ -111,29 +98,21 @@ export function make(root) {
 
   // Rows from the largest change of the left thrust down, columns from the smallest of the right.
   function layOut(pairs) {
-    const lefts = sorted(pairs.map(([left]) => left)).reverse();
-    const rights = sorted(pairs.map(([, right]) => right)), table = part("scores");
-    const cell = (kind, text, scope) => {
-      const element = document.createElement(kind);
-      element.textContent = typeof text === "number" ? fixed(text, 0) : text;
-      if (scope) element.scope = scope;
-      return element;
-    };
-    const head = document.createElement("tr");
-    head.append(cell("td", ""), ...rights.map((right) => cell("th", right, "col")));
-    head.firstChild.className = "corner";
-    table.tHead.replaceChildren(head);
-    const places = new Map();
-    table.tBodies[0].replaceChildren(...lefts.map((left) => {
-      const row = document.createElement("tr");
-      row.append(cell("th", left, "row"), ...rights.map((right) => {
-        const found = cell("td", "");
-        found.append(document.createElement("span"));
-        places.set(pairs.findIndex(([a, b]) => a === left && b === right), found);
-        return found;
-      }));
-      return row;
-    }));
+    const lefts = sorted(pairs.map(([left]) => left)).reverse(), rights = sorted(pairs.map(([, right]) => right));
+    const { tHead: head, tBodies: [body] } = part("scores"), places = new Map(), text = (rate) => fixed(rate, 0);
+    head.replaceChildren();
+    body.replaceChildren();
+    fillTable(head, [["", ...rights.map(text)]], ["td", ...rights.map(() => "th")], ({ cells: [corner, ...names] }) => {
+      corner.className = "corner";
+      names.forEach((each) => { each.scope = "col"; });
+    });
+    fillTable(body, lefts.map((left) => [text(left)]), ["th", ...rights.map(() => "td")], ({ cells: [name, ...found] }, row) => {
+      name.scope = "row";
+      found.forEach((cell, column) => {
+        cell.append(document.createElement("span"));
+        places.set(pairs.findIndex(([left, right]) => left === lefts[row] && right === rights[column]), cell);
+      });
+    });
     return { places, lefts, rights, key: JSON.stringify(pairs) };
   }
 
@@ -142,36 +121,20 @@ export function make(root) {
   let grid = { key: "" };
 
   function scores(session, insight) {
-    part("scores").classList.toggle("empty", !insight);
-    if (!insight) {
-      write(part("decision"), "None: its voyage has ended.");
-      for (const cell of grid.places?.values() ?? []) mark(cell, "", 0, false);
-      write(part("low"), "");
-      write(part("high"), "");
-      moveDot(null);
-      return;
-    }
-    if (insight.pairs && grid.key !== JSON.stringify(insight.pairs)) grid = layOut(insight.pairs);
+    if (insight?.pairs && grid.key !== JSON.stringify(insight.pairs)) grid = layOut(insight.pairs);
     write(part("meaning"), MEANINGS[session.scoresAre]);
-    const [left, right] = insight.rates.map((rate) => signed(rate, 0));
-    const helm = session.helm === null ? "" : "You have the helm. The policy would: ";
-    const { hull } = session.k.of(session.now().state.vessels[session.chosen].kind);
-    const change = actuators.isSteered(hull)
-      ? `thrust ${left} N/s, angle ${signed(angleOf(insight.rates[1], hull), 0)}°/s` : `left ${left}, right ${right} N/s`;
-    const count = session.shield && session.shieldCount();
-    const shield = count ? `; the shield replaced ${count.replaced} of ${count.steps} commands` : "";
-    write(part("decision"), `${helm}${change}${shield}`);
-    const values = insight.scores ?? [], low = Math.min(...values), high = Math.max(...values), share = (value) =>
+    write(part("decision"), insight ? decisionText(session, insight) : "None: its voyage has ended.");
+    const values = insight?.scores ?? [], low = Math.min(...values), high = Math.max(...values), share = (value) =>
       Math.max(0, Math.min(1, (value - low) / Math.max(high - low, 1e-9)));
     part("scores").hidden = !grid.places;
     grid.places?.forEach((cell, index) => {
       const value = values[index];
       const heat = value === undefined ? 0 : share(value);
-      mark(cell, value === undefined ? "" : fixed(value, 2), heat, index === insight.index);
+      mark(cell, value === undefined ? "" : fixed(value, 2), heat, index === insight?.index);
     });
     write(part("low"), values.length ? fixed(low, 2) : "");
     write(part("high"), values.length ? fixed(high, 2) : "");
-    moveDot(insight.index < 0 ? insight.rates : null);
+    moveDot(insight?.index < 0 ? insight.rates : null);
   }
 
   function mark(cell, text, heat, chosen) {
@@ -194,36 +157,23 @@ export function make(root) {
 
   // Returns --------------------------------------------------------------------------------------
 
-  const extent = { low: Infinity, high: -Infinity };
+  const extent = { low: Infinity, high: -Infinity }, chart = charts.make(part("returns"), "%");
 
   function returns(session, insight) {
     part("return-card").hidden = !session.policy.knowsReturns;
     const values = insight?.quantiles;
-    if (!values) {
-      part("returns").replaceChildren();
-      write(part("return-text"), "");
-      return;
-    }
+    chart.show(Boolean(values));
+    write(part("return-text"), "");
+    if (!values) return;
     extent.low = Math.min(extent.low, ...values);
     extent.high = Math.max(extent.high, ...values);
-    const { low, high } = extent, span = Math.max(high - low, 1e-6), count = values.length;
-    const middle = mean(values);
-    const across = (value) => 34 + 256 * (value - low) / span;
-    const down = (share) => 96 - 88 * share;
-    const points = values.map((value, i) => [across(value), down((i + 0.5) / count)]
-      .map((place) => place.toFixed(1)).join());
-    part("returns").replaceChildren(
-      shape("path", { class: "axis", d: "M34 6V96H292" }),
-      shape("text", { x: 29, y: 12, "text-anchor": "end" }, "100%"),
-      shape("text", { x: 29, y: 98, "text-anchor": "end" }, "0%"),
-      shape("text", { x: 34, y: 110 }, fixed(low, 1)),
-      shape("text", { x: 292, y: 110, "text-anchor": "end" }, fixed(high, 1)),
-      shape("text", { x: 163, y: 110, "text-anchor": "middle" }, "return"),
-      shape("line", { class: "mean", x1: across(middle), x2: across(middle), y1: 6, y2: 96 }),
-      shape("polyline", { class: "curve", points: points.join(" ") }),
-    );
+    const middle = mean(values), level = { name: "mean", values: values.map(() => middle) };
+    const lines = [{ name: "quantiles", values }, level];
+    const range = [extent.low, Math.max(extent.high, extent.low + 1e-6)];
+    const name = "return over the share of outcomes below (%)", share = 100 / values.length;
+    chart.draw(name, lines, range, values.length - 1, share, ["var(--focus)", "var(--accent)"], share / 2);
     const [worst, best] = [values[0], values.at(-1)].map((value) => fixed(value, 2));
-    write(part("return-text"), `share of outcomes below; mean (dashed) ${fixed(middle, 2)}, from ${worst} to ${best}`);
+    write(part("return-text"), `mean ${fixed(middle, 2)}, from ${worst} to ${best}`);
   }
 
   // All of them, for a frame of a session.

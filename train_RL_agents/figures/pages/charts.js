@@ -1,5 +1,5 @@
-// Charts over time: lines with axes and ticks, a cursor, and the values under the pointer.
-import { shape, write } from "./cards.js";
+// Charts over time or other even steps: lines with axes and ticks, a cursor, and the values under the pointer.
+import { shape, write } from "./elements.js";
 
 const BOX = { left: 44, right: 14, top: 8, bottom: 18, height: 130 };
 const DASHES = ["", "6 4", "2 3", "9 3 2 3", "1 5"], LOOKS = ["solid", "dashed", "dotted", "dash-dot", "sparse"];
@@ -13,17 +13,17 @@ function ticks(low, high, about) {
   return found;
 }
 
-// In an element: a chart that is redrawn for other data; otherwise only its cursor moves.
+// In an element: a chart that is redrawn for other data; otherwise only its cursor moves. Steps are in a unit;
 // seek(frame) is called where it is clicked.
-export function make(parent, seek) {
+export function make(parent, unit, seek = () => {}) {
   const figure = document.createElement("figure"), title = document.createElement("figcaption");
   const svg = shape("svg", { role: "img" }), readout = document.createElement("output");
   figure.append(title, svg, readout);
   parent.append(figure);
   let drawn = null;
 
-  // name; lines: [{ name, values by frame }]; range: [low, high]; last: frame; dt: seconds.
-  function draw(name, lines, range, last, dt, colours) {
+  // name; lines: [{ name, values by frame }]; range: [low, high]; last: frame; dt: length of a step; begin: of frame 0.
+  function draw(name, lines, range, last, dt, colours, begin = 0) {
     const width = Math.max(200, figure.clientWidth), { left, right, top, bottom, height } = BOX;
     const [low, high] = range, across = (frame) => left + (width - left - right) * frame / Math.max(last, 1);
     const down = (value) => top + (height - top - bottom) * (high - value) / (high - low);
@@ -31,7 +31,7 @@ export function make(parent, seek) {
     write(title, lines.length > 1 ? `${name}: ${looks}` : name);
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute("height", height);
-    svg.setAttribute("aria-label", `${title.textContent}; over time`);
+    svg.setAttribute("aria-label", `${title.textContent}`);
     const parts = [];
     for (const value of ticks(low, high, 4)) {
       parts.push(shape("line", { class: value ? "grid" : "axis", x1: left, x2: width - right,
@@ -39,8 +39,8 @@ export function make(parent, seek) {
       parts.push(shape("text", { x: left - 5, y: down(value) + 4, "text-anchor": "end" },
         String(value).replace("-", "−")));
     }
-    for (const second of ticks(0, Math.max(last, 1) * dt, width / 70)) {
-      const x = across(second / dt);
+    for (const second of ticks(begin, begin + Math.max(last, 1) * dt, width / 70)) {
+      const x = across((second - begin) / dt);
       parts.push(shape("line", { class: "axis", x1: x, x2: x, y1: height - bottom, y2: height - bottom + 4 }));
       parts.push(shape("text", { x, y: height - 3, "text-anchor": "middle" }, `${second}`));
     }
@@ -48,9 +48,9 @@ export function make(parent, seek) {
     lines.forEach(({ values }, i) => parts.push(shape("polyline", {
       points: values.map((value, at) => `${across(at).toFixed(1)},${down(value).toFixed(1)}`).join(" "),
       stroke: colours[i], "stroke-dasharray": DASHES[i] })));
-    const cursor = shape("line", { class: "cursor", y1: top, y2: height - bottom });
+    const cursor = shape("line", { class: "cursor", x1: -1, x2: -1, y1: top, y2: height - bottom });
     svg.replaceChildren(...parts, cursor);
-    drawn = { lines, last, dt, width, across, cursor };
+    drawn = { lines, last, dt, begin, width, across, cursor };
   }
 
   function at(frame) {
@@ -70,7 +70,7 @@ export function make(parent, seek) {
     const frame = frameUnder(event), names = drawn.lines.length > 1;
     const values = drawn.lines.filter(({ values }) => frame < values.length).map(({ name, values }) =>
       `${names ? `${name} ` : ""}${Number(values[frame].toPrecision(4))}`);
-    write(readout, `${(frame * drawn.dt).toFixed(1)} s: ${values.join(", ") || "ended"}`);
+    write(readout, `${(drawn.begin + frame * drawn.dt).toFixed(1)} ${unit}: ${values.join(", ") || "ended"}`);
   });
   svg.addEventListener("pointerleave", () => write(readout, ""));
   return { draw, at, show: (whether) => { figure.hidden = !whether; } };

@@ -1,5 +1,7 @@
 // The page: time, keys, pointers and controls.
 import * as cards from "./cards.js";
+import * as clocks from "./clocks.js";
+import { byId, listen, write } from "./elements.js";
 import * as helms from "./helms.js";
 import * as items from "./items.js";
 import * as keys from "./keys.js";
@@ -8,23 +10,22 @@ import * as pens from "./pens.js";
 import * as sessions from "./sessions.js";
 import * as settings from "./settings.js";
 
-const byId = (id) => document.getElementById(id), { write } = cards;
 const data = JSON.parse(byId("data").textContent);
 const session = sessions.make(data), map = maps.make(byId("map"), session, data);
 const shown = cards.make(document);
-// What a key moves (m), turns (rad) and zooms by.
-const MOVE_DISTANCE = 0.5, TURN_ANGLE = Math.PI / 36, ZOOM_FACTOR = 1.3;
-// Largest number of steps between two pictures, and shortest time between updates of the cards while playing (ms).
-const MAX_STEPS_PER_PICTURE = 20, CARD_INTERVAL = 90;
-const clock = { playing: false, share: 0, last: 0, next: 0, held: false };
+// What a key moves (m) and turns by (rad).
+const MOVE_DISTANCE = 0.5, TURN_ANGLE = Math.PI / 36;
+// Shortest time between updates of the cards while playing (ms).
+const CARD_INTERVAL = 90;
+const stepTime = () => session.k.dt * session.k.substeps;
+const clock = clocks.make({ speed: 2, seconds: stepTime, draw, step: () => { if (!advance()) finish(); } });
 const worldCard = settings.make(session, data, changed), helm = helms.make(session);
-let item = { kind: "vessel", index: 0 }, dragged = null, stale = true, shownFrame = null;
-session.stale = () => { stale = true; };
+let item = { kind: "vessel", index: 0 }, dragged = null, shownFrame = null, nextCards = 0;
+session.stale = refresh;
 const pen = pens.make(session, data, { say, change, opened: () => { setUp(); open(data.scenarios.length - 1); } });
 
 // What is shown ---------------------------------------------------------------------------------
 
-const stepTime = () => session.k.dt * session.k.substeps;
 // While playing, the last step is still being shown: the frame is the one that it began with.
 const unfolding = () => clock.playing && !clock.held && session.at > 0;
 const shownAt = () => session.at - (unfolding() ? 1 : 0);
@@ -42,7 +43,6 @@ function poses() {
 }
 
 function draw() {
-  stale = false;
   const at = shownAt(), frame = session.frames[at];
   const following = byId("follow").checked;
   map.draw(frame, poses(), at, item, { following, still: clock.held, line: pen.line });
@@ -50,13 +50,13 @@ function draw() {
   write(byId("clock"), `${seconds.toFixed(1)} s, step ${frame.state.steps}`);
   const same = shownFrame?.frame === frame && shownFrame.chosen === session.chosen;
   // In fast motion the cards leave frames out: what they show takes longer than the step itself.
-  if (!same && (!clock.playing || clock.last >= clock.next)) showFrame(frame, at);
+  if (!same && (!clock.playing || clock.last >= nextCards)) showFrame(frame, at);
 }
 
 function showFrame(frame, at) {
   shownFrame = { frame, chosen: session.chosen };
   shown.show(session, frame);
-  clock.next = clock.last + CARD_INTERVAL;
+  nextCards = clock.last + CARD_INTERVAL;
   byId("time").max = session.frames.length - 1;
   byId("time").value = at;
 }
@@ -70,7 +70,7 @@ function fitScene() {
 // After a change of the state or of a setting.
 function refresh() {
   shownFrame = null;
-  stale = true;
+  clock.stale = true;
 }
 
 function say(text) { write(byId("status"), text); }
@@ -94,14 +94,12 @@ function play() {
     say("This voyage has ended: restart, go back, or choose another scenario.");
     return;
   }
-  Object.assign(clock, { playing: true, share: 0, last: performance.now() });
-  write(byId("play"), "Pause");
+  clock.start();
   refresh();
 }
 
 function pause() {
-  clock.playing = false;
-  write(byId("play"), "Play");
+  clock.stop();
   refresh();
 }
 
@@ -115,20 +113,6 @@ function settle() {
 
 function halt() {
   if (clock.playing) { settle(); pause(); }
-}
-
-function tick(now) {
-  if (clock.playing && !clock.held) {
-    clock.share += Math.max(0, now - clock.last) / 1000 * Number(byId("speed").value) / stepTime();
-    for (let count = 0; clock.share >= 1 && clock.playing; count++) {
-      clock.share = count < MAX_STEPS_PER_PICTURE ? clock.share - 1 : 0;
-      if (!advance()) finish();
-    }
-    stale = true;
-  }
-  clock.last = now;
-  if (stale) draw();
-  requestAnimationFrame(tick);
 }
 
 function finish() {
@@ -281,11 +265,6 @@ function changed() {
   refresh();
 }
 
-function showPen() {
-  document.querySelectorAll("[data-draw]").forEach((button) =>
-    button.setAttribute("aria-pressed", button.dataset.draw === pen.kind));
-}
-
 function setUp() {
   document.title = `marinenav demo: ${data.title}`;
   write(byId("policy"), data.title);
@@ -301,7 +280,6 @@ function setUp() {
   showHelm();
 }
 
-const listen = (id, type, act) => byId(id).addEventListener(type, act);
 listen("play", "click", toggle);
 listen("step", "click", step);
 listen("back", "click", () => seek(shownAt() - 1));
@@ -319,9 +297,12 @@ listen("remove", "click", remove);
 listen("clear", "click", () => change((state) => { state.shores = []; }));
 listen("save", "click", pen.save);
 listen("file", "change", ({ target }) => { pen.open(target.files[0]); target.value = ""; });
-for (const button of document.querySelectorAll("[data-draw]")) {
-  button.addEventListener("click", () => { halt(); pen.choose(button.dataset.draw); showPen(); });
-}
+const drawing = document.querySelectorAll("[data-draw]");
+drawing.forEach((button) => button.addEventListener("click", () => {
+  halt();
+  pen.choose(button.dataset.draw);
+  drawing.forEach((each) => each.setAttribute("aria-pressed", each.dataset.draw === pen.kind));
+}));
 document.querySelectorAll("[data-add]").forEach((button) =>
   button.addEventListener("click", () => add(button.dataset.add)));
 
@@ -374,38 +355,32 @@ canvas.addEventListener("touchstart", (event) => {
   if (pen.kind || map.hit(...under(event.touches[0]), item, poses())) event.preventDefault();
 }, { passive: false });
 
-const ACTIONS = {
-  " ": toggle, ".": step, ",": () => seek(shownAt() - 1),
-  Home: () => seek(0), End: () => seek(session.frames.length - 1),
-  h: () => takeHelm(session.helm === null),
-  q: () => turn(-TURN_ANGLE), e: () => turn(TURN_ANGLE),
-  r: () => open(session.scenario), n: () => open((session.scenario + 1) % data.scenarios.length),
-  f: () => { byId("follow").checked = !byId("follow").checked; refresh(); },
-  "+": () => { map.zoom(ZOOM_FACTOR); refresh(); }, "-": () => { map.zoom(1 / ZOOM_FACTOR); refresh(); },
-  0: () => { fitScene(); refresh(); },
-};
-const REPEATED = ["q", "e", ",", "."];
+function zoom(by) {
+  if (by) map.zoom(by);
+  else fitScene();
+  refresh();
+}
+
 const ARROWS = { ArrowUp: [MOVE_DISTANCE, 0], ArrowDown: [-MOVE_DISTANCE, 0], ArrowRight: [0, MOVE_DISTANCE],
   ArrowLeft: [0, -MOVE_DISTANCE] };
-
-keys.listen((key, { target, repeat }) => {
+keys.listen({ toggle, seek, choose: chooseVessel, zoom }, [
+  [", and .", "step back, step on", { ",": () => seek(shownAt() - 1), ".": step }, true],
+  ["H", "take or leave the helm", { h: () => takeHelm(session.helm === null) }],
+  ["W A S D, arrows", "at the helm: ahead, port, astern, starboard; X stops"],
+  ["Arrows, Q, E", "on the map: move the chosen item, turn a vessel",
+    { q: () => turn(-TURN_ANGLE), e: () => turn(TURN_ANGLE) }, true],
+  ["R, N", "restart, next scenario",
+    { r: () => open(session.scenario), n: () => open((session.scenario + 1) % data.scenarios.length) }],
+], (key, { target }) => {
   if (helm.steers(key)) helm.hold(key);
   else if (ARROWS[key] && target === canvas) nudge(...ARROWS[key]);
-  else if (ACTIONS[key]) { if (!repeat || REPEATED.includes(key)) ACTIONS[key](); }
-  else if ("123456789".includes(key)) chooseVessel(Number(key) - 1);
   else return false;
   return true;
 }, helm.steers);
 
-new ResizeObserver(() => { map.fit(); refresh(); }).observe(canvas);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  map.readTheme();
-  refresh();
-});
 setUp();
 fitScene();
 if (!matchMedia("(prefers-reduced-motion: reduce)").matches) play();
-requestAnimationFrame(tick);
 
 // For scripts: numbers of vessels and frames from 0.
 window.demo = { session, play, pause, seek, step, open, playing: () => clock.playing,

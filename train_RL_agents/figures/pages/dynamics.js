@@ -18,6 +18,12 @@ export function wrap(angle) {
 // To [-pi, pi).
 export const wrapToPi = (angle) => wrap(angle + Math.PI) - Math.PI;
 
+// A vector in the frame of a body with that heading: ahead, and to starboard.
+export function toBody(heading, x, y) {
+  const cos = Math.cos(heading), sin = Math.sin(heading);
+  return [cos * x + sin * y, cos * y - sin * x];
+}
+
 // Velocity of the water; cores are [x, y, circulation], positive for clockwise.
 export function current(x, y, cores, radius) {
   let along = 0, across = 0;
@@ -45,8 +51,7 @@ function acceleration(u, v, ur, vr, r, tau, k) {
 
 function wind({ theta, gx, gy }, { wind: speed, direction }, k, height) {
   const x = speed * Math.cos(direction) - gx, y = speed * Math.sin(direction) - gy;
-  const cos = Math.cos(theta), sin = Math.sin(theta), pressure = 0.5 * AIR_DENSITY * height;
-  const along = cos * x + sin * y, across = cos * y - sin * x, relative = Math.hypot(along, across);
+  const [along, across] = toBody(theta, x, y), pressure = 0.5 * AIR_DENSITY * height, relative = Math.hypot(along, across);
   return [WIND_SURGE * pressure * k.width * relative * along,
     WIND_SWAY * pressure * k.length * relative * across,
     -2 * WIND_YAW * pressure * k.length * k.length * along * across];

@@ -85,9 +85,7 @@ export function make(canvas, session, data) {
     lens = half >= widest ? null : { x: x + (down - size / 2) / scale, y: y - (across - size / 2) / scale, half };
   }
 
-  function unzoom() {
-    lens = null;
-  }
+  const unzoom = () => { lens = null; };
 
   // Move what is in view by pixels; nothing to do where all is.
   function pan(across, down) {
@@ -315,15 +313,13 @@ export function make(canvas, session, data) {
   function drawItem(item, poses) {
     if (!item) return;
     const [x, y] = placeOf(item, poses);
-    context.beginPath();
-    context.arc(...at(x, y), 14, 0, 2 * Math.PI);
+    disc(x, y, 14 / view.scale);
     stroke(theme.focus, 2, [3, 3]);
     if (item.kind !== "vessel") return;
     const handle = handleOf(poses[item.index]);
     path([[x, y], handle]);
     stroke(theme.focus, 1, [2, 3]);
-    context.beginPath();
-    context.arc(...at(...handle), 5, 0, 2 * Math.PI);
+    disc(...handle, 5 / view.scale);
     fill(theme.focus);
   }
 
@@ -389,9 +385,11 @@ export function make(canvas, session, data) {
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
     zoom(1.0015 ** -event.deltaY, event.offsetX, event.offsetY);
-    session.stale?.();
+    session.stale();
   }, { passive: false });
+  new ResizeObserver(() => { fit(); session.stale(); }).observe(canvas);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readTheme(); session.stale(); });
   readTheme();
   fit();
-  return { draw, fit, readTheme, hit, toWorld, at, zoom, unzoom, pan };
+  return { draw, hit, toWorld, at, zoom, unzoom, pan };
 }

@@ -38,13 +38,8 @@ export function objects(vessels, obstacles, hulls) {
 }
 
 function ownState(vessel) {
-  const cos = Math.cos(vessel.theta), sin = Math.sin(vessel.theta);
-  const [toX, toY] = shores.target(vessel), dx = toX - vessel.x, dy = toY - vessel.y;
-  return [
-    cos * dx + sin * dy, cos * dy - sin * dx,
-    cos * vessel.gx + sin * vessel.gy, cos * vessel.gy - sin * vessel.gx,
-    vessel.gr, vessel.left, vessel.right,
-  ];
+  const { x, y, theta, gx, gy, gr, left, right } = vessel, [toX, toY] = shores.target(vessel);
+  return [...dynamics.toBody(theta, toX - x, toY - y), ...dynamics.toBody(theta, gx, gy), gr, left, right];
 }
 
 // One object as a vessel measures it, in its body frame.
@@ -54,13 +49,10 @@ function measured(object, vessel, sensor, noise, draws) {
   const spread = (1 - sensor.r_mean_ratio) * Math.min(noise, 1);
   const [nx, ny, nvx, nvy] = noise ? Array.from({ length: 4 }, draws.normal) : [0, 0, 0, 0];
   const turn = spread ? quantileAt(sensor.angles, draws.uniform()) : 0;
-  const cos = Math.cos(vessel.theta), sin = Math.sin(vessel.theta);
   const dx = object.x - vessel.x + position * nx, dy = object.y - vessel.y + position * ny;
   const vx = object.vx + velocity * nvx, vy = object.vy + velocity * nvy;
-  return [
-    cos * dx + sin * dy, cos * dy - sin * dx, cos * vx + sin * vy, cos * vy - sin * vx,
-    object.radius * (1 - spread + spread * (turn / Math.PI)),
-  ];
+  const radius = object.radius * (1 - spread + spread * (turn / Math.PI));
+  return [...dynamics.toBody(vessel.theta, dx, dy), ...dynamics.toBody(vessel.theta, vx, vy), radius];
 }
 
 // What vessel i observes: flat entries, and which object is in which slot. Segments of land hide what is behind them.

@@ -1,4 +1,5 @@
 // A recording as a session that maps and cards can show: frames of the chosen episode.
+import * as dynamics from "./dynamics.js";
 import { PHASES, ROLES } from "./encounters.js";
 
 const NON_FINITE_CODE = 2 ** 31 - 1;
@@ -65,13 +66,12 @@ function framesOf(episode, names) {
   function observed(frame, vessel, all) {
     const { x, y, theta } = all[vessel], objects = Float64Array.from(row("objects", frame, vessel));
     const places = [...all.map((each) => [each.x, each.y]), ...obstacles], seen = [];
-    const cos = Math.cos(theta), sin = Math.sin(theta);
     row("seen", frame, vessel).forEach((there, slot) => {
       if (!there) return;
-      const [px, py, vx, vy] = objects.subarray(5 * slot), [dx, dy] = [px - x, py - y];
+      const [px, py, vx, vy] = objects.subarray(5 * slot);
       const away = places.map(([a, b], index) => (index === vessel ? Infinity : Math.hypot(a - px, b - py)));
       seen.push(away.indexOf(Math.min(...away)));
-      objects.set([cos * dx + sin * dy, cos * dy - sin * dx, cos * vx + sin * vy, cos * vy - sin * vx], 5 * slot);
+      objects.set([...dynamics.toBody(theta, px - x, py - y), ...dynamics.toBody(theta, vx, vy)], 5 * slot);
     });
     const rule = names.rules[one("rule", frame, vessel)];
     return { objects_state: objects, seen, rule: {

@@ -1,12 +1,13 @@
 // The replay page: time, keys, pointers and controls around recordings.
 import * as cards from "./cards.js";
 import * as charts from "./charts.js";
+import * as clocks from "./clocks.js";
 import * as dynamics from "./dynamics.js";
+import { byId, fillTable, listen, shape, write } from "./elements.js";
 import * as keys from "./keys.js";
 import * as maps from "./maps.js";
 import * as recordings from "./recordings.js";
 
-const byId = (id) => document.getElementById(id), { write } = cards;
 const data = JSON.parse(byId("data").textContent);
 if (typeof DecompressionStream === "undefined") {
   const refusal = "This browser cannot unpack the episodes; one of 2023 or later can.";
@@ -14,8 +15,12 @@ if (typeof DecompressionStream === "undefined") {
   throw new Error(refusal);
 }
 await recordings.inflate(data.sides);
-const ZOOM_FACTOR = 1.3, MARK_ROW_HEIGHT = 20, SLIDER_MARGIN = 8;
-const state = { episode: 0, frame: 0, playing: false, share: 0, last: 0, naming: 0, stale: true };
+const MARK_ROW_HEIGHT = 20, SLIDER_MARGIN = 8;
+const state = { episode: 0, frame: 0, shown: null, naming: 0 };
+const clock = clocks.make({ speed: 5, seconds: dt, draw, step: () => {
+  state.frame += 1;
+  if (state.frame >= frames() - 1) pause();
+} });
 const sides = data.sides.map(makeSide);
 write(byId("near"), data.near);
 
@@ -26,9 +31,9 @@ function makeSide(given) {
   // Beside another side there is room for the table under the map alone.
   if (data.sides.length > 1) element.querySelector(".stage").append(part("fleet-card"));
   const session = recordings.make(given, data), canvas = element.querySelector("canvas");
-  session.stale = () => { state.stale = true; };
+  session.stale = () => { clock.stale = true; };
   const side = { part, session, canvas, map: null, cards: cards.make(element), charts: [] };
-  for (let i = 0; i < 6; i++) side.charts.push(charts.make(part("charts"), seek));
+  for (let i = 0; i < 6; i++) side.charts.push(charts.make(part("charts"), "s", seek));
   side.session.open(0);
   side.map = maps.make(canvas, session, data);
   addPointer(side);
@@ -36,8 +41,9 @@ function makeSide(given) {
 }
 
 const frames = () => Math.max(...sides.map(({ session }) => session.frames.length));
-const dt = () => data.sides[0].episodes[state.episode].dt;
 const vesselOf = ({ session }, frame = session.now()) => frame.state.vessels[session.chosen];
+
+function dt() { return data.sides[0].episodes[state.episode].dt; }
 
 // What is shown ---------------------------------------------------------------------------------
 
@@ -45,35 +51,39 @@ const vesselOf = ({ session }, frame = session.now()) => frame.state.vessels[ses
 function poses({ session }) {
   const { state: now } = session.now(), next = session.frames[session.at + 1]?.state;
   return now.vessels.map(({ x, y, theta }, i) => {
-    if (!next || !state.share) return [x, y, theta];
+    if (!next || !clock.share) return [x, y, theta];
     const to = next.vessels[i], turn = dynamics.wrapToPi(to.theta - theta);
-    return [x + state.share * (to.x - x), y + state.share * (to.y - y), theta + state.share * turn];
+    return [x + clock.share * (to.x - x), y + clock.share * (to.y - y), theta + clock.share * turn];
   });
 }
 
 function draw() {
-  state.stale = false;
   for (const side of sides) {
     const { session } = side;
     session.seek(state.frame);
     const following = byId("follow").checked && vesselOf(side);
     side.map.draw(session.now(), poses(side), session.at, null, { following });
   }
+  if (state.shown !== state.frame) showFrame();
 }
 
-// Everything that changes from frame to frame.
-function show() {
-  draw();
+// Everything else that changes from frame to frame.
+function showFrame() {
+  state.shown = state.frame;
   byId("frame").value = state.frame;
   const last = frames() - 1;
   write(byId("clock"), `${(state.frame * dt()).toFixed(1)} of ${(last * dt()).toFixed(1)} s, ` +
     `step ${state.frame} of ${last}`);
-  write(byId("play"), state.playing ? "Pause" : "Play");
   for (const side of sides) {
     if (vesselOf(side)) side.cards.show(side.session, side.session.now());
     side.charts.forEach((chart) => chart.at(state.frame));
     fillFleet(side);
   }
+}
+
+function show() {
+  state.shown = null;
+  draw();
 }
 
 function fillFleet({ part, session }) {
@@ -88,7 +98,7 @@ function fillFleet({ part, session }) {
       Number.isFinite(vessel.gap) ? vessel.gap.toFixed(1) : "–",
       ended || (rule.name ? turn : astern)];
   });
-  cards.fillTable(body, rows, Array(5).fill("td"), (line, index) =>
+  fillTable(body, rows, Array(5).fill("td"), (line, index) =>
     line.addEventListener("click", () => chooseVessel(index)));
   Array.from(body.rows).forEach((line, index) => line.classList.toggle("chosen", index === session.chosen));
 }
@@ -106,8 +116,7 @@ function lines({ session }) {
   const all = rewards.map(cards.sum);
   const expected = session.frames.map(({ insights }) => insights[session.chosen]?.quantiles).filter(Boolean);
   return [
-    ["speed ahead (m/s)", [{ name: "", values: over(({ gx, gy, theta }) =>
-      gx * Math.cos(theta) + gy * Math.sin(theta)) }]],
+    ["speed ahead (m/s)", [{ name: "", values: over(({ gx, gy, theta }) => dynamics.toBody(theta, gx, gy)[0]) }]],
     ["distance (m)", [
       { name: "goal", values: over(({ x, y, goal }) => Math.hypot(goal[0] - x, goal[1] - y)) },
       { name: "nearest", values: known(over(({ gap }) => (Number.isFinite(gap) ? gap : null))) }]],
@@ -177,20 +186,20 @@ function bandsOf({ session }) {
 function drawMarks() {
   const strip = byId("marks"), width = strip.clientWidth, last = Math.max(1, frames() - 1);
   const across = (frame) => SLIDER_MARGIN + (width - 2 * SLIDER_MARGIN) * frame / last;
-  const svg = cards.shape("svg", { width, height: MARK_ROW_HEIGHT * sides.length, viewBox: `0 0 ${width} ${MARK_ROW_HEIGHT * sides.length}` });
+  const svg = shape("svg", { width, height: MARK_ROW_HEIGHT * sides.length, viewBox: `0 0 ${width} ${MARK_ROW_HEIGHT * sides.length}` });
   sides.forEach((side, row) => {
     const top = row * MARK_ROW_HEIGHT;
     for (const [from, to, rule] of bandsOf(side)) {
-      const band = cards.shape("rect", { class: "band", x: across(from), y: top + 2,
+      const band = shape("rect", { class: "band", x: across(from), y: top + 2,
         width: Math.max(2, across(to + 1) - across(from)), height: MARK_ROW_HEIGHT - 4 });
-      band.append(cards.shape("title", {}, rule));
+      band.append(shape("title", {}, rule));
       svg.append(band);
     }
     for (const [at, glyph, text, vessel] of marksOf(side)) {
       if (!glyph) continue;
-      const mark = cards.shape("text", { x: across(at), y: top + 15, "text-anchor": "middle",
+      const mark = shape("text", { x: across(at), y: top + 15, "text-anchor": "middle",
         stroke: data.colours[vessel % data.colours.length] }, glyph);
-      mark.append(cards.shape("title", {}, text));
+      mark.append(shape("title", {}, text));
       svg.append(mark);
     }
   });
@@ -217,7 +226,7 @@ function toMark(way) {
 
 function seek(frame) {
   state.frame = Math.max(0, Math.min(frames() - 1, Math.round(frame) || 0));
-  state.share = 0;
+  clock.share = 0;
   show();
   name();
 }
@@ -225,7 +234,7 @@ function seek(frame) {
 // The address of the present moment. Browsers count how often it is written, so wait for a rest.
 function name() {
   clearTimeout(state.naming);
-  if (state.playing) return;
+  if (clock.playing) return;
   const vessel = Number(byId("vessel").value) + 1;
   const hash = `#episode=${state.episode + 1}&frame=${state.frame}&vessel=${vessel}`;
   state.naming = setTimeout(() => history.replaceState(null, "", hash), 200);
@@ -235,7 +244,7 @@ function followAddress() {
   const asked = new URLSearchParams(location.hash.slice(1)), number = (key) => Number(asked.get(key));
   const index = number("episode") - 1;
   if (!(index in data.sides[0].episodes)) return;
-  if (state.playing) pause();
+  if (clock.playing) pause();
   if (byId("episode").querySelector(`[value="${index}"]`)?.hidden) filter("");
   chooseEpisode(index);
   chooseVessel(Math.max(0, number("vessel") - 1) || 0);
@@ -292,11 +301,6 @@ function chooseVessel(index) {
   name();
 }
 
-function follow(whether) {
-  byId("follow").checked = whether;
-  show();
-}
-
 function zoom(by) {
   sides.forEach(({ map }) => (by ? map.zoom(by) : map.unzoom()));
   draw();
@@ -305,34 +309,19 @@ function zoom(by) {
 // Time ------------------------------------------------------------------------------------------
 
 function play() {
-  if (state.playing) return;
+  if (clock.playing) return;
   if (state.frame >= frames() - 1) state.frame = 0;
-  Object.assign(state, { playing: true, share: 0, last: performance.now() });
+  clock.start();
   show();
-  requestAnimationFrame(tick);
 }
 
 function pause() {
-  Object.assign(state, { playing: false, share: 0 });
+  clock.stop();
   show();
   name();
 }
 
-const toggle = () => (state.playing ? pause() : play());
-
-function tick(now) {
-  if (!state.playing) return;
-  state.share += Math.max(0, now - state.last) / 1000 * Number(byId("speed").value) / dt();
-  state.last = now;
-  const steps = Math.floor(state.share);
-  state.share -= steps;
-  if (steps) {
-    state.frame = Math.min(frames() - 1, state.frame + steps);
-    if (state.frame === frames() - 1) return pause();
-    show();
-  } else draw();
-  return requestAnimationFrame(tick);
-}
+const toggle = () => (clock.playing ? pause() : play());
 
 // Pointers --------------------------------------------------------------------------------------
 
@@ -357,62 +346,39 @@ function addPointer(side) {
 
 // Controls --------------------------------------------------------------------------------------
 
-const listen = (id, type, act) => byId(id).addEventListener(type, act);
 listen("play", "click", toggle);
 listen("previous", "click", () => toMark(-1));
 listen("next", "click", () => toMark(1));
-listen("in", "click", () => zoom(ZOOM_FACTOR));
-listen("out", "click", () => zoom(1 / ZOOM_FACTOR));
+listen("in", "click", () => zoom(keys.ZOOM_FACTOR));
+listen("out", "click", () => zoom(1 / keys.ZOOM_FACTOR));
 listen("frame", "input", ({ target }) => seek(Number(target.value)));
 listen("episode", "change", ({ target }) => chooseEpisode(Number(target.value)));
 listen("filter", "change", ({ target }) => filter(target.value));
 listen("vessel", "change", ({ target }) => chooseVessel(Number(target.value)));
 listen("follow", "change", show);
 
-const KEYS = {
-  " ": toggle, ArrowRight: () => seek(state.frame + 1), ArrowLeft: () => seek(state.frame - 1),
-  Home: () => seek(0), End: () => seek(frames() - 1), p: () => toMark(-1), n: () => toMark(1),
-  "+": () => zoom(ZOOM_FACTOR), "-": () => zoom(1 / ZOOM_FACTOR), 0: () => zoom(0),
-  f: () => follow(!byId("follow").checked),
-};
-keys.listen((key) => {
-  if (KEYS[key]) KEYS[key]();
-  else if ("123456789".includes(key)) chooseVessel(Number(key) - 1);
-  else return false;
-  return true;
-});
+keys.listen({ toggle, seek, choose: chooseVessel, zoom }, [
+  ["← and →", "one control step back, on",
+    { ArrowLeft: () => seek(state.frame - 1), ArrowRight: () => seek(state.frame + 1) }, true],
+  ["P, N", "previous, next mark of the timeline", { p: () => toMark(-1), n: () => toMark(1) }, true],
+]);
 
 function refit() {
-  sides.forEach(({ map }) => { map.readTheme(); map.fit(); });
   drawCharts();
   drawMarks();
   show();
 }
 
-// A wheel over a map zooms it.
-function watch() {
-  if (state.stale && !state.playing) draw();
-  requestAnimationFrame(watch);
-}
-
 window.addEventListener("hashchange", followAddress);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refit);
 
 // For scripts: numbers of episodes and vessels from 1, of frames and sides from 0.
 window.replay = {
-  seek, play, pause, frames, follow,
+  seek, play, pause, frames, sessions: sides.map(({ session }) => session),
   frame: () => state.frame,
-  playing: () => state.playing,
-  sides: () => sides.length,
-  episodes: () => data.sides[0].episodes.length,
+  playing: () => clock.playing,
   episode: (number) => chooseEpisode(number - 1),
   vessel: (number) => chooseVessel(number - 1),
   marks: (side = 0) => marksOf(sides[side]),
-  positions: (side = 0) => sides[side].session.now().state.vessels.map(({ x, y, theta }) => [x, y, theta]),
-  vessels: (side = 0) => sides[side].session.now().state.vessels,
-  rule: (side = 0) => sides[side].session.now().observations[sides[side].session.chosen].rule,
-  insight: (side = 0) => sides[side].session.insight(sides[side].session.now()),
-  terms: (side = 0) => sides[side].session.now().outcomes[sides[side].session.chosen]?.terms,
 };
 
 document.body.classList.toggle("two", sides.length > 1);
@@ -426,4 +392,3 @@ for (const option of byId("filter").options) {
 chooseEpisode(0);
 followAddress();
 new ResizeObserver(refit).observe(byId("sides"));
-watch();

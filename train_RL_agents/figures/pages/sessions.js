@@ -166,11 +166,8 @@ export function make(data, policy = policies.load(data.policy)) {
   const adding = {
     vessel(state, [x, y]) {
       const goal = [session.k.scenario.width - x, session.k.scenario.height - y];
-      state.vessels.push({
-        x, y, theta: dynamics.wrap(Math.atan2(goal[1] - y, goal[0] - x)), wx: 0, wy: 0, r: 0, gx: 0,
-        gy: 0, gr: 0, left: 0, right: 0, actuator: [0, 0], angles: [0, 0], goal, kind: 0, active: true, present: true,
-        collided: false, arrived: false,
-      });
+      const heading = Math.atan2(goal[1] - y, goal[0] - x);
+      state.vessels.push(world.launch(session.k, 0, state.cores, { start: [x, y], goal, heading }));
     },
     obstacle: (state, place) => state.obstacles.push([...place, 1]),
     vortex: (state, place) => state.cores.push([...place, 2 * Math.PI * session.k.core_radius * 3]),

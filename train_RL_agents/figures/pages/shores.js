@@ -1,5 +1,7 @@
 // Shores (marinenav_env/physics/shores.py, physics/routes.py and sensing/shores.py): segments [x, y, end x, end y]
 // with land on their left, routes as waypoints of which the last is the goal.
+import * as dynamics from "./dynamics.js";
+
 const SLOTS = 8, SAME_DISTANCE = 1e-3, SHORTEST = 1e-12;
 export const COLUMNS = 7;
 
@@ -55,11 +57,10 @@ function cut({ x, y }, [ax, ay, bx, by], range) {
 // The entries of a vessel, whose nearest segments these are.
 export function observe(vessel, near, range) {
   const shore = new Float64Array(SLOTS * COLUMNS), mask = new Float64Array(SLOTS);
-  const cos = Math.cos(vessel.theta), sin = Math.sin(vessel.theta);
   near.forEach((segment, slot) => {
     const place = offset(vessel.x, vessel.y, segment), away = Math.hypot(...place);
     if (away > range) return;
-    const seen = [...cut(vessel, segment, range), place].flatMap(([x, y]) => [cos * x + sin * y, cos * y - sin * x]);
+    const seen = [...cut(vessel, segment, range), place].flatMap(([x, y]) => dynamics.toBody(vessel.theta, x, y));
     shore.set([...seen, away], slot * COLUMNS);
     mask[slot] = 1;
   });

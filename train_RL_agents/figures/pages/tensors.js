@@ -86,14 +86,18 @@ function cast(x, type) {
 
 // Reductions ------------------------------------------------------------------------------------
 
+// Where the elements of a tensor lie, those along some axes one after another; and the other axes.
+function along(x, axes) {
+  const gone = new Set(axes.map((axis) => from(axis, x.shape))), strides = stridesOf(x.shape);
+  const kept = x.shape.map((_, axis) => axis).filter((axis) => !gone.has(axis)), order = [...kept, ...gone];
+  return { gone, kept, where: places(order.map((axis) => x.shape[axis]), order.map((axis) => strides[axis])) };
+}
+
 // fold(data, where, begin, end) reduces the elements at where[begin] to where[end - 1].
 const reduction = (fold) => (x, axes, keep) => {
   const all = axes === null || axes === undefined || axes.length === 0;
   const given = all ? x.shape.map((_, axis) => axis) : [axes].flat();
-  const gone = new Set(given.map((axis) => from(axis, x.shape)));
-  const strides = stridesOf(x.shape), kept = x.shape.map((_, axis) => axis).filter((axis) => !gone.has(axis));
-  const order = [...kept, ...gone], sizes = order.map((axis) => x.shape[axis]);
-  const where = places(sizes, order.map((axis) => strides[axis]));
+  const { gone, kept, where } = along(x, given);
   const shape = keep ? x.shape.map((size, axis) => (gone.has(axis) ? 1 : size)) : kept.map((axis) => x.shape[axis]);
   const count = where.length / sizeOf(shape);
   return result(shape, (out) => {
@@ -117,18 +121,14 @@ const more = (a, b) => a > b, less = (a, b) => a < b;
 
 // An operator on each line of elements along an axis: work(line, out) of Float64Arrays.
 function lines(x, axis, outputs, work) {
-  const along = from(axis, x.shape), strides = stridesOf(x.shape), count = x.shape[along];
-  const others = x.shape.map((_, i) => i).filter((i) => i !== along);
-  const starts = places(others.map((i) => x.shape[i]), others.map((i) => strides[i]));
+  const { where } = along(x, [axis]), count = x.shape.at(axis);
   const found = Array.from({ length: outputs }, () => ({ shape: x.shape, data: new Float64Array(x.data.length) }));
   const line = new Float64Array(count), out = found.map(() => new Float64Array(count));
   found[0].compute = () => {
-    for (const start of starts) {
-      for (let i = 0; i < count; i++) line[i] = x.data[start + i * strides[along]];
+    for (let begin = 0; begin < where.length; begin += count) {
+      for (let i = 0; i < count; i++) line[i] = x.data[where[begin + i]];
       work(line, ...out);
-      found.forEach((each, number) => {
-        for (let i = 0; i < count; i++) each.data[start + i * strides[along]] = out[number][i];
-      });
+      found.forEach((each, number) => out[number].forEach((value, i) => { each.data[where[begin + i]] = value; }));
     }
   };
   return found;
@@ -291,10 +291,6 @@ function scaled(x, alpha) {
   throw new Error("alpha is not supported for a tensor");
 }
 
-function arange(end) {
-  return constant([end], Array.from({ length: end }, (_, i) => i));
-}
-
 const total = elementwise(["x", "y"], "x + y"), difference = elementwise(["x", "y"], "x - y");
 const full = (shape, value) => constant(shape, Array(sizeOf(shape)).fill(value));
 
@@ -346,7 +342,7 @@ export const OPERATORS = {
   stack,
   index: pick,
   gather,
-  arange,
+  arange: (end) => constant([end], Array.from({ length: end }, (_, i) => i)),
   full,
   zeros_like: (x) => full(x.shape, 0),
   ones_like: (x) => full(x.shape, 1),

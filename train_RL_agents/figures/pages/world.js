@@ -36,18 +36,25 @@ export function setting(config, episode = {}) {
   };
 }
 
+const copy = (rows) => rows.map((row) => [...row]);
+
+// A vessel of a kind in water with cores, at rest unless it is told otherwise.
+export function launch(k, kind, cores, { start: [x, y], goal, heading, ...more }) {
+  const { velocity: [wx, wy, r] = [0, 0, 0], thrust = [0, 0], angles = [0, 0], route = [] } = more;
+  const [left, right] = thrust, [cx, cy] = dynamics.current(x, y, cores, k.core_radius);
+  return {
+    x, y, theta: dynamics.wrap(heading), wx, wy, r, gx: wx + cx, gy: wy + cy, gr: r, left, right, kind,
+    actuator: actuators.steadyState(thrust, k.of(kind).hull), angles: [...angles], goal: [...goal],
+    start: [x, y], route: copy(route), waypoint: 0, grounded: false,
+    active: true, present: true, collided: false, arrived: false,
+  };
+}
+
 export function start(k, episode, seed) {
-  const vessels = episode.start.map(([x, y], i) => {
-    const [wx, wy, r] = episode.velocity[i], [left, right] = episode.thrust[i];
-    const [cx, cy] = dynamics.current(x, y, episode.cores, k.core_radius);
-    return {
-      x, y, theta: dynamics.wrap(episode.heading[i]), wx, wy, r, gx: wx + cx, gy: wy + cy, gr: r,
-      left, right, actuator: actuators.steadyState([left, right], k.of(i).hull), angles: [...episode.thruster_angle[i]], goal: [...episode.goal[i]], kind: i,
-      start: [x, y], route: (episode.route?.[i] ?? []).map((place) => [...place]), waypoint: 0, grounded: false,
-      active: true, present: true, collided: false, arrived: false,
-    };
-  });
-  const copy = (rows) => rows.map((row) => [...row]);
+  const vessels = episode.start.map((place, i) => launch(k, i, episode.cores, {
+    start: place, goal: episode.goal[i], heading: episode.heading[i], velocity: episode.velocity[i],
+    thrust: episode.thrust[i], angles: episode.thruster_angle[i], route: episode.route?.[i],
+  }));
   return {
     vessels, obstacles: copy(episode.obstacles), cores: copy(episode.cores), shores: copy(episode.shores ?? []), steps: 0,
     random: seed >>> 0, noise: 1, weather: { wind: 0, direction: 0, waves: 0 },
