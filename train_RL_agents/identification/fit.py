@@ -5,45 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t as student_t
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.support.validation import require
-from train_RL_agents.identification.coefficients import Coefficient
+from train_RL_agents.identification.coefficients import Array, Coefficient
 from train_RL_agents.identification.log import BoatLog
 from train_RL_agents.identification.shooting import (
     FIRST_NOISE,
     HUBER_THRESHOLD,
-    MAX_COMMAND_GAP,
-    MAX_POSE_GAP,
+    NUISANCE,
+    RUN_UP_SECONDS,
     SEGMENT_SECONDS,
-    SETTLING_SECONDS,
     Linearised,
     Nuisance,
+    Segments,
     ShootingProblem,
     cut_segments,
     divide_log,
     estimate_noise,
-    find_gaps,
     guess_initial_states,
-    scale_values,
+    huber_loss,
+    prediction_windows,
 )
 from train_RL_agents.identification.simulation import TIME_STEP, Simulator, interpolate_poses, num_substeps
 
-Array = NDArray[np.float64]
-DETERMINED = "determined"
-"""Verdict on a coefficient that the log determines."""
-JOINTLY_DETERMINED = "determined together with others only"
-"""Verdict on a coefficient that the log determines only together with others."""
-AT_BOUND = "at the end of its range"
-"""Verdict on a coefficient whose value is one of its bounds, which the log does not determine."""
-UNCERTAIN = "fitted, but the boat moves otherwise than the model"
-"""Verdict on a coefficient of a model whose residuals are not those of noise, so that its interval may miss."""
-PRESET_KEPT = "not determined: as in the preset"
-"""Verdict on a coefficient that the log does not determine, so that it has the preset's value."""
 MAX_AUTOCORRELATION = 0.1
 """Correlation of consecutive residuals above which they are not those of noise alone."""
 _MAX_RELATIVE_WIDTH = 1.0
@@ -58,12 +47,19 @@ _NEAR_BOUND = 1e-3
 """Distance from a bound, over the scale of a coefficient, up to which a value is at it."""
 HORIZONS = (5.0, 20.0, 60.0)
 """Times after which predictions are compared with the log (s)."""
-START_INTERVAL = 5.0
-"""Time between the starts of two predictions (s)."""
-_RUN_UP_SECONDS = 20.0
-"""Time before a prediction from which its initial state is estimated (s)."""
 _MAX_TIME_DIFFERENCE = 1.0
 """Largest time between a horizon and the measured pose that a prediction is compared with (s)."""
+
+
+class Verdict(StrEnum):
+    """What a log says of a coefficient."""
+
+    DETERMINED = "determined"
+    JOINTLY_DETERMINED = "determined together with others only"
+    AT_BOUND = "at the end of its range"
+    # The residuals are not those of noise, so that intervals may miss.
+    UNCERTAIN = "fitted, but the boat moves otherwise than the model"
+    PRESET_KEPT = "not determined: as in the preset"
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ class Estimate:
     low: float
     high: float
     verdict: str
-    """Verdict of the log: DETERMINED, JOINTLY_DETERMINED, AT_BOUND, UNCERTAIN or PRESET_KEPT."""
+    """A Verdict."""
 
 
 @dataclass(frozen=True)
@@ -104,41 +100,38 @@ def fit(
     require(len(divided[0]) >= _MIN_SEGMENTS, f"segments of {SEGMENT_SECONDS[0]:g} s", len(divided[0]), allowed)
     count, everything, noise = len(coefficients), range(len(coefficients)), FIRST_NOISE
     simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
+    unknowns, scales = (*coefficients, *NUISANCE), [item.scale for item in (*coefficients, *NUISANCE)]
     # A lag of 0 tells nothing of how a larger one would do.
-    first = [max(item.preset, 0.2) if item.name == "lag" else item.preset for item in coefficients]
-    shared = scale_values(coefficients, first, Nuisance(yaw_offset=log.yaw_offset))
+    first = {item.name: max(item.preset, 0.2) if item.name == "lag" else item.preset for item in unknowns}
+    shared = np.array([*(first | {"yaw_offset": log.yaw_offset}).values()]) / scales
     # A search with short segments converges from far away; long segments contain more information.
     for parts in (parts for parts in divided if len(parts) >= _MIN_SEGMENTS):
-        longest = max(high - low for low, high in parts)
-        segments = cut_segments(log, parts, longest)
-        problem = ShootingProblem(simulator, coefficients, segments, noise)
-        states = guess_initial_states(segments, float(shared[-1]))
+        segments = cut_segments(log, parts)
+        problem = ShootingProblem(simulator, unknowns, segments, noise)
+        states = guess_initial_states(segments, float(shared[-1] * scales[-1]))
         best = problem.solve(shared, states, everything, _COARSE_TOLERANCE)
-        shared, noise = best.shared, estimate_noise(problem, best.residuals)
-        report(f"fitted {len(parts)} segments of up to {longest:.0f} s")
+        shared, noise = best.shared.copy(), estimate_noise(problem, best.residuals)
+        report(f"fitted {len(parts)} segments of up to {segments.num_steps * TIME_STEP:.0f} s")
     problem = replace(problem, noise=noise)
-    best = problem.solve(shared, best.states, everything, _FINE_TOLERANCE)
-    kept = _choose_kept(problem, problem.linearise(best.shared, best.states, damping=_EXACT))
-    if kept:
-        shared = best.shared.copy()
-        shared[kept] -= problem.prior_offset(shared)[kept]
-        free = [number for number in everything if number not in kept]
-        best = problem.solve(shared, best.states_at(shared), free, _FINE_TOLERANCE)
-        report(f"{len(kept)} coefficients keep the values of {vessel.name}")
+    kept = _choose_kept(problem, problem.linearise(shared, best.states, damping=_EXACT))
+    shared[kept] = problem.presets[kept]
+    free = [number for number in everything if number not in kept]
+    best = problem.solve(shared, best.states_at(shared), free, _FINE_TOLERANCE)
+    report(f"{len(kept)} coefficients keep the values of {vessel.name}")
     exact = problem.linearise(best.shared, best.states, damping=_EXACT)
     widths, ends, relative = _intervals(problem, exact, everything)
     low, high = problem.bounds
     is_at_bound = (np.minimum(best.shared - low, high - best.shared) < _NEAR_BOUND)[:count]
     is_noise = autocorrelation(best.residuals.reshape(len(best.states), -1, 3)) <= MAX_AUTOCORRELATION
     conditions = np.isin(everything, kept), is_at_bound, relative > _MAX_RELATIVE_WIDTH
-    verdicts = (PRESET_KEPT, AT_BOUND, JOINTLY_DETERMINED)
-    named = np.select(conditions, verdicts, DETERMINED if is_noise else UNCERTAIN).tolist()
-    numbers = np.column_stack((best.shared[:count], ends)) * np.array([[item.scale] for item in coefficients])
+    verdicts = (Verdict.PRESET_KEPT, Verdict.AT_BOUND, Verdict.JOINTLY_DETERMINED)
+    named = np.select(conditions, verdicts, Verdict.DETERMINED if is_noise else Verdict.UNCERTAIN).tolist()
+    numbers = np.column_stack((best.shared[:count], ends)) * problem.scales[:count, None]
     estimates = tuple(
-        Estimate(item, item.preset if verdict == PRESET_KEPT else value, least, most, verdict)
+        Estimate(item, item.preset if verdict == Verdict.PRESET_KEPT else value, least, most, verdict)
         for item, (value, least, most), verdict in zip(coefficients, numbers.tolist(), named, strict=True)
     )
-    nuisance, width = (Nuisance(*array[count:].tolist()) for array in (best.shared, widths))
+    nuisance, width = (Nuisance(*(array * scales)[count:].tolist()) for array in (best.shared, widths))
     return Fit(estimates, nuisance, width, (float(problem.noise[0]), float(problem.noise[2])))
 
 
@@ -158,17 +151,21 @@ def _intervals(problem: ShootingProblem, best: Linearised, free: Sequence[int]) 
     the noise alone and the sandwich estimate (White, Econometrica 48, 1980) with segments as clusters, which covers
     errors of the model that differ between segments. Both include the prior.
     """
-    unknown = np.array([*free, *range(len(problem.coefficients), len(best.shared))])
-    matrix, gradient = best.information
-    gradient = gradient[:, unknown] - gradient[:, unknown].mean(0)
-    count, precision = len(gradient), np.diag(problem.prior_std[unknown] ** -2)
+    count, known = len(best.residuals), len(problem.simulator.names)
+    unknown = np.array([*free, *range(known, len(best.shared))])
+    weighted = best.slopes * huber_loss(best.residuals**2)[1][..., None]
+    matrix, gradient = weighted.mT @ best.slopes, (weighted.mT @ best.residuals[..., None])[:, unknown, 0]
+    gradient = gradient - gradient.mean(0)
+    precision = np.eye(len(unknown))  # of the prior
     inverse = np.linalg.inv(matrix.sum(0)[np.ix_(unknown, unknown)] + precision)
     scatter = count / max(count - 1, 1) * gradient.T @ gradient
     variance = np.maximum(np.diag(inverse), np.diag(inverse @ (scatter + precision) @ inverse))
     widths = np.zeros(len(best.shared))
     widths[unknown] = student_t.ppf(0.975, max(count - 1, 1)) * np.sqrt(variance)
-    ends = np.stack((best.shared - widths, best.shared + widths)).clip(*problem.bounds).T[: len(problem.coefficients)]
-    sizes = [(item.preset / item.scale, item.reference_size / item.scale, 1e-12) for item in problem.coefficients]
+    ends = np.stack((best.shared - widths, best.shared + widths)).clip(*problem.bounds).T[:known]
+    sizes = [
+        (item.preset / item.scale, item.reference_size / item.scale, 1e-12) for item in problem.coefficients[:known]
+    ]
     size = np.abs(np.column_stack((ends.mean(1), np.reshape(sizes, (-1, 3))))).max(1)
     return widths, ends, np.ptp(ends, axis=1) / size
 
@@ -181,7 +178,7 @@ def _choose_kept(problem: ShootingProblem, best: Linearised) -> list[int]:
     """
     kept: list[int] = []
     while True:
-        free = [number for number in range(len(problem.coefficients)) if number not in kept]
+        free = [number for number in range(len(problem.simulator.names)) if number not in kept]
         *_, width = _intervals(problem, best, free)
         if width.max(initial=0.0) <= _MAX_RELATIVE_WIDTH:
             return kept
@@ -232,55 +229,32 @@ def predict(
     boat is the preset but for the values of some coefficients; the nuisance is that of the log.
     """
     horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.duration] or [HORIZONS[0]]
-    windows, longest = prediction_windows(log, begin, horizons), horizons[-1]
+    windows = prediction_windows(log, begin, horizons)
     starts = windows[:, 0]
     if not len(starts):
         return Prediction(np.zeros(0), np.zeros((0, 1, 3)), ())
     simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
-    before = cut_segments(log, [*zip(starts - _RUN_UP_SECONDS, starts, strict=True)], _RUN_UP_SECONDS)
-    problem = ShootingProblem(simulator, coefficients, before, FIRST_NOISE)
-    shared = scale_values(coefficients, values, nuisance)
+    before = cut_segments(log, [*zip(starts - RUN_UP_SECONDS, starts, strict=True)])
+    problem = ShootingProblem(simulator, (*coefficients, *NUISANCE), before, FIRST_NOISE)
+    shared = np.array([*values, *nuisance]) / problem.scales
     states = problem.fit_states(shared, guess_initial_states(before, nuisance.yaw_offset))
     # The simulation goes on from the run-up, whose end is the start of the prediction.
     num_before = before.num_steps
-    longer = replace(before, num_steps=num_before + round(longest / TIME_STEP))
+    longer = replace(before, num_steps=num_before + round(horizons[-1] / TIME_STEP))
     poses = replace(problem, segments=longer).simulate(shared[None], states[None])[0, :, num_before:]
-    errors = (_horizon_error(log, horizon, poses, windows) for horizon in horizons)
+    errors = (_horizon_error(cut_segments(log, windows), horizon, poses, windows) for horizon in horizons)
     return Prediction(starts, poses, tuple(error for error in errors if error.count))
 
 
-def prediction_windows(log: BoatLog, begin: float, horizons: Sequence[float]) -> Array:
-    """Return the windows [W, 2] of a log, from a time on, in which a boat is predicted: their starts and ends (s).
-
-    A prediction ends at the largest of the ascending horizons (s), or earlier where the commands are not known any
-    more. It reaches at least the smallest horizon, and has poses and commands in the run-up before it.
-    """
-    poses, windows = log.time[np.isfinite(log.pose[:, 0])], []
-    gaps = find_gaps(log.time, MAX_COMMAND_GAP)
-    for start in np.arange(max(begin, _RUN_UP_SECONDS), log.duration - horizons[0] + 1e-9, START_INTERVAL):
-        run_up = start - _RUN_UP_SECONDS
-        inside = poses[(poses >= run_up) & (poses <= start)]
-        if len(inside) < 10 or inside[0] > start - 0.5 * _RUN_UP_SECONDS:
-            continue
-        # Commands are known until the first gap of rows after which the actuators have not settled in the run-up.
-        end = min(start + horizons[-1], log.duration, *(low for low, high in gaps if high + SETTLING_SECONDS > run_up))
-        if np.diff(inside, append=start).max() <= MAX_POSE_GAP and end >= start + horizons[0] - 1e-9:
-            windows.append((start, end))
-    return np.reshape(windows, (-1, 2))
-
-
-def _horizon_error(log: BoatLog, horizon: float, poses: Array, windows: Array) -> HorizonError:
+def _horizon_error(measured: Segments, horizon: float, poses: Array, windows: Array) -> HorizonError:
     """Return the error of poses [W, N + 1, 3] at the measured pose nearest to a horizon (s) in each window [W, 2]."""
-    (starts, ends), is_present = windows.T, np.isfinite(log.pose[:, 0])
-    times, measured = log.time[is_present], log.pose[is_present]
-    away = np.where(times <= ends[:, None], np.abs(times - starts[:, None] - horizon), np.inf)
-    reached = (away.min(1) <= _MAX_TIME_DIFFERENCE) & (ends - starts >= horizon - 1e-9)
+    away = np.where(np.isfinite(measured.pose[..., 0]), np.abs(measured.pose_times - horizon), np.inf)
+    reached = (away.min(1) <= _MAX_TIME_DIFFERENCE) & (np.ptp(windows, axis=1) >= horizon - 1e-9)
     if not reached.any():
         return HorizonError(horizon, 0, *[math.nan] * 3)
-    nearest, made = away.argmin(1)[reached], poses[reached]
-    found = interpolate_poses(made, (times[nearest] - starts[reached])[:, None])[:, 0]
-    x, y, turn = (found - measured[nearest]).T
+    misses = interpolate_poses(poses, measured.pose_times) - measured.pose
+    x, y, turn = np.take_along_axis(misses, away.argmin(1)[:, None, None], 1)[reached, 0].T
     square, turns = x**2 + y**2, np.angle(np.exp(1j * turn), deg=True)
-    path = np.linalg.norm(np.diff(made[:, : round(horizon / TIME_STEP) + 1, :2], axis=1), axis=2).sum(1).mean()
-    errors = math.sqrt(square.mean()), math.sqrt((turns**2).mean())
-    return HorizonError(horizon, len(square), *errors, float(path))
+    tracks = poses[reached, : round(horizon / TIME_STEP) + 1, :2]
+    path = np.linalg.norm(np.diff(tracks, axis=1), axis=2).sum(1).mean()
+    return HorizonError(horizon, len(square), math.sqrt(square.mean()), math.sqrt((turns**2).mean()), float(path))

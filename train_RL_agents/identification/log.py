@@ -17,9 +17,8 @@ from marinenav_env.support.files import read_text
 from marinenav_env.support.validation import ConfigError
 from marinenav_env.vessels import top_speed
 from marinenav_env.waters.projection import LocalPlane
-from train_RL_agents.identification.coefficients import coefficient_value
+from train_RL_agents.identification.coefficients import Array, coefficient_value
 
-Array = NDArray[np.float64]
 Groups = Sequence[tuple[str, ...]]
 """Groups of names of columns, any of which gives a quantity."""
 _TIME, _YAW = (("time",),), (("yaw",), ("yaw_deg",))
@@ -242,10 +241,7 @@ def _check_poses(position: Array, yaw: Array, names: Sequence[str], yaw_name: st
 
 
 def _drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
-    """Set poses [T, 3] that the boat cannot have jumped to between times [T] to NaN, in place, and return how many.
-
-    A log with too many of them is refused.
-    """
+    """Set poses [T, 3] that the boat cannot have jumped to between times [T] to NaN, in place, and return how many."""
     present = np.flatnonzero(np.isfinite(pose[:, 0]))
     points, times = pose[present, :2], time[present]
     # Distance from the median of the neighbours, beyond what the boat can sail between them.
@@ -269,11 +265,8 @@ def _check_motion(
 
     Commands [T, 2] at times [T] (s) are shares of the limits, poses [T, 3] are NaN where missing, yaw not wrapped.
     """
-    present = np.isfinite(pose[:, 0])
-    grid = np.arange(time[present][0], time[present][-1], _GRID_STEP)
-    x, y, yaw = (_smooth(np.interp(grid, time[present], values)) for values in pose[present].T)
+    grid, (x, y, yaw, north, east, turn) = smoothed_motion(time, pose)
     held = commands[np.searchsorted(time, grid, side="right") - 1]
-    north, east, turn = (np.gradient(values, _GRID_STEP) for values in (x, y, yaw))
     speed, is_steered = np.hypot(north, east), vessel.actuators.steering != "thrusters"
     _refuse(extent=math.hypot(np.ptp(x), np.ptp(y)))
     _refuse(turned=math.degrees(np.ptp(yaw)), yaw_rate=float(np.quantile(np.abs(turn), 0.95)))
@@ -316,6 +309,14 @@ def _correlation(turning: Array, turn: Array) -> float:
     at_once, delayed, own = np.asarray(np.corrcoef(parts))[np.triu_indices(3, 1)]
     spread = math.sqrt(max((1.0 - at_once**2) * (1.0 - own**2), 1e-12))
     return float(min(max(at_once, (delayed - at_once * own) / spread), 1.0))
+
+
+def smoothed_motion(time: Array, pose: Array) -> tuple[Array, Array]:
+    """Return times on a grid (s), and the smoothed x, y (m) and yaw (rad) there with their derivatives [6, N]."""
+    present = np.isfinite(pose[:, 0])
+    grid = np.arange(time[present][0], time[present][-1], _GRID_STEP)
+    smooth = [_smooth(np.interp(grid, time[present], values)) for values in pose[present].T]
+    return grid, np.array([*smooth, *(np.gradient(values, _GRID_STEP) for values in smooth)])
 
 
 def _smooth(values: Array) -> Array:

@@ -20,17 +20,7 @@ from marinenav_env.vessels import (
     read_vessel_file,
 )
 from train_RL_agents.identification.coefficients import choose_coefficients, has_symmetric_mass
-from train_RL_agents.identification.fit import (
-    DETERMINED,
-    HORIZONS,
-    PRESET_KEPT,
-    UNCERTAIN,
-    Estimate,
-    Fit,
-    Prediction,
-    fit,
-    predict,
-)
+from train_RL_agents.identification.fit import HORIZONS, Estimate, Fit, Prediction, Verdict, fit, predict
 from train_RL_agents.identification.log import BoatLog, read_log
 from train_RL_agents.results.table import Column, Table
 
@@ -118,15 +108,16 @@ def _setting_entry(name: str, value: Any, estimate: Estimate | None) -> Any:
     """Return a setting of the vessel file: a text, a dict of ``value``, ``unit`` and ``source``, or None without it."""
     if isinstance(value, str):
         return value
-    if name in HYDRODYNAMIC_COEFFICIENTS and value == 0.0 and (estimate is None or estimate.verdict == PRESET_KEPT):
+    is_kept = estimate is None or estimate.verdict == Verdict.PRESET_KEPT
+    if is_kept and name in HYDRODYNAMIC_COEFFICIENTS and value == 0.0:
         return None
     unit = {"unit": UNITS_BY_SETTING[name]} if name in UNITS_BY_SETTING else {}
     if estimate is None:
         return {"value": list(value) if isinstance(value, tuple) else value} | unit
     low, high, fitted = (float(f"{number:.5g}") for number in (estimate.low, estimate.high, estimate.value))
-    source = f"95% interval {low:g} to {high:g}" + ("" if estimate.verdict == DETERMINED else f"; {estimate.verdict}")
-    if estimate.verdict == PRESET_KEPT:
-        source = "the preset's: the log does not determine it"
+    doubt = "" if estimate.verdict == Verdict.DETERMINED else f"; {estimate.verdict}"
+    interval = f"95% interval {low:g} to {high:g}{doubt}"
+    source = "the preset's: the log does not determine it" if is_kept else interval
     return {"value": fitted} | unit | {"source": source}
 
 
@@ -136,7 +127,7 @@ def _setting_entry(name: str, value: Any, estimate: Estimate | None) -> Any:
 def summary_lines(result: Identification) -> list[str]:
     """Return sentences on misfit, on the errors of predictions at each horizon, and on horizons not reached."""
     misfit = "What the model leaves is not noise: the boat moves otherwise, so that intervals may miss."
-    lines = [misfit] * any(item.verdict == UNCERTAIN for item in result.fit.estimates)
+    lines = [misfit] * any(item.verdict == Verdict.UNCERTAIN for item in result.fit.estimates)
     for error, before in zip(result.prediction.errors, result.preset_prediction.errors, strict=True):
         share = f" ({100.0 * error.position / error.path:.1f}% of the path)" if error.path > 0.0 else ""
         preset = f"; of the preset {before.position:.2f} m" if math.isfinite(before.position) else ""

@@ -6,21 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.physics.actuators import move_vessels, steady_actuator_state
-from marinenav_env.physics.dynamics import wrap_to_pi
 from marinenav_env.scenarios.parameters import build_extras, build_parameters
 from marinenav_env.scenarios.scenario import blank_scenarios
-from marinenav_env.state import ActuatorParameters, Parameters, Vessel
+from marinenav_env.state import Parameters, Vessel
 from marinenav_env.stepping.world import initial_state
 from marinenav_env.vessels import scaled_settings, top_speed
-from train_RL_agents.identification.coefficients import coefficient_value, has_symmetric_mass
+from train_RL_agents.identification.coefficients import Array, coefficient_value, has_symmetric_mass
 from train_RL_agents.identification.log import BoatLog
 
-Array = NDArray[np.float64]
 TIME_STEP = 0.1
 """Length of a step of the time grid of simulations (s)."""
 _TENSOR_OPTIONS = {"device": torch.device("cpu"), "dtype": torch.float64}
@@ -43,33 +40,27 @@ class Simulator:
     def __init__(self, vessel: VesselConfig, names: Sequence[str], substeps: int) -> None:
         self.names, self._substeps = tuple(names), substeps
         world = WorldConfig(vessel=vessel)
-        self._parameters, _ = build_parameters([world], 1, torch.device("cpu"), torch.float64)
-        extras = build_extras([world], 1, **_TENSOR_OPTIONS)
+        parameters, _ = build_parameters([world], 1, torch.device("cpu"), torch.float64)
         # Boats with ideal actuators have ActuatorParameters here, too, since a lag may be fitted to them.
-        self._vessel, self._extras = dict(self._parameters.vessel.items()), dict(extras.items())
+        self._parameters = parameters.replace(extras=build_extras([world], 1, **_TENSOR_OPTIONS))
         self._is_steered, self._is_tied = vessel.actuators.steering != "thrusters", has_symmetric_mass(vessel)
         self._angle_rate = float(vessel.actuators.angle_rate)  # type: ignore[arg-type]
         speed, length = top_speed(vessel), coefficient_value(vessel, "length")
         self.state_scale = _STATE_SHARE * np.array([length, length, 1.0, speed, speed, speed / length])
         """[6] changes of x, y (m), yaw (rad), surge, sway (m/s), yaw rate (rad/s) over which motion is about linear."""
 
-    def parameters(self, values: Tensor) -> Parameters:
+    def _boats(self, values: Tensor) -> Parameters:
         """Return the parameters, of batch size [B], of B boats with coefficients [B, K]."""
-        count = len(values)
-        vessel, extras = (
-            {name: tensor.expand(count, *tensor.shape[1:]) for name, tensor in tensors.items()}
-            for tensors in (self._vessel, self._extras)
-        )
+        boats = self._parameters.expand(len(values))
         for name, column in zip(self.names, values.unbind(1), strict=True):
-            # Central differences at a lag of 0 would use a negative lag, whose exponential is infinite.
+            # At a lag of 0 differences may use a negative lag, whose exponential is infinite.
             value = column.clamp_min(_MIN_LAG) if name == "lag" else column
-            (vessel if name in vessel else extras)[name] = value[:, None]
+            setattr(boats.vessel if hasattr(boats.vessel, name) else boats.extras, name, value[:, None])
             if name == "yDotR" and self._is_tied:
-                vessel["nDotV"] = column[:, None]
-        parts = Vessel(**vessel, batch_size=[count]), ActuatorParameters(**extras, batch_size=[count])
-        return self._parameters.expand(count).replace(vessel=parts[0], extras=parts[1])
+                boats.vessel.nDotV = value[:, None]
+        return boats
 
-    def setpoints(self, shares: Tensor, vessel: Vessel) -> Tensor:
+    def _setpoints(self, shares: Tensor, vessel: Vessel) -> Tensor:
         """Return the setpoints [B, N, 2] (N) of the actuators for commands [B, N, 2], shares of the limits."""
         most, least = vessel.max_thrust[:, :, None], -vessel.min_thrust[:, :, None]
         setpoints = shares * torch.where(shares < 0.0, least, most)
@@ -77,22 +68,18 @@ class Simulator:
             return torch.stack((setpoints[..., 0], shares[..., 1] * most[..., 0]), -1)
         return setpoints
 
-    def steady_states(self, shares: Array) -> Array:
-        """Return the steady states of the actuators [T, 2] under commands [T, 2], which are shares of the limits."""
-        scenario = blank_scenarios(len(shares), 1, 0, 0, torch.device("cpu"), torch.float64)
-        vessel, extras = Vessel(**self._vessel, batch_size=[1]), ActuatorParameters(**self._extras, batch_size=[1])
-        setpoints = self.setpoints(torch.from_numpy(shares)[:, None], vessel)
-        return np.asarray(steady_actuator_state(setpoints, scenario, vessel, extras)[:, 0].numpy(), np.float64)
-
     def actuator_states(self, log: BoatLog, times: Array, values: Array) -> Array:
         """Return the states [V, E, 2] of the actuators at times [E] (s) of a log, of boats with coefficients [V, K].
 
         They were steady 20 s before, which is longer than they remember.
         """
-        lags = values[:, self.names.index("lag")] if "lag" in self.names else np.full(len(values), self._extras["lag"])
-        followed = 1.0 - np.exp(-TIME_STEP / np.maximum(lags, _MIN_LAG))[:, None, None]
+        lags = self._boats(torch.from_numpy(values)).extras.lag.numpy().clip(_MIN_LAG)  # type: ignore[union-attr]
+        followed = 1.0 - np.exp(-TIME_STEP / lags)[:, None]
         shares = mean_commands(log, times - _MEMORY_STEPS * TIME_STEP, _MEMORY_STEPS)
-        targets = self.steady_states(shares.reshape(-1, 2)).reshape(shares.shape)
+        vessel, extras = self._parameters.vessel, self._parameters.extras
+        setpoints = self._setpoints(torch.from_numpy(shares).reshape(-1, 1, 2), vessel)
+        scenario = blank_scenarios(len(setpoints), 1, 0, 0, torch.device("cpu"), torch.float64)
+        targets = steady_actuator_state(setpoints, scenario, vessel, extras).numpy().reshape(shares.shape)
         state = np.repeat(targets[None, :, 0], len(values), 0)
         for target in targets.swapaxes(0, 1):
             missing = target - state
@@ -102,15 +89,17 @@ class Simulator:
                 state[..., 1] += missing[..., 1].clip(-turn, turn) - followed[..., 0] * missing[..., 1]
         return state
 
-    def simulate_poses(self, values: Tensor, initial: Tensor, actuator: Tensor, shares: Tensor) -> Tensor:
+    @torch.no_grad()
+    def simulate_poses(self, *given: Array) -> Array:
         """Return the poses [B, N + 1, 3] of boats with coefficients [B, K] at the points of the grid, yaw not wrapped.
 
-        At the start they have the states [B, 6], x, y (m), yaw (rad), surge, sway (m/s) and yaw rate (rad/s), and the
-        actuator states [B, 2]; ``shares`` [B, N, 2] are the mean commands of the steps, as shares of the limits.
+        Given are the coefficients, the states at the start [B, 6], x, y (m), yaw (rad), surge, sway (m/s) and yaw rate
+        (rad/s), those of the actuators [B, 2], and the mean commands of the steps [B, N, 2], as shares of the limits.
         """
-        parameters = self.parameters(values)
+        values, initial, actuator, shares = map(torch.from_numpy, given)
+        parameters = self._boats(values)
         scenario = blank_scenarios(len(values), 1, 0, 0, torch.device("cpu"), torch.float64)
-        setpoints = self.setpoints(shares, parameters.vessel)
+        setpoints = self._setpoints(shares, parameters.vessel)
         cos, sin, (x, y, yaw, u, v, r) = initial[:, 2].cos(), initial[:, 2].sin(), initial.unbind(1)
         velocity = torch.stack((cos * u - sin * v, sin * u + cos * v, r), -1)
         start = {"start": torch.stack((x, y), -1), "heading": yaw, "velocity": velocity}
@@ -119,11 +108,11 @@ class Simulator:
         poses = [initial[:, :3]]
         for setpoint in setpoints.unbind(1):
             rates = (setpoint[:, None] - state.thrust) / TIME_STEP
-            before = state.pose[:, 0, 2]
             state = move_vessels(state, rates, scenario, parameters, TIME_STEP / self._substeps, self._substeps)
-            yaw = yaw + wrap_to_pi(state.pose[:, 0, 2] - before)
-            poses.append(torch.cat((state.pose[:, 0, :2], yaw[:, None]), -1))
-        return torch.stack(poses, 1)
+            poses.append(state.pose[:, 0])
+        found = np.array(torch.stack(poses, 1).numpy())
+        found[..., 2] = np.unwrap(found[..., 2], axis=1)
+        return found
 
 
 def mean_commands(log: BoatLog, starts: Array, count: int) -> Array:

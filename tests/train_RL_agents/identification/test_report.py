@@ -11,14 +11,12 @@ from marinenav_env.vessels import read_vessel_file, vessel_files
 from train_RL_agents.figures.identification import make_page
 from train_RL_agents.identification.coefficients import choose_coefficients
 from train_RL_agents.identification.fit import (
-    DETERMINED,
-    JOINTLY_DETERMINED,
     MAX_AUTOCORRELATION,
-    PRESET_KEPT,
     Estimate,
     Fit,
     HorizonError,
     Prediction,
+    Verdict,
     autocorrelation,
 )
 from train_RL_agents.identification.log import BoatLog
@@ -35,11 +33,11 @@ def identification(name, is_in_newtons=True, predicted=True):
     """An identification whose numbers are half as large again, but for one that stays and one that is tied."""
     preset = read_vessel_file(name)
     coefficients = choose_coefficients(preset.vessel, is_in_newtons)
-    verdicts = [PRESET_KEPT, JOINTLY_DETERMINED, *[DETERMINED] * (len(coefficients) - 2)]
+    verdicts = [Verdict.PRESET_KEPT, Verdict.JOINTLY_DETERMINED, *[Verdict.DETERMINED] * (len(coefficients) - 2)]
     estimates = tuple(
         Estimate(item, value, value - 0.1, value + 0.1, verdict)
         for item, verdict in zip(coefficients, verdicts, strict=True)
-        for value in [item.preset if verdict == PRESET_KEPT else 1.5 * item.preset]
+        for value in [item.preset if verdict == Verdict.PRESET_KEPT else 1.5 * item.preset]
     )
     fit = Fit(estimates, Nuisance(0.1, -0.2, 0.05), Nuisance(0.01, 0.01, 0.02), (0.1, 0.02))
     time = np.arange(0.0, 100.0, 0.2)

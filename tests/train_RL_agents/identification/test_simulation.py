@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from marinenav_env import read_vessel
 from marinenav_env.vessels import vessel_files
@@ -15,14 +14,12 @@ from train_RL_agents.identification.simulation import Simulator, interpolate_pos
 
 OTTER = read_vessel("otter")
 NAMES = [item.name for item in choose_coefficients(OTTER, True)]
-VALUES = torch.tensor([[coefficient_value(OTTER, name) for name in NAMES]], dtype=torch.float64)
+VALUES = np.array([[coefficient_value(OTTER, name) for name in NAMES]])
 
 
 def run(values, initial, steps=20):
-    shares = torch.tensor([0.6, 0.2], dtype=torch.float64).expand(len(values), steps, 2)
-    return Simulator(OTTER, NAMES, 2).simulate_poses(
-        values, initial, torch.full((len(values), 2), 0.3).double(), shares
-    )
+    shares = np.tile([0.6, 0.2], (len(values), steps, 1))
+    return Simulator(OTTER, NAMES, 2).simulate_poses(values, initial, np.full((len(values), 2), 0.3), shares)
 
 
 @pytest.mark.parametrize("name", ["published", *vessel_files()])
@@ -30,11 +27,11 @@ def test_the_presets_values_change_nothing(name):
     for position in (0.0, 0.4):
         vessel = read_vessel(name)
         vessel = replace(vessel, actuators=replace(vessel.actuators, position=position))
-        values = torch.tensor([[coefficient_value(vessel, key) for key in FITTABLE_COEFFICIENTS]], dtype=torch.float64)
-        start, held = torch.zeros(1, 6).double(), torch.tensor([0.6, 0.3]).double().expand(1, 20, 2)
+        values = np.array([[coefficient_value(vessel, key) for key in FITTABLE_COEFFICIENTS]])
+        start, held = np.zeros((1, 6)), np.tile([0.6, 0.3], (1, 20, 1))
         given = Simulator(vessel, FITTABLE_COEFFICIENTS, 2).simulate_poses(values, start, held[:, 0], held)
         left_out = Simulator(vessel, (), 2).simulate_poses(values[:, :0], start, held[:, 0], held)
-        assert given.numpy() == pytest.approx(left_out.numpy(), abs=1e-9)
+        assert given == pytest.approx(left_out, abs=1e-9)
 
 
 @pytest.mark.heavy
@@ -43,12 +40,8 @@ def test_tracks_are_those_of_the_source():
     commands = np.array([[100.0, 100.0], [100.0, 30.0], [-40.0, -60.0]])
     shares = commands / np.where(commands < 0.0, -OTTER.min_thrust, OTTER.max_thrust)
     simulator = Simulator(OTTER, (), 5)
-    count = len(commands)
-    start = torch.zeros(count, 6).double()
-    held = torch.from_numpy(shares)[:, None].expand(count, 200, 2)
-    poses = simulator.simulate_poses(
-        torch.zeros(count, 0).double(), start, torch.zeros(count, 2).double(), held
-    ).numpy()
+    held = np.repeat(shares[:, None], 200, 1)
+    poses = simulator.simulate_poses(np.zeros((3, 0)), np.zeros((3, 6)), np.zeros((3, 2)), held)
     for command, track in zip(commands, poses, strict=True):
         boat = otter.Otter(True)
         curve = np.where(command > 0.0, otter.AHEAD, otter.ASTERN)
@@ -60,7 +53,7 @@ def test_tracks_are_those_of_the_source():
 
 
 def test_yaw_is_not_wrapped_and_times_between_points_are_interpolated():
-    poses = run(VALUES, torch.tensor([[0.0, 0.0, 6.2, 2.0, 0.0, 0.5]], dtype=torch.float64), 50).numpy()
+    poses = run(VALUES, np.array([[0.0, 0.0, 6.2, 2.0, 0.0, 0.5]]), 50)
     assert (np.abs(np.diff(poses[0, :, 2])) < 0.2).all() and poses[0, -1, 2] > 6.3
     between = interpolate_poses(poses, np.array([[0.25, 5.0, 99.0]]))
     assert between[0, 0] == pytest.approx(0.5 * (poses[0, 2] + poses[0, 3]))
@@ -90,7 +83,7 @@ def test_substeps_are_about_those_of_the_boats_world():
 
 
 def test_a_lag_below_zero_is_that_of_ideal_actuators():
-    values = VALUES.repeat(2, 1)
-    values[:, NAMES.index("lag")] = torch.tensor([-1e-5, 0.0]).double()
-    poses = run(values, torch.zeros(2, 6).double(), 10).numpy()
+    values = np.repeat(VALUES, 2, 0)
+    values[:, NAMES.index("lag")] = -1e-5, 0.0
+    poses = run(values, np.zeros((2, 6)), 10)
     assert np.isfinite(poses).all() and poses[0] == pytest.approx(poses[1])
