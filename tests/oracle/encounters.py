@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .angles import wrap_pi
-from .roles import Meeting, meet
+from .roles import meet, role
 
 Frame = Sequence[float]
 """x, y, heading, v_x, v_y."""
@@ -55,9 +55,10 @@ class Encounter:
         self.risk = touches or (visible and 0.0 < met.tcpa <= rules.horizon and close)
         self.begins = self.phase == "none" and self.risk
         if self.begins:
+            angles = rules.stern_bearing, rules.overtaking_bearing, rules.head_on_courses
             self.phase = "candidate"
             self.now = SimpleNamespace(
-                role=role_by(met, rules), heading=own[2], speed=math.hypot(*own[3:]), course=other[2],
+                role=role(met, *angles), heading=own[2], speed=math.hypot(*own[3:]), course=other[2],
                 nearest=met.distance, risky=0, since=0, apart=0, side=0, acted=False, free=False, released=False,
                 late=False, wrong=False, ahead=False, left=False, touched=False, soon=0.0,
             )  # fmt: skip
@@ -134,17 +135,3 @@ class Encounter:
             return True
         passed = abs(self.met.aspect if self.now.role == "overtaken" else self.met.bearing) > 0.5 * math.pi
         return (passed or self.now.role in ("give-way", "stand-on")) and self.met.distance >= self.rules.clear_distance
-
-
-def role_by(met: Meeting, rules: Any) -> str:
-    """Return what the own vessel is to the other by the angles of ``rules``."""
-    stern, most = rules.stern_bearing, rules.overtaking_bearing
-    if abs(met.aspect) > stern and abs(met.bearing) <= most:
-        return "overtaking"
-    if abs(met.bearing) > stern and abs(met.aspect) <= most:
-        return "overtaken"
-    if abs(met.relative_heading) > rules.head_on_courses:
-        return "head-on"
-    if met.bearing > 0.0:
-        return "give-way"
-    return "stand-on" if met.aspect > 0.0 else "head-on"

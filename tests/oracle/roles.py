@@ -55,13 +55,15 @@ def meet_under_way(own: Sequence[float], other: Sequence[float], least: float) -
     return replace(met, tcpa=there.tcpa, dcpa=there.dcpa)
 
 
-def role(met: Meeting) -> str:
-    """What the own vessel is to the other."""
-    if abs(math.degrees(met.aspect)) > 112.5:
+def role(
+    met: Meeting, stern: float = math.radians(112.5), most: float = math.pi, courses: float = math.radians(157.5)
+) -> str:
+    """What the own vessel is to the other, by the angles of the rules (rad)."""
+    if abs(met.aspect) > stern and abs(met.bearing) <= most:
         return "overtaking"
-    if abs(math.degrees(met.bearing)) > 112.5:
+    if abs(met.bearing) > stern and abs(met.aspect) <= most:
         return "overtaken"
-    if abs(math.degrees(met.relative_heading)) > 157.5:
+    if abs(met.relative_heading) > courses:
         return "head-on"
     if met.bearing > 0.0:
         return "give-way"

@@ -3,6 +3,7 @@
 import math
 
 from .dynamics import VesselParams, control_step
+from .shores import distance
 
 HORIZON, SUBSTEPS, MARGIN, TOLERANCE, LAND_WEIGHT = 28, 2, 0.4, 1e-4, 4.0
 STOP = None
@@ -34,14 +35,6 @@ def track(own, commands, seconds, rate=1000.0, **vessel):
     return places
 
 
-def distance(x, y, begin, end):
-    """Distance of a place to a segment."""
-    along = (end[0] - begin[0]) + 1j * (end[1] - begin[1])
-    away = (x - begin[0]) + 1j * (y - begin[1])
-    share = (away * along.conjugate()).real / abs(along) ** 2
-    return abs(away - min(max(share, 0.0), 1.0) * along)
-
-
 def shortfall(own, objects, contacts, margin, commands, seconds, shores=(), radius=0.0, **vessel):
     """By how much the gap of a plan to some object or shore falls short of what is asked for."""
     worst = 0.0
@@ -54,8 +47,8 @@ def shortfall(own, objects, contacts, margin, commands, seconds, shores=(), radi
             least = min(least, math.hypot(x + time * vx - px, y + time * vy - py))
         worst = max(worst, min(start, contact + margin) - least)
     for begin, end in shores:
-        start = distance(0.0, 0.0, begin, end)
-        least = min(start, *(distance(*place, begin, end) for place in places))
+        start = distance((0.0, 0.0), (*begin, *end))
+        least = min(start, *(distance(place, (*begin, *end)) for place in places))
         worst = max(worst, LAND_WEIGHT * (min(start, radius + margin) - least))
     return worst
 

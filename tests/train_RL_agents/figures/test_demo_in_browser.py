@@ -9,6 +9,8 @@ from marinenav_env.scenarios.scenario_file import parse_scenarios
 from tests.train_RL_agents.figures.demo_pages import page_of
 from tests.train_RL_agents.figures.javascript import unreached
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def open_demo(open_page):
@@ -32,7 +34,6 @@ def state(page):
     return page.evaluate("demo.session.now().state")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["level 6, 1", "head-on, 1", "case 1"])
 def test_the_view_fits_the_scene_and_the_window(open_demo, name):
     page = open_demo(viewport={"width": 1280, "height": 800})
@@ -46,7 +47,6 @@ def test_the_view_fits_the_scene_and_the_window(open_demo, name):
     assert page.locator("#status").bounding_box()["y"] < 800, "map and controls are in the window"
 
 
-@pytest.mark.slow
 def test_keys_work_with_any_focus(open_demo):
     page = open_demo("ac_iqn")
     page.keyboard.press("h")
@@ -69,7 +69,6 @@ def test_keys_work_with_any_focus(open_demo):
     assert state(page)["noise"] == 1.5, "sliders keep the keys that move them"
 
 
-@pytest.mark.slow
 def test_time_goes_on_back_and_on_again(open_demo):
     page = open_demo()
     page.click("#step")
@@ -95,7 +94,6 @@ def test_time_goes_on_back_and_on_again(open_demo):
     assert not page.evaluate("demo.playing()")
 
 
-@pytest.mark.slow
 def test_pointer_moves_vessels_goals_and_obstacles(open_demo):
     page = open_demo()
     box = page.locator("#map").bounding_box()
@@ -120,7 +118,6 @@ def test_pointer_moves_vessels_goals_and_obstacles(open_demo):
     assert page.evaluate("demo.session.now().observations[2].self_state[1]") != 0
 
 
-@pytest.mark.slow
 def test_things_are_added_and_removed(open_demo):
     page = open_demo()
     for kind in ("vessel", "obstacle", "vortex"):
@@ -140,14 +137,12 @@ def test_things_are_added_and_removed(open_demo):
     page.evaluate("demo.step()")
 
 
-@pytest.mark.slow
 def test_every_control_is_reached_by_tab(open_demo):
     page = open_demo("ac_iqn")
     page.click("#helm")
     assert unreached(page, least=20) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("touch", [False, True])
 def test_land_and_a_route_are_drawn_saved_and_opened(open_demo, tmp_path, touch):
     """By a mouse, and by a finger on a narrow page."""

@@ -1,6 +1,7 @@
 """Every page in Chromium; where there is none its script in Node, with a stand-in for the document."""
 
 import json
+import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -58,6 +59,18 @@ def test_page_opens_without_a_message_and_is_filled_and_plays(pages, chromium, r
     if name in PLAYED:
         before, after = found["clock"]
         assert before != after
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", [name for name in PANELS if name != "study"])  # which links to its files
+def test_page_needs_nothing_else_and_is_small(pages, name):
+    page = pages[name]
+    assert len(page.encode()) < 2_000_000
+    assert not re.search(r"__[A-Z]+__", page)
+    addresses = set(re.findall(r"https?://[^\"' ]*", page))
+    assert addresses <= {"http://www.w3.org/2000/svg"}  # a namespace, which nothing requests
+    assert not re.search(r"\ssrc=|@import|fetch\(|XMLHttpRequest|url\(|\bimport\(", page)
+    assert re.findall(r'href="([^"]*)"', page) == ["data:,"]  # the icon, which is empty
 
 
 @pytest.fixture

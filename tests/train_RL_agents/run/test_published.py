@@ -111,7 +111,6 @@ PICKLED = np.array([{}], dtype=object)
         ("DQN", "w.npz", lambda: {"a.b": torch.ones(3).int()}, "a.b='Tensor': must be an array of real numbers"),
         ("DQN", "w.pt", lambda: {"a": torch.ones(2, 2).to_sparse()}, "a='Tensor': must be an array of real numbers"),
         ("DQN", "w.pt", dict, "object_encoder.0.weight is missing and 7 more)"),
-        ("DQN", "w.npz", lambda: named_weights("SAC"), "not the weights of a published DQN network"),
         ("PPO", "w.npz", lambda: named_weights("DQN"), "agent='PPO': must be one of AC-IQN, IQN, DDPG, DQN, SAC"),
         ("DQN", "absent.npz", lambda: None, "No such file or directory"),
         ("DQN", "w.txt", lambda: b"1 2 3", "must be a file in .npz, .pt, .pth"),

@@ -211,12 +211,10 @@ def changed(path, **changes):
     "changes",
     [
         {"poses": np.zeros((3, 7, 3, 3), np.float32)},
-        {"poses": np.zeros(3, np.float32)},
         {"poses": np.array("text")},
         {"active": np.zeros((41, 7, 3), np.float32)},
         {"steps": np.full(7, 10**9)},
         {"steps": np.zeros(7, np.int64)},
-        {"goals": np.zeros((7, 3, 3), np.float32)},
         {"unknown": np.zeros(3)},
         {"about": {"dt": -1.0}},
         {"about": {"dt": None}},
