@@ -1,13 +1,9 @@
-"""Replay of a scenario-file config through the whole world (world specification, all sections)."""
+"""A scenario-file config in the whole world (world specification, all sections)."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from .actuators import Actuators
 from .angles import wrap_two_pi
 from .colregs import ColregsParams, turn_angle
 from .contact import touches
@@ -42,9 +38,6 @@ class Member:
     detect_radius: float
     goal_radius: float
     power_coefficient: float
-    left_rates: list[float]
-    right_rates: list[float]
-    actuators: Actuators | None = None
 
 
 def read_member(robots: Config, i: int) -> Member:
@@ -61,11 +54,7 @@ def read_member(robots: Config, i: int) -> Member:
         max_thrust=robots["max_thrust"][i],
         **hydrodynamics,
     )
-    seen, actuators = robots["perception"], None
-    if "actuators" in robots:
-        terms = ("xUUU", "yVVV", "nRRR", "nUV", "cross_flow", "cross_flow_length", "single_rotation")
-        given = {name: values[i] for name, values in robots["actuators"].items()}
-        actuators = Actuators(**given, **{name: robots[name][i] for name in terms})
+    seen = robots["perception"]
     sensor = Sensor(
         range=seen["range"][i],
         angle=seen["angle"][i],
@@ -83,9 +72,6 @@ def read_member(robots: Config, i: int) -> Member:
         detect_radius=robots["detect_r"][i],
         goal_radius=robots["goal_dis"][i],
         power_coefficient=robots["power_coefficient"][i],
-        left_rates=robots["left_thrust_change"][i],
-        right_rates=robots["right_thrust_change"][i],
-        actuators=actuators,
     )
 
 
@@ -111,14 +97,6 @@ def initial_state(robots: Config, i: int, cores: Sequence[Core], core_radius: fl
     over_ground = [v_x + current_x, v_y + current_y, yaw_rate]
     thrust = [robots["init_left_thrust"][i], robots["init_right_thrust"][i]]
     return [x, y, wrap_two_pi(robots["init_theta"][i]), *through_water, *over_ground, *thrust]
-
-
-def command_rates(action: Any, member: Member) -> tuple[float, float]:
-    """Thrust rates of a continuous (two numbers) or discrete (left-major index) action."""
-    if np.ndim(action) == 1:
-        return FULL_RATE * float(action[0]), FULL_RATE * float(action[1])
-    left, right = divmod(int(action), len(member.right_rates))
-    return member.left_rates[left], member.right_rates[right]
 
 
 class World:
@@ -177,7 +155,7 @@ class World:
         for i, robot in enumerate(self.robots):
             if was_active[i]:
                 member = self.members[i]
-                rates = command_rates(actions[i], member)
+                rates = FULL_RATE * actions[i][0], FULL_RATE * actions[i][1]
                 robot.state = control_step(robot.state, member.vessel, rates, self.cores, self.core_radius)
         # Robots that end in this step are still seen in it, so nobody is deactivated yet.
         rows = [self.perceive(t, i) if was_active[i] else self.nothing(i) for i in range(len(before))]
@@ -204,45 +182,3 @@ class World:
         self.has_collided[i] = row["collided"]
         self.has_reached[i] = arrived and not row["collided"]
         robot.active = not (ending.terminated or ending.truncated)
-
-
-AFTER_RESET = ("self_obs", "objects", "mask", "colregs", "phi")  # these have a row 0
-AFTER_STEP = ("reward", "done", "collision", "reach_goal", "deactivated", "energy")
-
-
-def replay(
-    config: Config, actions: Sequence[Any] | np.ndarray, noise: NoiseSource | None = None, max_steps: int = 1000
-) -> dict[str, np.ndarray]:
-    """Run a scenario-file config with actions [T][R] (or [T][R][2]); arrays as in the recordings.
-
-    Without a noise source the observations are exact if r_mean_ratio is 1, whatever the standard
-    deviations. A robot that has ended keeps its state, ignores its actions and has zero
-    observation, reward and energy.
-    """
-    world = World(config, noise)
-    everyone = range(len(world.robots))
-    recorded: dict[str, list[Any]] = {name: [] for name in ("state", *AFTER_RESET, *AFTER_STEP)}
-
-    def record(rows: list[dict[str, Any]], names: Sequence[str]) -> None:
-        recorded["state"].append([list(robot.state) for robot in world.robots])
-        for name in names:
-            recorded[name].append([row[name] for row in rows])
-
-    record([world.perceive(0, i) for i in everyone], AFTER_RESET)
-    for t, action in enumerate(actions, start=1):
-        record(world.step(t, action, max_steps), AFTER_RESET + AFTER_STEP)
-    return {name: np.array(values) for name, values in recorded.items()}
-
-
-def largest_errors(got: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> dict[str, float]:
-    """Largest absolute error per array; a flag that differs is an infinite error."""
-    errors = {}
-    for name, values in got.items():
-        want = expected[name]
-        if values.shape != want.shape:
-            raise ValueError(f"{name}: shape {values.shape}, expected {want.shape}")
-        if want.dtype == bool:
-            errors[name] = 0.0 if np.array_equal(values, want) else math.inf
-        else:
-            errors[name] = float(np.abs(values - want).max())
-    return errors

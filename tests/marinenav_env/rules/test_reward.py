@@ -1,6 +1,5 @@
-"""The reward against the oracle."""
+"""Rewards of the user's, and penalties by role against the oracle; that of a step is compared in test_world.py."""
 
-import random
 from dataclasses import replace
 from typing import Any
 
@@ -11,39 +10,13 @@ from torch import Tensor
 from marinenav_env import ConfigError, Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import RewardConfig, SensorConfig
 from marinenav_env.env import GROUP
-from marinenav_env.rules.reward import RewardInputs, published_terms, role_terms
+from marinenav_env.rules.reward import RewardInputs, role_terms
 from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.scenarios.reading import read_scenarios
 from marinenav_env.scenarios.scenario_file import write_scenarios
-from marinenav_env.state import RewardParameters
 from tests.marinenav_env.env_helpers import full_ahead
-from tests.oracle import reward as oracle
 from tests.oracle import roles
 from tests.own_parts import allow_only
-
-FIELDS = ("timestep_penalty", "COLREGs_penalty", "collision_penalty", "goal_reward", "core_radius")
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_equals_the_oracle(shared: bool) -> None:
-    rng, envs, robots = random.Random(0), 40, 5
-    weights = [[rng.uniform(-10.0, 10.0) for _ in FIELDS] for _ in range(1 if shared else envs)]
-    columns = torch.tensor(weights, dtype=torch.float64).unbind(-1)
-    rules = RewardParameters(**dict(zip(FIELDS, columns, strict=True)), batch_size=[len(weights)])
-    generator = torch.Generator().manual_seed(0)
-    before, after, phi = 50.0 * torch.rand(3, envs, robots, generator=generator, dtype=torch.float64)
-    collided, arrived = torch.rand(2, envs, robots, generator=generator) < 0.5
-    assert {(True, True), (True, False), (False, True), (False, False)} == set(
-        zip(collided.flatten().tolist(), arrived.flatten().tolist(), strict=True)
-    )
-    got = sum(published_terms(before - after, phi, collided, arrived, rules).values())
-    for e in range(envs):
-        own = weights[0 if shared else e]
-        params = oracle.RewardParams(*own[:4])
-        for r in range(robots):
-            args = (x[e, r].item() for x in (before, after, phi, collided, arrived))
-            assert float(got[e, r]) == pytest.approx(oracle.reward(*args, params), abs=1e-12)
-
 
 # A reward of the user's ---------------------------------------------------------------------------
 

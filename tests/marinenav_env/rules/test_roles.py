@@ -1,4 +1,4 @@
-"""Pairs and roles against the oracle and against encounters made by hand."""
+"""Roles of encounters made by hand; pairs are compared with the oracle in test_encounters.py and test_reward.py."""
 
 import math
 
@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from marinenav_env.rules.roles import ROLES, relative_motion, roles
-from tests.oracle import roles as oracle
 
 
 def vessel(x: float, y: float, course: float, speed: float = 2.0) -> list[float]:
@@ -50,24 +49,3 @@ def test_vessels_at_rest_do_not_approach_each_other(drift: float) -> None:
     """What is left of their speeds is rounding: its sign would decide whether there is a risk of collision."""
     seen = relative_motion(*tensors([vessel(0.0, 0.0, 0.0, 0.0), vessel(20.0, 3.0, 90.0, drift)]))
     assert torch.equal(seen.tcpa, torch.zeros_like(seen.tcpa))
-
-
-def test_equals_the_oracle() -> None:
-    generator = torch.Generator().manual_seed(0)
-    pose, velocity = torch.randn(2, 50, 4, 3, generator=generator, dtype=torch.float64)
-    pose[..., :2] *= 10.0
-    pose[..., 2] = pose[..., 2] % (2.0 * math.pi)
-    seen = relative_motion(pose, velocity)
-    found = roles(seen)
-    named = set()
-    for env in range(50):
-        rows = torch.cat((pose[env], velocity[env, :, :2]), -1).tolist()
-        for one in range(4):
-            for two in set(range(4)) - {one}:
-                met = oracle.meet(rows[one], rows[two])
-                for name, value in vars(met).items():
-                    got = float(getattr(seen, name)[one, two, env])
-                    assert got == pytest.approx(value, abs=1e-9), name
-                named.add(oracle.role(met))
-                assert ROLES[int(found[one, two, env])] == oracle.role(met)
-    assert named == set(ROLES[1:])

@@ -112,6 +112,16 @@ def test_recording_as_part_of_one_padded_batch(
     assert compared == set(expected) - {"action"}
 
 
+def test_recordings_cover_the_world() -> None:
+    entries, arrays = zip(*recordings().values(), strict=True)
+    assert {3, 5, 6} <= {entry["num_robots"] for entry in entries}
+    for part in ("cores", "obstacles"):
+        assert any(entry["config"]["env"][part]["positions"] for entry in entries)
+    assert {each["action"].ndim for each in arrays} == {2, 3}
+    for flag in ("collision", "reach_goal", "colregs"):
+        assert any(each[flag].any() for each in arrays)
+
+
 def check(name: str, got: np.ndarray, expected: np.ndarray) -> None:
     assert got.shape == expected.shape and got.dtype == expected.dtype, name
     if expected.dtype == bool:
@@ -236,7 +246,8 @@ def test_who_is_run_into_keeps_course_and_speed_without_a_collision() -> None:
 def test_a_vessel_that_collides_at_its_goal_has_not_arrived() -> None:
     given = [simple_episode([(20.0, 20.0, 0.0)], [(21.0, 20.0)], obstacles) for obstacles in ([(22.0, 20.0, 1.0)], [])]
     env = MarineNavEnv(scenarios=given, seed=0)
-    env.rollout(1)
+    rewards = env.rollout(1)["next", GROUP, "reward"].flatten().tolist()
+    assert rewards[0] < -4.0 and rewards[1] > 8.0
     assert env.outcome.collided.tolist() == [[True], [False]]
     assert env.outcome.arrived.tolist() == [[False], [True]]
 
