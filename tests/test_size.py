@@ -13,7 +13,7 @@ MOST = {
     "train_RL_agents": 26_481,
     "pages": 3_700,
     "tools": 1_606,
-    "tests": 39_000,
+    "tests": 38_732,
     "docs (bytes)": 290_250,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""

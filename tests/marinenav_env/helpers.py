@@ -18,7 +18,7 @@ from marinenav_env.scenarios.episode import Episode, stack_episodes
 from marinenav_env.sensing.perception import draw_perception_noise, look_up_quantile
 from marinenav_env.state import Parameters, Scenario, State
 from tests.oracle.dynamics import VesselParams
-from tests.oracle.perception import Robot, Sensor
+from tests.oracle.perception import Robot
 
 DATA = Path(__file__).parents[1] / "data"
 CPU = torch.device("cpu")
@@ -126,12 +126,6 @@ def oracle_vessel(episode, robot):
         right_angle=right,
         **{name: of_robot(getattr(episode.world.vessel, name), robot) for name in names},
     )
-
-
-def oracle_sensor(episode, robot):
-    """The oracle's sensor of a robot."""
-    names = (item.name for item in fields(Sensor))
-    return Sensor(**{name: of_robot(getattr(episode.world.sensor, name), robot) for name in names})
 
 
 def oracle_cores(episode):

@@ -42,7 +42,6 @@ from tests.marinenav_env.helpers import CPU
         ({"scenarios": 5}, r"^scenarios=5: must be a Curriculum, a scenario file"),
         ({"scenarios": [1, 2]}, r"^scenarios=\[1, 2\]: must be a Curriculum, a scenario file"),
         ({"continuous": "no"}, r"^continuous='no': must be True or False$"),
-        ({"compile_step": "no"}, r"^compile_step='no': must be True or False$"),
         ({"num_envs": 4, "noise": RandomSource.from_seed(0, 1, CPU)}, r"^noise='numbers of 1 .*: must be those of num"),
         ({"num_envs": True}, r"^num_envs=True: must be a whole number$"),
         ({"num_envs": 4, "total_envs": 2}, r"^total_envs=2: must be a whole number of at least num_envs, 4$"),

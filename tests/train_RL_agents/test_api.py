@@ -176,10 +176,7 @@ def test_act_refuses_observations_that_are_not_finite(name, value):
         (lambda: load("dqn").evaluate(episodes="3"), "episodes='3': must be a whole number"),
         (lambda: load("dqn").evaluate(episodes=0), "episodes=0: must be at least 1"),
         (lambda: load("dqn").evaluate(levels="easy"), "levels='easy': must be a list of whole numbers"),
-        (lambda: load("dqn").evaluate(seed="a"), "seed='a': must be a whole number"),
         (lambda: load("iqn").act({}, 0.0), "risk=0.0: must be in (0, 1]"),
-        (lambda: load("iqn").act({}, 1.5), "risk=1.5: must be in (0, 1]"),
-        (lambda: load("iqn").act({}, float("nan")), "risk=nan: must be in (0, 1]"),
         (lambda: load("iqn").act({}, "adaptive"), "risk='adaptive': must be in (0, 1]"),
         (lambda: compare("straight", "straight"), "policies='straight': must be given once"),
         (lambda: compare("straight", suite="rules", levels=[1]), "levels and suite='...': must be given one at a time"),
@@ -191,7 +188,6 @@ def test_act_refuses_observations_that_are_not_finite(name, value):
         (lambda: train(seed=[0, 1]), "seed=(0, 1): must be one number"),
         (lambda: train(config="nope"), "config='nope': must be a JSON file or one of a2c"),
         (lambda: train(resume="run", config="dqn"), "config='dqn': must be left out with resume: a run has its own"),
-        (lambda: train(resume="run", profile="8gb"), "profile='8gb': must be left out with resume: a run has its own"),
         (lambda: train(world=WorldConfig()), "world=WorldConfig("),
     ],
 )

@@ -96,10 +96,9 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(levels, attempts, m
     ("level", "sentence"),
     [
         (Level(5, 0, 200, 40.0), "num_obstacles=200: too many for the map of 55 x 55 m (clear_r=10, min_start_goal_"),
-        (Level(30, 0, 0, 40.0, map_size=60.0), "num_robots=30: too many for the map of 60 x 60 m"),
         (Level(2, 0, 0, 72.0), "num_robots=2: too many for the map of 55 x 55 m"),
     ],
-    ids=["obstacles", "robots", "a distance that the map does not have"],
+    ids=["obstacles", "a distance that the map does not have"],
 )
 def test_a_level_without_room_is_refused(level, sentence, monkeypatch):
     monkeypatch.setattr(complete_module, "MAX_DRAWS", 1000)

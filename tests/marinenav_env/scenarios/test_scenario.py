@@ -151,10 +151,8 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(level, draws, draw
 @pytest.mark.parametrize(
     ("level", "refused"),
     [
-        (Level(3, 0, 1, 1.0, map_size=9.0), "level.map_size=9.0: must be above 10"),
         (Level(3, 0, 1, 0.0, encounter=True, map_size=10.0), "level.map_size=10.0: must be above"),
         (Level(3, 0, 0, math.sqrt(2.0) * 16.0, map_size=20.0), "must be below 22.6"),
-        (Level(3, 0, 0, 40.0, map_size=20.0), "level.min_start_goal_dis=40.0: must be below 22.6"),
     ],
 )
 def test_a_level_without_room_is_refused(level, refused):

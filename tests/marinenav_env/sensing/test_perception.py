@@ -1,4 +1,4 @@
-"""What robots see, against the oracle, and the distribution of the noise."""
+"""The order, the slots and the noise of what robots see, which test_world.py compares with the oracle."""
 
 import math
 from dataclasses import replace
@@ -14,11 +14,8 @@ from marinenav_env.sensing import perception
 from marinenav_env.stepping.world import initial_state
 from marinenav_env.vessels import read_vessel, scale_of_vessel
 from tests.marinenav_env.env_helpers import make
-from tests.marinenav_env.helpers import CPU, QUIET, World, oracle_obstacles, oracle_sensor, random_world, simple_episode
-from tests.oracle import perception as oracle
+from tests.marinenav_env.helpers import CPU, QUIET, World, random_world, simple_episode
 
-# Up to 4 + 4 objects for 5 slots.
-SIZES = [(5, 4, 0), (5, 1, 0), (3, 4, 0), (2, 0, 0), (1, 2, 0)] * 12
 SLOTS = 5
 
 
@@ -27,45 +24,6 @@ def look(world, noise, slots=SLOTS):
     return perception.observe(
         world.state, world.scenario, parameters.vessel, parameters.sensor, world.quantiles, noise, slots
     )
-
-
-@pytest.fixture(scope="module")
-def world():
-    return random_world(0, SIZES, size=22.0)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("slots", [3, 5, 12])
-def test_equals_the_oracle(world, slots):
-    noise = world.noise(1)
-    observation = look(world, noise, slots)
-    seen = dict.fromkeys(("dropped", "padded", "out of range", "out of view"), 0)
-    for e, episode in enumerate(world.episodes):
-        robots, obstacles = world.robots(e), oracle_obstacles(episode)
-        for i in range(world.state.active.shape[1]):
-            row = observation[e]
-            if i >= len(robots) or not robots[i].active:
-                for values in (row.self_state[i], row.objects_state[i], row.objects_mask[i]):
-                    assert not values.any()
-                continue
-            sensor = oracle_sensor(episode, i)
-            args = (i, robots, obstacles, sensor, world.oracle_noise(noise, e, i))
-            own, objects, mask = oracle.observe(*args)
-            assert row.self_state[i].tolist() == pytest.approx(own, abs=1e-11)
-            kept = min(slots, sensor.max_objects)
-            objects, mask = objects[:kept], mask[:kept]
-            got = row.objects_state[i]
-            torch.testing.assert_close(got[:kept], torch.tensor(objects, dtype=torch.float64), atol=1e-11, rtol=0)
-            assert row.objects_mask[i].tolist() == mask + [False] * (slots - kept)
-            assert not got[kept:].any()
-
-            wide, far = replace(sensor, angle=2.0 * math.pi), replace(sensor, range=1e3)
-            count = len(oracle.sightings(*args))
-            seen["dropped"] += count > kept
-            seen["padded"] += count < kept
-            seen["out of view"] += len(oracle.sightings(*args[:3], wide, args[4])) > count
-            seen["out of range"] += len(oracle.sightings(*args[:3], far, args[4])) > count
-    assert all(seen.values()), seen
 
 
 def von_mises_cdf(kappa):

@@ -99,7 +99,6 @@ def test_a_window_written_as_layers_is_the_window(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("cell.000", b"", "cannot be read as a chart"),
         ("cell.000", b"00240 no cell" * 40, "cannot be read as a chart"),
         ("land.gpkg", b"SQLite format 3" + bytes(200), "cannot be read as a chart"),
         ("land.shp", struct.pack(">i", 9994) + bytes(96), "cannot be read as a chart"),

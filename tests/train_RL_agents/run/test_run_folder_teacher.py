@@ -34,9 +34,7 @@ def test_a_teacher_may_observe_less_than_the_run(tmp_path, trained):
     [
         ("world.sensor.max_objects=8", "observes what robots of this run observe"),
         ("world.vessel.left_thrust_change=0,500", "world.vessel.left_thrust_change="),
-        ("world.vessel.max_thrust_rate=500", "world.vessel.max_thrust_rate="),
         ("world.dt=0.5", "world.dt="),
-        ("world.substeps=3", "world.substeps="),
         ("teacher=absent.pt", "absent.pt"),
     ],
 )
