@@ -94,29 +94,39 @@ class ScanEncoder(EntryEncoder):
 
 
 class SetEncoder(EntryEncoder):
-    """Encoder of further sets of objects: a layer shared by the objects, and pooling."""
+    """Encoder of further sets of objects: a layer shared by the objects, and pooling by attention."""
 
     def __init__(self, entry: Entry, config: EncoderConfig) -> None:
         super().__init__(entry, config)
         self.layer = nn.Sequential(nn.Linear(entry.shape[-1], config.object_width), nn.ReLU())
-        self._query_width = config.self_width
-        self.join: ObjectAttention | ObjectMaximum | None = None
-        self.width = entry.shape[0] * config.object_width
-        # Shores come with the nearest first, the objects of one's own sensors in any order.
-        pooling = config.encoder if entry.name == SHORE else "attention"
-        if pooling != "concat":
-            self.join = POOLING_CLASSES[pooling](config.self_width, config.object_width)
-            self.width = self.join.width
+        self.join = ObjectAttention(config.self_width, config.object_width)
+        self.width = self.join.width
 
     def forward(self, observation: Observation) -> Tensor:
         """Return the features [B, width] of an observation of which the entry is a set of objects."""
         encoded: Tensor = self.layer(self.scaled(observation))
         mask = observation.get(self.entry.mask, torch.ones_like(encoded[..., 0], dtype=torch.bool))
-        if self.join is None:
-            return (encoded * mask[..., None]).flatten(-2)
-        query = torch.zeros_like(encoded[..., 0, :1]).expand(*encoded.shape[:-2], self._query_width)
+        query = torch.zeros_like(encoded[..., 0, :1]).expand(*encoded.shape[:-2], self.join.query.in_features)
         joined: Tensor = self.join(query, encoded, mask)
         return joined
+
+
+class ShoreEncoder(EntryEncoder):
+    """Encoder of the segments of shore, which come with the nearest first: two layers on all of them and their mask."""
+
+    def __init__(self, entry: Entry, config: EncoderConfig) -> None:
+        super().__init__(entry, config)
+        count, columns = entry.shape
+        self.width = config.object_width
+        layers = [nn.Linear(count * (columns + 1), config.scan_width), nn.Linear(config.scan_width, self.width)]
+        self.layers = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU())
+
+    def forward(self, observation: Observation) -> Tensor:
+        """Return the features [B, width] of an observation of which the entry is the nearest segments of shore."""
+        rows = self.scaled(observation)
+        present = observation[self.entry.mask].to(rows.dtype)[..., None]
+        features: Tensor = self.layers(torch.cat((rows * present, present), -1).flatten(-2))
+        return features
 
 
 ENCODER_CLASSES: dict[str, type[EntryEncoder]] = {"vector": VectorEncoder, "scan": ScanEncoder, "objects": SetEncoder}
@@ -281,6 +291,8 @@ class ObservationNetwork(nn.Module):
         self.encoders = nn.ModuleDict() if others else None
         for name, entry in others.items():
             kind = find_encoder(custom[name]) if name in custom else ENCODER_CLASSES[entry.kind]
+            if kind is SetEncoder and name == SHORE and config.encoder != "attention":
+                kind = ShoreEncoder
             encoder = kind(entry, config)
             assert self.encoders is not None
             self.encoders[name] = encoder

@@ -183,8 +183,8 @@ def test_duties_are_encoded_with_the_object_of_their_slot(encoder):
     torch.testing.assert_close(net.encode({**given, "duties": junk}), net.encode(given))
 
 
-@pytest.mark.parametrize(("encoder", "width"), [("concat", 8 * 40), ("max", 40), ("attention", 3 * 40)])
-def test_shores_are_pooled_as_objects_are(encoder, width):
+@pytest.mark.parametrize(("encoder", "width"), [("concat", 40), ("max", 40), ("attention", 3 * 40)])
+def test_shores_are_encoded_in_their_order_except_by_attention(encoder, width):
     net, given = network(WITH_SHORES, encoder=encoder), inputs(4, spec=WITH_SHORES)
     given["shore_mask"][:, 3:] = False
     assert net.encoders["shore"].width == width
@@ -192,7 +192,10 @@ def test_shores_are_pooled_as_objects_are(encoder, width):
     turned = {name: given[name].flip(1) for name in ("shore", "shore_mask")}
     encoded, unseen, flipped = map(net.encode, (given, {**given, "shore": junk}, {**given, **turned}))
     torch.testing.assert_close(unseen, encoded)
-    assert torch.allclose(flipped, encoded, atol=1e-6) == (encoder != "concat")
+    assert torch.allclose(flipped, encoded, atol=1e-6) == (encoder == "attention")
+    absent = {**given, "shore": given["shore"] * 0.0, "shore_mask": given["shore_mask"] & False}
+    at_a_corner = {**absent, "shore_mask": given["shore_mask"]}
+    assert not torch.allclose(net.encode(absent), net.encode(at_a_corner))
 
 
 def test_duties_and_the_objects_can_be_excluded_one_by_one():
