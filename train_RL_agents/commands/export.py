@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", metavar="DIR", type=Path, required=True, help="folder, new or not, for the files and contract.json")
     formats = "torchscript (default; for C++ with libtorch), onnx (for evaluate, boats and others)"
     add("--format", nargs="+", choices=("torchscript", "onnx"), default=["torchscript"], help=formats)
-    numbers = "type of the numbers in an ONNX file (float64); TorchScript is float64, as planners load it"
+    numbers = "type of the numbers in the files (float64, which C++ planners expect of TorchScript)"
     add("--dtype", choices=("float64", "float32"), default="float64", help=numbers)
 
 

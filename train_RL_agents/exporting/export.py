@@ -125,20 +125,17 @@ FORMATS = {
 }
 
 
-def export(
-    loaded: LoadedPolicy, out: Path, formats: list[str], onnx_dtype: torch.dtype = torch.float64
-) -> dict[str, Any]:
+def export(loaded: LoadedPolicy, out: Path, formats: list[str], dtype: torch.dtype = torch.float64) -> dict[str, Any]:
     """Write a policy in some of FORMATS to a folder, check every file, and write and return ``contract.json``.
 
-    ONNX computes in ``onnx_dtype``, float64 or float32, TorchScript in float64. A ConfigError says which package
-    is missing, or which file differs from the agent.
+    The files compute in ``dtype``, float64 or float32. A ConfigError says which package is missing, or which file
+    differs from the agent.
     """
-    agent_type = loaded.config.agent_type
+    agent_type, network = loaded.config.agent_type, DeployedAgent(loaded.agent, dtype)
     make_folder(out)
     files = {}
     for name in dict.fromkeys(formats):
-        target, dtype = FORMATS[name], onnx_dtype if name == "onnx" else torch.float64
-        network = DeployedAgent(loaded.agent, dtype)
+        target = FORMATS[name]
         # Of a user's package.module:Class, only the class is used, as file names should not have a colon.
         path = out / target.file_name(agent_type.rpartition(":")[2])
         write_atomically(path, target.make_content(network, network.inputs(NUM_CHECKS)))

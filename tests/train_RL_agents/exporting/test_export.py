@@ -53,6 +53,15 @@ ONNX_FILES = [
 ]
 
 
+def test_the_numbers_of_a_torchscript_file_have_the_type_that_is_asked_for(tmp_path):
+    policy = make_policy("PPO")
+    assert export(policy, tmp_path, ["torchscript"], torch.float32)["files"]["torchscript"]["dtype"] == "float32"
+    network = DeployedAgent(policy.agent, torch.float32)
+    inputs = network.inputs(1, seed=5)
+    outputs = torch.jit.load(tmp_path / file_name("PPO"))(inputs)
+    torch.testing.assert_close(outputs, network.outputs(*inputs)[0])
+
+
 @pytest.mark.parametrize("name", AGENTS)
 def test_torchscript_is_what_planners_load(name, tmp_path):
     policy = make_policy(name)
