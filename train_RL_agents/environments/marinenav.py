@@ -14,6 +14,7 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 
 from marinenav_env import Curriculum, MarineNavEnv, WorldConfig
+from marinenav_env.levels import Level
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import required_draws
 from marinenav_env.scenarios.episode import Episode
@@ -26,12 +27,13 @@ from train_RL_agents.agents.trainer_configs import TrainerConfig
 from train_RL_agents.config.building import count_actions, make_agent, make_observation_spec
 from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainingSchedule
 from train_RL_agents.environments.worlds import training_scenarios, training_world
-from train_RL_agents.evaluation.running.episodes import drawing_bytes, step_bytes
 from train_RL_agents.evaluation.running.history import WorldEvaluations
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.run.run_folder import RunFolder
 
 _CPU = torch.device("cpu")
+_BYTES_PER_PAIR = 544
+"""Estimated temporary memory of a step (bytes) per pair of a robot and an object."""
 
 
 class BuiltInEnvironment:
@@ -162,12 +164,18 @@ def _check_levels_fit(config: TrainConfig[Any]) -> None:
             raise ConfigError(f"{name}: {error}") from error
 
 
+def _step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
+    """Estimate the temporary memory (bytes) of a step of one environment, for its numbers of robots and obstacles."""
+    pairs = robots * (robots + obstacles)
+    return pairs * (_BYTES_PER_PAIR + 8 * world.sensor.scan_beams) + 400 * robots * world.sensor.slots
+
+
 def _world_bytes(env: MarineNavEnv, settings: TrainerConfig) -> int:
     """Return the memory (bytes) of the environments, of their current step, and of the steps being collected."""
     robots, obstacles = env.num_robots, env.scenario.obstacle_mask.shape[-1]
     # Old and new state; the batch, and the previous and the next step.
     state_bytes = 2 * _pool_entry_bytes(env) + (settings.vector_steps + 2) * tree_bytes(env.fake_tensordict())
-    return settings.num_envs * (state_bytes + step_bytes(env.config, robots, obstacles))
+    return settings.num_envs * (state_bytes + _step_bytes(env.config, robots, obstacles))
 
 
 def _pool_entry_bytes(env: MarineNavEnv) -> int:
@@ -187,10 +195,18 @@ def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
     return curriculum.pool_size * _pool_entry_bytes(env) + curriculum.refresh_size * candidates
 
 
+def _drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int]) -> int:
+    """Estimate the temporary memory (bytes) of ``draw_scenarios`` for a number of episodes of each level."""
+    ends, cores = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_cores"))
+    # Each candidate has 16 numbers, and two differences to each end or core.
+    numbers = 16 + 2 * max(2 * ends, cores)
+    return 8 * sum(episodes) * required_draws(world.scenario, tuple(levels)) * numbers
+
+
 def _evaluation_bytes(config: TrainConfig[Any]) -> int:
     """Return the memory (bytes) of an evaluation, in which all scenarios are first drawn and then run at once."""
     schedule = config.eval_schedule
     levels, episodes = schedule.levels, sum(schedule.num_episodes)
     robots, obstacles = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_obstacles"))
-    run = episodes * step_bytes(config.world, robots, obstacles)
-    return max(run, drawing_bytes(config.world, levels, schedule.num_episodes))
+    run = episodes * _step_bytes(config.world, robots, obstacles)
+    return max(run, _drawing_bytes(config.world, levels, schedule.num_episodes))

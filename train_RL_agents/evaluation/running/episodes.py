@@ -19,7 +19,7 @@ from marinenav_env import GROUP, Episode, Level, MarineNavEnv, WorldConfig
 from marinenav_env.runtime.execution import EAGER_EXECUTION, Execution
 from marinenav_env.runtime.host_reads import host_reads_are_free, true_indices
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.complete import CompleteSampler, required_draws
+from marinenav_env.scenarios.complete import CompleteSampler
 from marinenav_env.scenarios.parameters import with_default_weights
 from marinenav_env.scenarios.reset import controlled_robots, select_entries
 from marinenav_env.specs import INIT
@@ -39,27 +39,11 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.results.rows import Episodes
 from train_RL_agents.utils.threads import follow_load
 
-_BYTES_PER_PAIR = 544
-"""Estimated temporary memory of a step (bytes) per pair of a robot and an object."""
 MIN_BATCH_SIZE = 32
 """Smallest number of episodes to which a batch is reduced."""
 PROGRESS_INTERVAL = 25
 """Vector steps between two reports of progress and, where ended episodes stay in the batch, between two checks whether
 all have ended, which synchronise a GPU."""
-
-
-def step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
-    """Estimate the temporary memory (bytes) of a step of one environment, for its numbers of robots and obstacles."""
-    pairs = robots * (robots + obstacles)
-    return pairs * (_BYTES_PER_PAIR + 8 * world.sensor.scan_beams) + 400 * robots * world.sensor.slots
-
-
-def drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int]) -> int:
-    """Estimate the temporary memory (bytes) of ``draw_scenarios`` for a number of episodes of each level."""
-    ends, cores = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_cores"))
-    # Each candidate has 16 numbers, and two differences to each end or core.
-    numbers = 16 + 2 * max(2 * ends, cores)
-    return 8 * sum(episodes) * required_draws(world.scenario, tuple(levels)) * numbers
 
 
 def draw_scenarios(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int], seed: int) -> Scenario:

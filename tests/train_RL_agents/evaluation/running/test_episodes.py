@@ -17,10 +17,8 @@ from train_RL_agents.evaluation.running import episodes as episodes_module
 from train_RL_agents.evaluation.running.episodes import (
     EpisodeRunner,
     draw_scenarios,
-    drawing_bytes,
     make_evaluation_env,
     run_episodes,
-    step_bytes,
 )
 
 close = pytest.approx
@@ -381,12 +379,3 @@ def test_sets_have_all_that_was_asked_for_or_are_refused():
     assert drawn.core_circulation.all()
     with pytest.raises(ConfigError, match="level 2: num_robots=20: too many for the map"):
         draw_scenarios(world, (level, Level(20, 0, 0, 40.0)), (5, 5), 0)
-
-
-def test_memory_is_estimated_by_pairs_and_candidates():
-    world = WorldConfig(sensor=SensorConfig(scan_beams=3, max_objects=5))
-    assert step_bytes(world, 2, 3) == 2 * 5 * (544 + 8 * 3) + 400 * 2 * 5
-    levels = (Level(3, 1, 0, 20.0), Level(2, 9, 0, 20.0))
-    each = 8 * world.scenario.draws
-    assert drawing_bytes(world, levels, (4, 6)) == each * 10 * (16 + 2 * 9)
-    assert drawing_bytes(world, levels[:1], (4,)) == each * 4 * (16 + 2 * 6)
