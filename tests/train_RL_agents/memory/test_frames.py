@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from marinenav_env import ConfigError
 from marinenav_env.sensing.entries import Entry
+from tests.train_RL_agents.memory.robots import Robots
 from train_RL_agents.memory.frames import PLACES, FrameStore
 from train_RL_agents.memory.replay import Replay
 from train_RL_agents.memory.transitions import MultiStep, example_transition
@@ -20,47 +20,6 @@ STACK = FrameStack(
 )
 
 
-class Robots:
-    """Robots that see every number once, with what each saw in its episode."""
-
-    def __init__(self):
-        self.random = torch.Generator().manual_seed(0)
-        self.count = 0
-        self.now, self.active = self.look(), torch.ones(SHAPE, dtype=torch.bool)
-        self.seen = {}  # of each number, those before it in its episode, the latest first
-
-    def look(self):
-        numbers = torch.arange(1, 7, dtype=torch.float32).view(*SHAPE, 1) + self.count
-        self.count += 6
-        return numbers
-
-    def chance(self, share):
-        return torch.rand(SHAPE, generator=self.random) < share
-
-    def step(self):
-        """One step [E, 1]; robots end, rest until their environment's episode is over, and begin again."""
-        after, active = self.look(), self.active
-        done = self.chance(0.1) | ~active
-        over = done.all(1, keepdim=True) | (torch.rand(SHAPE[0], 1, generator=self.random) < 0.05)
-        flags = (done | over)[..., None]
-        for now, then, robot in zip(self.now.flatten(), after.flatten(), active.flatten(), strict=True):
-            if robot:
-                earlier = self.seen.setdefault(float(now), [])
-                self.seen[float(then)] = [float(now), *earlier]
-        group = {"observation": {"cue": self.now}, "mask": active, "action": torch.zeros(*SHAPE, dtype=torch.int64)}
-        following = {
-            "observation": {"cue": after},
-            "done": flags,
-            "terminated": flags,
-            "reward": torch.zeros(*SHAPE, 1),
-        }
-        group, following = (TensorDict(each, SHAPE) for each in (group, following))
-        step = TensorDict({"robots": group, "next": {"robots": following}}, SHAPE[:1])
-        self.now = torch.where(over[..., None], self.look(), after)
-        self.active = torch.where(over, True, ~flags[..., 0])
-        return step.unsqueeze(1)
-
-
 def frames_of(seen, number):
     """The last k of what a robot saw up to a number, with zeros before its episode."""
     return [number, *seen[number], *[0.0] * NUMBER][:NUMBER]
@@ -68,7 +27,7 @@ def frames_of(seen, number):
 
 @pytest.mark.parametrize("n_steps", [1, 3])
 def test_transitions_refer_to_what_their_robots_saw(n_steps):
-    robots, store = Robots(), FrameStore(STACK, SHAPE, CAPACITY, n_steps, torch.device("cpu"))
+    robots, store = Robots(SHAPE), FrameStore(STACK, SHAPE, CAPACITY, n_steps, torch.device("cpu"))
     first = store.refer(robots.step())
     multi_step = MultiStep(example_transition(first[:, 0]), SHAPE, n_steps, 0.9, 1.0)
     generator = torch.Generator().manual_seed(0)
@@ -91,7 +50,7 @@ def test_transitions_refer_to_what_their_robots_saw(n_steps):
 
 
 def test_a_state_has_what_is_stored_and_places_in_it():
-    robots, store = Robots(), FrameStore(STACK, SHAPE, CAPACITY, 1, torch.device("cpu"))
+    robots, store = Robots(SHAPE), FrameStore(STACK, SHAPE, CAPACITY, 1, torch.device("cpu"))
     for _ in range(5):
         store.refer(robots.step())
     state = store.state_dict()
@@ -101,7 +60,7 @@ def test_a_state_has_what_is_stored_and_places_in_it():
 
 
 def test_other_environments_begin_new_episodes():
-    robots, store = Robots(), FrameStore(STACK, SHAPE, CAPACITY, 1, torch.device("cpu"))
+    robots, store = Robots(SHAPE), FrameStore(STACK, SHAPE, CAPACITY, 1, torch.device("cpu"))
     store.refer(robots.step())
     store.forget()
     places = store.refer(robots.step()).get(("robots", "observation", PLACES))

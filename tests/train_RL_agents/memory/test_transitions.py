@@ -1,82 +1,15 @@
 """Multi-step transitions against one robot's stream at a time, in plain Python."""
 
-import random
-from dataclasses import dataclass
-
 import pytest
 import torch
-from tensordict import TensorDict
 
 from marinenav_env import GROUP
 from tests.host_reads import no_host_reads
+from tests.train_RL_agents.memory.robots import Robots
 from train_RL_agents.memory.replay import STORED_MASK
 from train_RL_agents.memory.transitions import MultiStep, example_transition
 
 GAMMA, SCALE = 0.9, 0.1
-
-
-@dataclass
-class Step:
-    """One step of one robot. Observations are numbers that never occur twice."""
-
-    seen: float = 0.0
-    active: bool = False
-    action: int = 0
-    reward: float = 0.0
-    after: float = 0.0
-    terminated: bool = False
-    truncated: bool = False
-
-
-class Stream:
-    """A made-up world: robots terminate, episodes are cut, slots stay empty, resets follow."""
-
-    def __init__(self, envs, robots, seed, death=0.15, cut=0.06, absent=0.2):
-        self.random = random.Random(seed)
-        self.shape, self.rates = (envs, robots), (death, cut, absent)
-        self.count = 0
-        self.now = [self._fresh() for _ in range(envs)]
-
-    def _unique(self):
-        self.count += 1
-        return float(self.count)
-
-    def _fresh(self):
-        """Present robots (at least one) with their first observation; None for the others."""
-        present = [self.random.random() >= self.rates[2] for _ in range(self.shape[1])]
-        present[self.random.randrange(self.shape[1])] = True
-        return {"present": present, "seen": [self._unique() if p else None for p in present]}
-
-    def step(self):
-        """One vector step, [E][R] of Step."""
-        death, cut, _ = self.rates
-        rows = []
-        for e, env in enumerate(self.now):
-            row = []
-            for r, seen in enumerate(env["seen"]):
-                if seen is None:  # absent or ended: the flag of ended ones stays up
-                    row.append(Step(action=-1, terminated=env["present"][r]))
-                    continue
-                ends = self.random.random() < death
-                row.append(
-                    Step(
-                        seen,
-                        True,
-                        self.random.randrange(25),
-                        self.random.uniform(-5.0, 5.0),
-                        self._unique(),
-                        terminated=ends,
-                    )
-                )
-            alive = [step.active and not step.terminated for step in row]
-            over = not any(alive) or self.random.random() < cut
-            for step, goes_on in zip(row, alive, strict=True):
-                step.truncated = over and not step.terminated and (goes_on or not step.active)
-            env["seen"] = [step.after if goes_on else None for step, goes_on in zip(row, alive, strict=True)]
-            if over:
-                self.now[e] = self._fresh()
-            rows.append(row)
-        return rows
 
 
 def observation(values):
@@ -90,54 +23,21 @@ def observation(values):
     }
 
 
-def collected(steps):
-    """What a collector would make of T vector steps: a batch [E, T]."""
-
-    def column(name, dtype):
-        values = [[[getattr(s, name) for s in row] for row in step] for step in steps]
-        return torch.tensor(values, dtype=dtype).transpose(0, 1).contiguous()
-
-    seen, after = column("seen", torch.float64), column("after", torch.float64)
-    terminated, truncated = column("terminated", torch.bool), column("truncated", torch.bool)
-    batch = [*seen.shape[:2]]
-    following = {
-        "observation": TensorDict(observation(after), seen.shape),
-        "reward": column("reward", torch.float64)[..., None],
-        "terminated": terminated[..., None],
-        "truncated": truncated[..., None],
-        "done": (terminated | truncated)[..., None],
-    }
-    return TensorDict(
-        {
-            GROUP: TensorDict(
-                {
-                    "observation": TensorDict(observation(seen), seen.shape),
-                    "mask": column("active", torch.bool),
-                    "action": column("action", torch.int64),
-                },
-                seen.shape,
-            ),
-            "next": TensorDict({GROUP: TensorDict(following, seen.shape)}, batch),
-        },
-        batch,
-    )
-
-
 def expected_rows(steps, n):
     """Rows by the tag of their first observation, from each robot's own episodes.
 
     Each comes with the number of the vector step in which it closes.
     """
     rows = {}
-    for e in range(len(steps[0])):
-        for r in range(len(steps[0][0])):
+    for e, environment in enumerate(steps[0][0]):
+        for r in range(len(environment)):
             episode = []
-            for t, vector in enumerate(steps):
-                step = vector[e][r]
-                if not step.active:
+            for t, parts in enumerate(steps):
+                seen, active, action, reward, after, terminated, truncated = (part[e][r] for part in parts)
+                if not active:
                     continue
-                episode.append((t, step))
-                if step.terminated or step.truncated:
+                episode.append((t, seen, action, reward, after, terminated))
+                if terminated or truncated:
                     rows |= windows(episode, n, complete=True)
                     episode = []
             rows |= windows(episode, n, complete=False)
@@ -151,11 +51,10 @@ def windows(episode, n, complete):
         part = episode[first : first + n]
         if len(part) < n and not complete:
             continue
-        reward = sum(GAMMA**k * SCALE * step.reward for k, (_, step) in enumerate(part))
-        closing, last = part[-1]
-        discount = 0.0 if last.terminated else GAMMA ** len(part)
-        start = part[0][1]
-        rows[start.seen] = (closing, start.action, reward, discount, last.after)
+        _, seen, action, *_ = part[0]
+        closing, *_, after, terminated = part[-1]
+        reward = sum(GAMMA**k * SCALE * step[3] for k, step in enumerate(part))
+        rows[seen] = (closing, action, reward, 0.0 if terminated else GAMMA ** len(part), after)
     return rows
 
 
@@ -209,10 +108,10 @@ def as_dictionary(rows, closing):
 
 
 def run(steps, n, per_batch=1):
-    """All rows of a stream, with the vector step in which each closed."""
+    """All rows of steps, with the vector step in which each closed."""
     streams, one_by_one, found = Streams(n), Streams(n), {}
     for begin in range(0, len(steps), per_batch):
-        batch = collected(steps[begin : begin + per_batch])
+        batch = torch.cat(steps[begin : begin + per_batch], 1)
         rows = stored(streams, batch)
         counts = [len(stored(one_by_one, batch[:, t : t + 1])) for t in range(batch.shape[1])]
         for offset, part in enumerate(rows.split(counts)):
@@ -226,20 +125,20 @@ def run(steps, n, per_batch=1):
 @pytest.mark.parametrize("per_batch", [1, 4])
 @pytest.mark.parametrize("n", [1, 3])
 def test_random_streams(n, per_batch, seed, either_way):
-    world = Stream(envs=3, robots=3, seed=seed)
+    world = Robots((3, 3), seed, observation)
     steps = [world.step() for _ in range(84)]
-    found, expected = run(steps, n, per_batch), expected_rows(steps, n)
+    found, expected = run(steps, n, per_batch), expected_rows(world.steps, n)
     assert found == {tag: pytest.approx(row, rel=0.0, abs=1e-12) for tag, row in expected.items()}
-    # The streams hold what matters: terminations, time-outs, and windows cut short by both.
-    ends = [step for vector in steps for row in vector for step in row if step.active]
-    assert sum(step.terminated for step in ends) > 20
-    assert sum(step.truncated for step in ends) > 5
+    # The steps hold what matters: terminations, time-outs, and windows cut short by both.
+    active, terminated, truncated = (torch.tensor([parts[k] for parts in world.steps]) for k in (1, 5, 6))
+    assert (active & terminated).sum() > 20
+    assert (active & truncated).sum() > 5
 
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_no_host_reads(n, reads_cost_time):
-    world = Stream(envs=2, robots=2, seed=2)
-    batches = [collected([world.step() for _ in range(2)]) for _ in range(4)]
+    world = Robots((2, 2), 2, observation)
+    batches = [torch.cat([world.step() for _ in range(2)], 1) for _ in range(4)]
     streams = Streams(n)
     with no_host_reads():
         masks = [streams.rows(batch)[STORED_MASK] for batch in batches]

@@ -1,0 +1,62 @@
+"""A made-up world: robots terminate, episodes are cut, slots stay empty, resets follow."""
+
+import torch
+from tensordict import TensorDict
+
+from marinenav_env import GROUP
+
+
+class Robots:
+    """Robots that see every number once.
+
+    Args:
+        shape: environments and robots.
+        observe: the observation of numbers.
+    """
+
+    def __init__(self, shape, seed=0, observe=lambda numbers: {"cue": numbers[..., None]}):
+        self.random, self.shape, self.observe = torch.Generator().manual_seed(seed), shape, observe
+        self.count = 0
+        self.steps = []
+        """Of each step what was seen, who was active, actions, rewards, what was seen then, and both flags."""
+        self.seen = {}
+        """Of each number those before it in its episode, the latest first."""
+        self.now, self.present = self.look(), self.fresh()
+        self.active = self.present
+
+    def look(self):
+        numbers = torch.arange(1.0, 1.0 + self.shape[0] * self.shape[1]).view(self.shape) + self.count
+        self.count += numbers.numel()
+        return numbers
+
+    def chance(self, share, *shape):
+        return torch.rand(shape or self.shape, generator=self.random) < share
+
+    def fresh(self):
+        """Who is there in new episodes: at least one robot."""
+        present = self.chance(0.8)
+        present[:, 0] |= ~present.any(1)
+        return present
+
+    def step(self):
+        """One step [E, 1]; robots end, rest until their environment's episode is over, and begin again."""
+        after, active = self.look(), self.active
+        action = torch.randint(25, self.shape, generator=self.random)
+        reward = 10.0 * torch.rand(self.shape, generator=self.random, dtype=torch.float64) - 5.0
+        terminated = torch.where(active, self.chance(0.15), self.present)  # the flag of who has ended stays up
+        alive = active & ~terminated
+        over = ~alive.any(1, keepdim=True) | self.chance(0.06, self.shape[0], 1)
+        truncated = over & ~terminated
+        parts = (self.now, active, action, reward, after, terminated, truncated)
+        self.steps.append([each.tolist() for each in parts])
+        for now, then in zip(self.now[active].tolist(), after[active].tolist(), strict=True):
+            self.seen[then] = [now, *self.seen.setdefault(now, [])]
+        flags = {"terminated": terminated, "truncated": truncated, "done": terminated | truncated, "reward": reward}
+        following = {name: each[..., None] for name, each in flags.items()}
+        following["observation"] = TensorDict(self.observe(after), self.shape)
+        group = {"observation": TensorDict(self.observe(self.now), self.shape), "mask": active, "action": action}
+        group, following = (TensorDict(each, self.shape) for each in (group, following))
+        step = TensorDict({GROUP: group, "next": {GROUP: following}}, self.shape[:1])
+        self.now, fresh = torch.where(over, self.look(), after), self.fresh()
+        self.present, self.active = torch.where(over, fresh, self.present), torch.where(over, fresh, alive)
+        return step.unsqueeze(1)
