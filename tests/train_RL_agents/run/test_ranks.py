@@ -184,13 +184,26 @@ def _half(values, rank):
 # Runs -------------------------------------------------------------------------------------------
 
 
-def test_an_interrupted_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
-    whole, parts = new_run(tmp_path / "whole", *WORDS), new_run(tmp_path / "parts", *WORDS)
-    assert run_ranks(tmp_path, train_both, whole, parts) == [0, 0]
-
+def run_whole_and_in_parts(tmp_path, *words, stop_at):
+    """Two runs of two ranks, one of them interrupted, which must be the same afterwards."""
+    whole, parts = new_run(tmp_path / "whole", *words), new_run(tmp_path / "parts", *words)
+    assert run_ranks(tmp_path, train_both, whole, parts, stop_at) == [0, 0]
     assert differences(results(whole), results(parts)) == []
+    assert differences(state_of(whole, 1), state_of(parts, 1)) == []
+    return whole, parts
+
+
+@pytest.mark.slow
+def test_ranks_with_a_recurrent_policy_resume_exactly(tmp_path):
+    _, parts = run_whole_and_in_parts(tmp_path, "agent_type=PPO", "agent.memory.kind=gru", stop_at=96)
     first, second = state_of(parts, 0), state_of(parts, 1)
-    assert differences(state_of(whole, 1), second) == []
+    assert differences(first["learner"], second["learner"]) == []
+    assert any("memory" in name for name in differences(first, second)), differences(first, second)
+
+
+def test_an_interrupted_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
+    whole, parts = run_whole_and_in_parts(tmp_path, *WORDS, stop_at=104)
+    first, second = state_of(parts, 0), state_of(parts, 1)
     assert first["env_steps"] == second["env_steps"] == 160
     assert first["world"]["env_steps"] == 80
     assert first["learner"]["updates"] == (160 - 16) // 8
@@ -209,7 +222,7 @@ def test_an_interrupted_run_of_two_ranks_ends_as_one_that_was_not(tmp_path):
     assert not list(parts.path.rglob(".*"))
 
 
-def train_both(rank, whole, parts, stop_at=104):
+def train_both(rank, whole, parts, stop_at):
     """One run as it is; the other with a SIGTERM to the second rank alone, and resumed."""
     train(whole)
     trainer = begin(parts)
