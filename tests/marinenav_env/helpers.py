@@ -4,7 +4,7 @@ import copy
 import json
 import math
 import random
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from functools import cache
 from pathlib import Path
 
@@ -17,8 +17,12 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.episode import Episode, stack_episodes
 from marinenav_env.sensing.perception import draw_perception_noise, look_up_quantile
 from marinenav_env.state import Parameters, Scenario, State
+from tests.oracle.current import current_at
 from tests.oracle.dynamics import VesselParams
-from tests.oracle.perception import Robot
+from tests.oracle.episode import Member, initial_state
+from tests.oracle.episode import World as OracleWorld
+from tests.oracle.perception import Robot, Sensor
+from tests.oracle.reward import RewardParams
 
 DATA = Path(__file__).parents[1] / "data"
 CPU = torch.device("cpu")
@@ -128,6 +132,17 @@ def oracle_vessel(episode, robot):
     )
 
 
+def oracle_member(episode, robot):
+    """A robot as the oracle's world has it."""
+    world, names = episode.world, (item.name for item in fields(Sensor))
+    return Member(
+        oracle_vessel(episode, robot),
+        Sensor(**{name: of_robot(getattr(world.sensor, name), robot) for name in names}),
+        of_robot(world.vessel.goal_distance, robot),
+        of_robot(world.vessel.power_coefficient, robot),
+    )
+
+
 def oracle_cores(episode):
     """The oracle's cores."""
     return [(x, y, gamma > 0.0, abs(gamma)) for x, y, gamma in episode.cores]
@@ -162,6 +177,18 @@ class World:
             )
             for i, goal in enumerate(episode.goal)
         ]
+
+    def oracle_world(self, environment, noise):
+        """The oracle's world at the start of an environment's episode."""
+        episode, robots = self.episodes[environment], self.robots(environment)
+        cores, core_radius = oracle_cores(episode), episode.world.scenario.core_radius
+        for i, robot in enumerate(robots):
+            x, y = episode.start[i]
+            pose, current = (x, y, episode.heading[i]), current_at(x, y, cores, core_radius)
+            robot.state = initial_state(pose, episode.velocity[i], episode.thrust[i], current)
+        members = [oracle_member(episode, i) for i in range(len(robots))]
+        rewards = RewardParams(*astuple(episode.world.reward)[:4])
+        return OracleWorld(members, robots, cores, core_radius, oracle_obstacles(episode), rewards, noise)
 
     def noise(self, seed):
         """Noise of one observation."""

@@ -1,9 +1,7 @@
 """Whole control steps against recordings and against the oracle."""
 
-import json
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,13 +13,12 @@ from marinenav_env.config import MODERATE_WEATHER, RewardConfig, SensorConfig, W
 from marinenav_env.env import GROUP, MarineNavEnv
 from marinenav_env.rules.colregs import required_turn
 from marinenav_env.runtime.philox import RandomSource
-from marinenav_env.scenarios.scenario_file import parse_scenarios, write_scenarios
+from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.sensing import perception
 from marinenav_env.state import Observation, ResetState, WorldState
 from marinenav_env.stepping import world
 from tests.marinenav_env.env_helpers import actions_of, advance
-from tests.marinenav_env.helpers import CPU, World, random_world, recordings, simple_episode
-from tests.oracle import episode as oracle
+from tests.marinenav_env.helpers import CPU, World, oracle_states, random_world, recordings, simple_episode
 
 TOLERANCE = 1e-8
 KEYS = list(recordings())
@@ -149,10 +146,7 @@ def busy() -> World:
 
 
 @pytest.mark.heavy
-def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
-    path = tmp_path / "scenarios.json"
-    write_scenarios(path, busy.episodes)
-    configs = json.loads(path.read_text())
+def test_control_steps_equal_the_oracle(busy: World) -> None:
     generator = torch.Generator().manual_seed(0)
     shape = (STEPS, *busy.scenario.thrust.shape)
     actions = 2.0 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1.0
@@ -179,8 +173,10 @@ def test_control_steps_equal_the_oracle(busy: World, tmp_path: Path) -> None:
         return busy.oracle_noise(noises[t].perception, e, i)
 
     seen = dict.fromkeys(("collided", "arrived", "colregs", "truncated"), 0)
-    for e, entry in enumerate(configs):
-        other = oracle.World(entry, partial(feed, e))
+    for e in range(len(SIZES)):
+        other = busy.oracle_world(e, partial(feed, e))
+        for got, robot in zip(oracle_states(state[e]), other.robots, strict=False):
+            assert got == pytest.approx(robot.state, abs=1e-9)
         for t in range(STEPS):
             rows = other.step(t + 1, actions[t, e].tolist(), STEPS)
             after, outcome = moments[t][0][e], moments[t][2][e]
