@@ -4,7 +4,7 @@ import copy
 import json
 import math
 import random
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -215,10 +215,11 @@ def oracle_states(state):
     return torch.cat(parts, -1).tolist()
 
 
-def random_world(seed, sizes, size=30.0, inactive=0.2):
-    """Random episodes of (robots, obstacles, cores), padded, with some robots inactive."""
+def random_world(seed, sizes, size=30.0, inactive=0.2, changed=lambda config, rng: config):
+    """Random episodes of (robots, obstacles, cores), padded, with some robots inactive, in changed worlds."""
     rng = random.Random(seed)
     episodes = [random_episode(rng, *counts, size=size) for counts in sizes]
+    episodes = [replace(episode, world=changed(episode.world, rng)) for episode in episodes]
     scenario, parameters, quantiles = stack_episodes(episodes, CPU, torch.float64)
     (envs, robots), generator = scenario.robot_mask.shape, torch.Generator().manual_seed(seed)
 

@@ -20,7 +20,7 @@ from tests.refusals import refusal
         (ours.WorldConfig(), dynamics.VesselParams(), {}),
         (ours.SensorConfig(), perception.Sensor(), {}),
         (ours.RewardConfig(), reward.RewardParams(), {"colregs_penalty": "COLREGs_penalty"}),
-        (ours.ScenarioConfig(), scenario.ScenarioParams(), {"robot_margin": "start_margin", "budget": "draws"}),
+        (ours.ScenarioConfig(), scenario.ScenarioParams(), {}),
         (
             ours.ColregsConfig(),
             colregs.ColregsParams(),
@@ -62,9 +62,7 @@ def test_levels_are_the_published_ones():
     got = [
         (level.num_robots, level.num_cores, level.num_obstacles, level.min_start_goal_dis) for level in levels.LEVELS
     ]
-    assert got == [
-        (level.robots, level.cores, level.obstacles, level.min_start_goal_dis) for level in scenario.LEVELS.values()
-    ]
+    assert got == [(3, 0, 0, 30), (4, 0, 0, 35), (5, 0, 0, 40), (5, 0, 2, 40), (5, 0, 3, 40), (5, 0, 4, 40)]
     assert Curriculum().levels == levels.LEVELS
 
 

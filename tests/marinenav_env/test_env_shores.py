@@ -16,6 +16,7 @@ from marinenav_env.scenarios.map_bank import load_charts
 from marinenav_env.scenarios.scenario_file import parse_scenarios, scenario_text
 from marinenav_env.support.validation import ConfigError
 from marinenav_env.waters.charts import read_chart
+from tests.marinenav_env.env_helpers import actions_of, advance, same
 from tests.marinenav_env.helpers import DATA, QUIET, simple_episode
 
 COAST = [[40.0, -20.0, 40.0, 80.0]]
@@ -219,24 +220,11 @@ def test_generated_shores_have_starts_goals_and_routes(monkeypatch, count):
 
 
 def test_a_saved_world_goes_on_exactly(maps):
-    def make():
-        levels = (Level(3, 0, 1, 60.0, maps=str(maps)),)
-        return MarineNavEnv(num_envs=6, scenarios=Curriculum(levels=levels, pool_size=16, refresh_size=8), seed=5)
-
-    first, actions = make(), torch.rand(60, 6, 3, 2, generator=torch.Generator().manual_seed(1))
-    data = first.reset()
-
-    def go_on(env, data, some):
-        for action in some:
-            _, data = env.step_and_maybe_reset(data.set(("robots", "action"), action))
-        return data
-
-    data = go_on(first, data, actions[:30])
-    saved = first.state_dict()
-    expected = go_on(first, data, actions[30:])
-    second = make()
-    second.load_state_dict(saved)
-    found = go_on(second, second.reset(), actions[30:])
+    given = Curriculum(levels=(Level(3, 0, 1, 60.0, maps=str(maps)),), pool_size=16, refresh_size=8)
+    first, second = (MarineNavEnv(num_envs=6, scenarios=given, seed=5) for _ in range(2))
+    actions = actions_of(first, 60)
+    data = advance(first, first.reset(), actions[:30])[1]
+    second.load_state_dict(first.state_dict())
+    expected = advance(first, data, actions[30:])[0]
+    assert same(advance(second, second.reset(), actions[30:])[0], expected)
     assert torch.equal(first.state.waypoint, second.state.waypoint)
-    for name, value in expected["robots", "observation"].items():
-        assert torch.equal(found["robots", "observation", name], value), name

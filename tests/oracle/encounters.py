@@ -135,3 +135,18 @@ class Encounter:
             return True
         passed = abs(self.met.aspect if self.now.role == "overtaken" else self.met.bearing) > 0.5 * math.pi
         return (passed or self.now.role in ("give-way", "stand-on")) and self.met.distance >= self.rules.clear_distance
+
+
+def follow(encounters: dict[tuple[int, int], Encounter], frames: Sequence[Frame | None]) -> None:
+    """Note a frame of all vessels, None of those that are not there, in the encounters (of one, with another)."""
+    there = []
+    for (one, two), each in encounters.items():
+        own, other = frames[one], frames[two]
+        if own is None or other is None:
+            each.lose()
+        else:
+            each.see(own, other)
+            there.append((one, each))
+    clear = {one for one, each in there if each.keeps_clear}
+    for one, each in there:
+        each.judge(one in clear)

@@ -1,48 +1,23 @@
-"""Random scenarios and their constraints (world specification, section Scenario).
-
-A scenario is a dict: starts and goals [(x, y)], headings [theta], obstacles [(x, y, radius)] and
-cores [(x, y, clockwise, circulation)].
-"""
+"""Constraints of random scenarios (world specification, section Scenario)."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .current import Core
 from .perception import Obstacle
 
 Point = tuple[float, float]
-Scenario = dict[str, list[Any]]
-
-
-@dataclass(frozen=True)
-class Level:
-    """What one curriculum level asks for."""
-
-    robots: int
-    cores: int
-    obstacles: int
-    min_start_goal_dis: float
-
-
-LEVELS: dict[int, Level] = {
-    1: Level(3, 0, 0, 30.0),
-    2: Level(4, 0, 0, 35.0),
-    3: Level(5, 0, 0, 40.0),
-    4: Level(5, 0, 2, 40.0),
-    5: Level(5, 0, 3, 40.0),
-    6: Level(5, 0, 4, 40.0),
-}
 
 
 @dataclass(frozen=True)
 class ScenarioParams:
-    """The map and its clearances; the defaults are those of the world specification."""
+    """The map and its clearances, with the names of ScenarioConfig; the defaults are those of the world
+    specification."""
 
     width: float = 55.0
     height: float = 55.0
-    robot_margin: float = 2.0  # starts and goals keep this far from the edge
+    start_margin: float = 2.0  # starts and goals keep this far from the edge
     obstacle_margin: float = 5.0
     clear_r: float = 10.0
     core_radius: float = 0.5
@@ -50,7 +25,7 @@ class ScenarioParams:
     v_rel_max: float = 1.0
     p: float = 0.8
     obs_r_range: tuple[float, float] = (1.0, 1.0)
-    budget: int = 500
+    draws: int = 500
 
 
 def distance(a: Sequence[float], b: Sequence[float]) -> float:
@@ -78,15 +53,10 @@ def cores_clash(a: Core, b: Core, p: ScenarioParams, tol: float = 0.0) -> bool:
     return strong / (2.0 * math.pi * gap) > bound + tol
 
 
-def robot_fits(
-    start: Point, goal: Point, starts: list[Point], goals: list[Point], level: Level, p: ScenarioParams
-) -> bool:
+def robot_fits(start: Point, goal: Point, others: list[tuple[Point, Point]], way: float, p: ScenarioParams) -> bool:
     """Rule 1: a long enough way, clear of the accepted starts and goals."""
-    return (
-        distance(start, goal) >= level.min_start_goal_dis
-        and all(distance(start, other) > p.clear_r for other in starts)
-        and all(distance(goal, other) > p.clear_r for other in goals)
-    )
+    clear = all(distance(start, its) > p.clear_r and distance(goal, end) > p.clear_r for its, end in others)
+    return distance(start, goal) >= way and clear
 
 
 def core_fits(core: Core, ends: list[Point], cores: list[Core], p: ScenarioParams) -> bool:

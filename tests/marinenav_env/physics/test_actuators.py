@@ -1,17 +1,16 @@
 """Actuators and hull terms: against the oracle, and in the world."""
 
-import random
 from dataclasses import fields, replace
 
 import pytest
 import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
-from marinenav_env.config import HULL_TERMS, STEERING_TYPES, ActuatorConfig, SensorConfig, VesselConfig
+from marinenav_env.config import HULL_TERMS, STEERING_TYPES, ActuatorConfig, VesselConfig
 from marinenav_env.physics import dynamics
 from marinenav_env.physics.actuators import cross_flow_drag, move_vessels, propulsive_thrust, steady_setpoint
 from marinenav_env.scenarios.parameters import build_extras, build_parameters
-from tests.marinenav_env.helpers import CPU, of_robot, oracle_cores, oracle_states, oracle_vessel, random_world
+from tests.marinenav_env.helpers import CPU, drawn, of_robot, oracle_cores, oracle_states, oracle_vessel, random_world
 from tests.oracle import actuators as oracle
 
 DOUBLE = torch.float64
@@ -42,16 +41,12 @@ HULL_BOUNDS = {
 
 
 def with_extras(world, rng):
-    """The vessel of an episode's world with actuators and hull terms of every robot."""
+    """A world with actuators and hull terms of every robot."""
     robots = len(world.vessel.m)
-
-    def drawn(bounds):
-        return {name: tuple(rng.uniform(*bound) for _ in range(robots)) for name, bound in bounds.items()}
-
     kinds = tuple(rng.choice(STEERING_TYPES) for _ in range(robots))
     # Some numbers are those that switch a part off.
     off = {"lag": 0.0, "spacing": 0.0, "position": 0.0, "propeller_diameter": 0.0, "cross_flow_length": 0.0}
-    numbers, terms = drawn(BOUNDS), drawn(HULL_BOUNDS)
+    numbers, terms = drawn(rng, BOUNDS, robots), drawn(rng, HULL_BOUNDS, robots)
     for group in (numbers, terms):
         for name in group.keys() & off.keys():
             group[name] = tuple(off[name] if rng.random() < 0.3 else number for number in group[name])
@@ -60,34 +55,12 @@ def with_extras(world, rng):
 
 @pytest.fixture(scope="module")
 def driven():
-    """A random world whose vessels have actuators, with their parameters and state."""
-    rng = random.Random(4)
-    world = random_world(2, [(4, 0, 2), (3, 0, 3), (4, 0, 0)] * 4, size=12.0, inactive=0.0)
-    world.episodes = [replace(episode, world=with_extras(episode.world, rng)) for episode in world.episodes]
-    robots = world.state.active.shape[1]
-    filled = [
-        replace(episode.world, vessel=_filled(episode.world.vessel, robots), sensor=SensorConfig())
-        for episode in world.episodes
-    ]
-    parameters, _ = build_parameters(filled, robots, CPU, DOUBLE)
+    """A random world whose vessels have actuators, with their state."""
+    world = random_world(2, [(4, 0, 2), (3, 0, 3), (4, 0, 0)] * 4, size=12.0, inactive=0.0, changed=with_extras)
     generator = torch.Generator().manual_seed(3)
     state = world.state.clone()
     state.actuator = 2.0 * torch.rand(*state.active.shape, 2, generator=generator, dtype=DOUBLE) - 1.0
-    return world, parameters, state, generator
-
-
-def _filled(config, robots):
-    """A vessel with numbers for more robots, the last ones repeated."""
-
-    def longer(part):
-        values = {
-            name: value + value[-1:] * (robots - len(value))
-            for name, value in vars(part).items()
-            if isinstance(value, tuple) and "thrust_change" not in name
-        }
-        return replace(part, **values)
-
-    return replace(longer(config), actuators=longer(config.actuators))
+    return world, state, generator
 
 
 def actuators_of(vessel, robot):
@@ -97,12 +70,12 @@ def actuators_of(vessel, robot):
 
 
 def test_a_control_step_equals_the_oracle(driven):
-    world, parameters, state, generator = driven
+    world, state, generator = driven
     rates = 4000.0 * torch.rand(*state.thrust.shape, generator=generator, dtype=DOUBLE) - 2000.0
     force = 100.0 * torch.randn(3, *state.active.shape, generator=generator, dtype=DOUBLE)
     config = world.episodes[0].world
     moved = move_vessels(
-        state, rates, world.scenario, parameters, config.dt, config.substeps, (force[0], force[1], force[2])
+        state, rates, world.scenario, world.parameters, config.dt, config.substeps, (force[0], force[1], force[2])
     )
     got = torch.cat((moved.pose, moved.velocity_water, moved.velocity_ground, moved.thrust), -1)
     kinds = set()
@@ -127,7 +100,7 @@ def test_a_control_step_equals_the_oracle(driven):
 
 
 def test_ideal_actuators_move_a_vessel_as_without_them(driven):
-    world, _, state, _ = driven
+    world, state, _ = driven
     plain, ideal = world.parameters, world.parameters.clone()
     ideal.extras = build_extras([WorldConfig()] * len(state), 1, device=CPU, dtype=DOUBLE)
     ideal.extras.spacing = plain.vessel.width

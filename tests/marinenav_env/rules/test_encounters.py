@@ -19,7 +19,7 @@ from marinenav_env.rules.encounters import (
 from marinenav_env.rules.profiles import PROFILES, profile_settings, with_profile
 from marinenav_env.rules.roles import ROLES
 from marinenav_env.runtime.layout import env_last
-from tests.oracle.encounters import Encounter
+from tests.oracle.encounters import Encounter, follow
 
 STEPS, RANGES, RADIUS = 60, (20.0, 12.0, 16.0), 2.8
 PHASES = ("none", "candidate", "confirmed", "past", "fleeting")
@@ -71,15 +71,7 @@ def check_against_the_oracle(envs: int, robots: int, rules: ColregsConfig) -> Co
     for e, (track, mine, left) in enumerate(zip(frames, found.tolist(), leaves.tolist(), strict=True)):
         theirs = {(one, two): Encounter(RANGES[one] + RADIUS, 2.0 * RADIUS, rules) for one, two in couples}
         for t in range(STEPS):
-            there = [pair for pair in couples if t < left or 0 not in pair]
-            for one, two in couples:
-                if (one, two) in there:
-                    theirs[one, two].see(track[t][one], track[t][two])
-                else:
-                    theirs[one, two].lose()
-            clear = {one for one, two in there if theirs[one, two].keeps_clear}
-            for one, two in there:
-                theirs[one, two].judge(one in clear)
+            follow(theirs, [frame if t < left or vessel else None for vessel, frame in enumerate(track[t])])
             for (one, two), each in theirs.items():
                 phase, role, *values, broken = mine[one][two][t]
                 assert PHASES[int(phase)] == each.phase, (e, t, one, two)

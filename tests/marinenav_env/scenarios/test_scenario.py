@@ -24,55 +24,6 @@ def draw(config, levels, count):
     return sampler.sample(torch.arange(count) % len(levels), torch.Generator().manual_seed(0))
 
 
-def plain(scenario):
-    """Scenarios as the oracle has them."""
-    names = (
-        "robot_mask start goal heading core_position core_circulation obstacle_mask obstacle_position obstacle_radius"
-    )
-    robots, starts, goals, headings, cores, gammas, obstacles, centres, radii = (
-        scenario.get(name).tolist() for name in names.split()
-    )
-
-    def kept(values, mask):
-        return [value for value, real in zip(values, mask, strict=True) if real]
-
-    return [
-        {
-            "starts": [tuple(point) for point in kept(starts[e], robots[e])],
-            "goals": [tuple(point) for point in kept(goals[e], robots[e])],
-            "headings": kept(headings[e], robots[e]),
-            "cores": [
-                (x, y, gamma > 0.0, abs(gamma)) for (x, y), gamma in zip(cores[e], gammas[e], strict=True) if gamma
-            ],
-            "obstacles": [
-                (x, y, radius)
-                for (x, y), radius in zip(kept(centres[e], obstacles[e]), kept(radii[e], obstacles[e]), strict=True)
-            ],
-        }
-        for e in range(len(robots))
-    ]
-
-
-def oracle_level(level):
-    return oracle.Level(level.num_robots, level.num_cores, level.num_obstacles, level.min_start_goal_dis)
-
-
-def oracle_params(config):
-    return oracle.ScenarioParams(
-        width=config.width,
-        height=config.height,
-        v_range=config.v_range,
-        obs_r_range=config.obs_r_range,
-        clear_r=config.clear_r,
-        core_radius=config.core_radius,
-        v_rel_max=config.v_rel_max,
-        p=config.p,
-        robot_margin=config.start_margin,
-        obstacle_margin=config.obstacle_margin,
-        budget=config.draws,
-    )
-
-
 def test_scenarios_start_at_rest_and_missing_slots_are_empty():
     levels = (Level(2, 0, 1, 30.0), CROWDED)
     scenario = draw(VARIED, levels, 60)
@@ -105,7 +56,6 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(level, draws, draw
     generator = torch.Generator().manual_seed(draws)
     scenarios = sampler.sample(torch.zeros(count, dtype=torch.int64), generator)
     numbers = [tensor.tolist() for tensor in drawn_numbers]
-    p, asked = oracle_params(config), oracle_level(level)
 
     def point(unit, margin):
         x, y = (margin + u * (size - 2.0 * margin) for u, size in zip(unit, (55.0, 55.0), strict=True))
@@ -118,14 +68,14 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(level, draws, draw
                 accepted.append(candidate)
         return accepted
 
-    for e, found in enumerate(plain(scenarios)):
+    for e in range(count):
         starts, goals, core_points, turns, speeds, obstacle_points, sizes, headings = (
             column[e] for column in numbers[:8]
         )
         robots = accept(
             [(point(s, 2.0), point(g, 2.0)) for s, g in zip(starts, goals, strict=True)],
             level.num_robots,
-            lambda c, taken: oracle.robot_fits(*c, [t[0] for t in taken], [t[1] for t in taken], asked, p),
+            lambda c, taken: oracle.robot_fits(*c, taken, level.min_start_goal_dis, config),
         )
         ends = [robot[0] for robot in robots] + [robot[1] for robot in robots]
         cores = accept(
@@ -134,18 +84,24 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(level, draws, draw
                 for at, (turn,), (speed,) in zip(core_points, turns, speeds, strict=True)
             ],
             level.num_cores,
-            lambda c, taken, ends=ends: oracle.core_fits(c, ends, taken, p),
+            lambda c, taken, ends=ends: oracle.core_fits(c, ends, taken, config),
         )
         obstacles = accept(
             [(*point(at, 5.0), 0.5 + 2.0 * size) for at, (size,) in zip(obstacle_points, sizes, strict=True)],
             level.num_obstacles,
-            lambda c, taken, ends=ends, cores=cores: oracle.obstacle_fits(c, ends, cores, taken, p),
+            lambda c, taken, ends=ends, cores=cores: oracle.obstacle_fits(c, ends, cores, taken, config),
         )
-        assert found["starts"] == [pytest.approx(robot[0], abs=1e-12) for robot in robots]
-        assert found["goals"] == [pytest.approx(robot[1], abs=1e-12) for robot in robots]
-        assert found["cores"] == [pytest.approx(core, abs=1e-12) for core in cores]
-        assert found["obstacles"] == [pytest.approx(o, abs=1e-12) for o in obstacles]
-        assert found["headings"] == pytest.approx([2.0 * math.pi * each for each in headings[: len(robots)]])
+        found = scenarios[e]
+        there, gamma = found.robot_mask, found.core_circulation
+        signed = [(x, y, strength if clockwise else -strength) for x, y, clockwise, strength in cores]
+        for ours, theirs in (
+            (found.start[there], [start for start, _ in robots]),
+            (found.goal[there], [goal for _, goal in robots]),
+            (found.heading[there, None], [(2.0 * math.pi * each,) for each in headings[: len(robots)]]),
+            (torch.cat((found.core_position, gamma[:, None]), -1)[gamma != 0.0], signed),
+            (torch.cat((found.obstacle_position, found.obstacle_radius[:, None]), -1)[found.obstacle_mask], obstacles),
+        ):
+            assert ours.tolist() == [pytest.approx(list(row), abs=1e-12) for row in theirs]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """The observation entry ``duties`` against the oracle, and as part of the world."""
 
+import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from marinenav_env.sensing.duties import DUTIES, DUTY_COLUMNS
 from marinenav_env.sensing.observation import observation_entries
 from tests.marinenav_env.env_helpers import make
 from tests.oracle.duties import NOTHING, ROLES, duty_row
-from tests.oracle.encounters import Encounter
+from tests.oracle.encounters import Encounter, follow
 
 EXACT = SensorConfig(max_objects=4, pos_std=0.0, vel_std=0.0, r_mean_ratio=1.0, duties=True)
 """A sensor without noise, so that it is known which object is in which slot."""
@@ -55,7 +56,7 @@ def slots_of(frames, radius, own, obstacles):
     "profile", [pytest.param(name, marks=[pytest.mark.slow] * (name != "default")) for name in PROFILES]
 )
 def test_rows_equal_the_oracle_slot_by_slot(profile):
-    rules, seen, known = with_profile(ColregsConfig(), profile), Counter(), {}
+    rules, seen, known = with_profile(ColregsConfig(), profile), Counter(), defaultdict(dict)
     before = None
     for t, (td, env) in enumerate(sailing(rules)):
         state, scenario, vessel = env.state, env.scenario, env.config.vessel
@@ -68,18 +69,10 @@ def test_rows_equal_the_oracle_slot_by_slot(profile):
             there = scenario.obstacle_mask[e].tolist()
             obstacles = [(*place, size) for (place, size), exists in zip(discs, there, strict=True) if exists]
             robots = range(len(frames))
-            pairs = [(one, two) for one in robots for two in robots if one != two]
-            for one, two in pairs:
+            for pair in itertools.permutations(robots, 2):
                 contact, reach = 2.0 * vessel.radius, EXACT.range + vessel.detect_radius
-                encounter = known.setdefault((e, one, two), Encounter(reach, contact, rules, env.config.control_step))
-                if frames[one] is None or frames[two] is None:
-                    encounter.lose()
-                else:
-                    encounter.see(frames[one], frames[two])
-            clear = {one for one, two in pairs if frames[one] and frames[two] and known[e, one, two].keeps_clear}
-            for one, two in pairs:
-                if frames[one] is not None and frames[two] is not None:
-                    known[e, one, two].judge(one in clear)
+                known[e].setdefault(pair, Encounter(reach, contact, rules, env.config.control_step))
+            follow(known[e], frames)
             for own in robots:
                 if frames[own] is None:
                     assert not rows[e, own].any()
@@ -87,7 +80,7 @@ def test_rows_equal_the_oracle_slot_by_slot(profile):
                 slots = slots_of(frames, vessel.detect_radius, own, obstacles)
                 assert mask[e, own].tolist() == [True] * len(slots) + [False] * (EXACT.max_objects - len(slots))
                 expected = [
-                    NOTHING if other is None else duty_row(known[e, own, other], frames[own], frames[other], rules)
+                    NOTHING if other is None else duty_row(known[e][own, other], frames[own], frames[other], rules)
                     for other in slots
                 ]
                 expected += [NOTHING] * (EXACT.max_objects - len(slots))

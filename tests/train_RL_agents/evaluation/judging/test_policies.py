@@ -16,7 +16,7 @@ from train_RL_agents.evaluation.judging.policies import (
     run_set,
     steering_policy,
 )
-from train_RL_agents.evaluation.running.episodes import draw_scenarios, run_episodes
+from train_RL_agents.evaluation.running.episodes import draw_scenarios
 from train_RL_agents.evaluation.running.estimates import returns_scale, with_estimates, with_risk
 from train_RL_agents.evaluation.running.others import ACTION_KEY, control_robot_0
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
@@ -226,10 +226,3 @@ def test_only_policies_without_chance_may_leave_a_batch(monkeypatch):
 def test_logits_are_not_unscaled():
     assert returns_scale(make_policy("PPO")) == 1.0
     assert returns_scale(make_policy("SAC")) == make_policy("SAC").config.trainer.reward_scale
-
-
-def test_scenarios_without_a_robot_are_refused():
-    nobody = draw_scenarios(WORLD, (Level(2, 0, 0, 40.0),), (2,), 0)
-    nobody.robot_mask[:] = False
-    with pytest.raises(ConfigError, match="scenarios: 2 of 2 scenarios have no robot"):
-        run_episodes(lambda step: step, nobody, WORLD, continuous=True, device=CPU)

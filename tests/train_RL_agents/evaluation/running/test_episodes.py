@@ -1,4 +1,4 @@
-"""Evaluation against a slow computation, episode by episode and robot by robot."""
+"""Evaluation of scenarios in which everything happens, again and again, and by policies that are none."""
 
 import math
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 import torch
 from tensordict.nn import TensorDictModuleBase
 
-from marinenav_env import GROUP, ConfigError, Level, MarineNavEnv, WorldConfig
+from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.config import ScenarioConfig, SensorConfig
 from marinenav_env.runtime.execution import Execution
 from tests.marinenav_env.helpers import simple_episode
@@ -24,8 +24,6 @@ from train_RL_agents.evaluation.running.episodes import (
 close = pytest.approx
 CPU = torch.device("cpu")
 WORLD = WorldConfig(max_steps=40)
-SECONDS = 0.5
-"""Length of a control step."""
 
 
 # A set of scenarios in which everything happens --------------------------------------------------
@@ -64,83 +62,15 @@ def to_the_goal(step):
     return step.set((GROUP, "action"), action)
 
 
-def play(one, policy, world, stop_at_collision):
-    """One episode, one robot at a time, in an environment of its own."""
-    world = replace(world, ends_at_first_collision=stop_at_collision)
-    env = MarineNavEnv(world, scenarios=[one], dtype=torch.float64, seed=0)
-    robots = len(one.start)
-    time, energy, returns = ([0.0] * robots for _ in range(3))
-    step, first_collision, rules = env.reset(), None, False
-    for number in range(world.max_steps):
-        active = step[GROUP, "mask"][0].tolist()
-        step = env.step(policy(step))["next"]
-        rules |= env.outcome.colregs.any().item()
-        thrust = env.state.thrust[0].abs().sum(-1).tolist()
-        reward = step[GROUP, "reward"][0, :, 0].tolist()
-        for r in range(robots):
-            if active[r]:
-                time[r] += SECONDS
-                energy[r] += SECONDS * thrust[r]
-                returns[r] += 0.99**number * reward[r]
-        if env.state.collided.any() and first_collision is None:
-            first_collision = number
-        if step["done"].item():
-            break
-        step = step.exclude((GROUP, "reward"))
-    return {
-        "steps": number + 1,
-        "collision": first_collision,
-        "rules": rules,
-        "arrived": env.state.arrived[0].tolist(),
-        "time": sum(time) / robots,
-        "energy": sum(energy) / robots,
-        "return": sum(returns) / robots,
-    }
-
-
-@pytest.fixture(scope="module")
-def slow():
-    """Per episode: as published (stops at the first collision), and with the world going on, which is then the same."""
-    stopped = [play(one, to_the_goal, WORLD, True) for one in EPISODES]
-    return [
-        (found, found if found["collision"] is None else play(one, to_the_goal, WORLD, False))
-        for one, found in zip(EPISODES, stopped, strict=True)
-    ]
-
-
 @pytest.fixture(scope="module")
 def fast():
     return run_episodes(to_the_goal, EPISODES, WORLD, continuous=True, device=CPU, dtype=torch.float64)
 
 
-def test_everything_happens(slow):
-    """What the scenarios were made for, by the slow computation alone."""
-    stopped, going_on = zip(*slow, strict=True)
-    assert [each["collision"] is not None for each in stopped] == [False, True, True] + [False] * 4
-    arrived = ["".join(str(int(robot)) for robot in each["arrived"]) for each in stopped]
-    assert arrived == ["11", "000", "100", "10", "1", "0", "11"]
-    assert going_on[1]["arrived"] == [False, False, True] and going_on[2]["arrived"] == [True, False, True]
-    assert going_on[1]["steps"] > stopped[1]["steps"] and stopped[3]["steps"] == WORLD.max_steps
-    assert stopped[6]["rules"]
-
-
-def test_success_and_collision(fast, slow):
-    assert fast.collision.tolist() == [each["collision"] is not None for each, _ in slow]
-    assert fast.success.tolist() == [all(each["arrived"]) for each, _ in slow]
-    assert fast.success.tolist() == [True, False, False, False, True, False, True]
-
-
-def test_sums_stop_at_the_first_collision(fast, slow):
-    for name, ours in (("time", fast.time), ("energy", fast.energy), ("return", fast.returns)):
-        assert ours.tolist() == close([each[name] for each, _ in slow], rel=1e-9), name
-        # It would be another number if they did not.
-        going_on = [each[name] for _, each in slow]
-        assert ours[1].item() != close(going_on[1], rel=1e-3)
-
-
-def test_robots_that_arrive_are_counted_to_the_end(fast, slow):
+def test_robots_that_arrive_are_counted_to_the_end(fast):
+    """Also of those that arrive after others have collided; the sums are compared with what recordings hold."""
     assert fast.robots.tolist() == [len(one.start) for one in EPISODES]
-    assert fast.robots_arrived.tolist() == [sum(each["arrived"]) for _, each in slow]
+    assert fast.robots_arrived.tolist() == [2, 1, 2, 1, 1, 0, 2]
     assert fast.report()["robot_success_rate"] == close(9 / 14)
 
 

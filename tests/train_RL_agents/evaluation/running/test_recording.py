@@ -74,7 +74,9 @@ def test_a_batch_that_shrinks_is_recorded_alike(whole, monkeypatch):
 
 def test_outcomes_and_lengths(whole):
     episodes, recording = whole
-    assert recording.outcomes == OUTCOMES
+    assert recording.outcomes == OUTCOMES and recording.colregs[:, 6].any()
+    assert episodes.success.tolist() == [each == "success" for each in OUTCOMES]
+    assert episodes.collision.tolist() == [each == "collision" for each in OUTCOMES]
     assert recording.dt == 0.5
     assert recording.steps.max() == WORLD.max_steps == recording.actions.shape[0]
     # Time, energy and return of the report are sums over what is recorded.
@@ -111,6 +113,8 @@ def test_every_step_is_that_of_the_world(whole, index):
         for name in ("collided", "arrived", "colregs"):
             ours = getattr(recording, name)[number, index, :robots]
             assert torch.equal(ours, getattr(env.outcome, name)[0]), name
+        reward = recording.reward[number, index, :robots]
+        assert torch.allclose(reward, step[GROUP, "reward"][0, :, 0], atol=1e-4)
         phi = recording.phi[number, index, :robots]
         assert torch.allclose(phi, env.outcome.phi[0], atol=1e-4)
         step = step.exclude((GROUP, "reward"))
