@@ -91,6 +91,7 @@ def make_compiled_gradient_function(
         # One run of the C++ compiler for all kernels takes half as long as one for each. A precompiled header, which
         # no other function uses, would take 5 s and save one.
         options |= {"cpp_wrapper": True, "cpp_cache_precompile_headers": False}
+    kept_for = repr((type(agent), agent.config, agent.spec)) if getattr(losses, "__self__", None) is agent else None
     # Without guards on the hundred parameters: they are never replaced, and checking them would take longer than using
     # them.
-    return compile_function(gradients, device, False, options)
+    return compile_function(gradients, device, False, options, kept_for)
