@@ -54,7 +54,8 @@ def compile_function(
             options |= _ONEDNN_OPTIONS
         # Inductor reads this variable only when it is imported.
         if os.environ.get("TORCHINDUCTOR_CPP_DYNAMIC_THREADS") == "1":
-            options["cpp.dynamic_threads"] = True
+            # Code that is generated for one thread repeats in each of several what only one may do.
+            options |= {"cpp.dynamic_threads": True, "cpp.threads": max(2, os.cpu_count() or 1)}
     filters = {} if keep_all_guards else {"guard_filter_fn": _select_guards}
     original, function = function, function if keep_all_guards else _copy_function(function)
     compiled = torch.compile(

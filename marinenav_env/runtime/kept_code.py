@@ -74,6 +74,8 @@ class KeptFunction:
         self._function, self._options, self._settings, self._compiled = function, options, settings, compiled
         self._receiver = (function.__self__,) if isinstance(function, MethodType) else ()
         self._plain: Any = function.__func__ if isinstance(function, MethodType) else function
+        self._threads: int = options.get("cpp.threads", 0)
+        """Number of threads that guards require of code for any number; 0 for code for the present number."""
         self._code: Any = None
         """Code from a file or for one; None before the first call, False if there is none."""
 
@@ -83,10 +85,22 @@ class KeptFunction:
             return self._compiled(*arguments)
         everything = *self._receiver, *arguments
         if self._code is None:
-            self._code = self._read(everything) or self._make(everything)
+            with self._guarded_threads():
+                self._code = self._read(everything) or self._make(everything)
             return self(*arguments)
-        fits = self._code.guard_check(*everything)
+        with self._guarded_threads():
+            fits = self._code.guard_check(*everything)
         return self._code.fn(*everything) if fits else self._compiled(*arguments)
+
+    @contextmanager
+    def _guarded_threads(self) -> Iterator[None]:
+        """Have the number of threads in this context that guards require."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(self._threads or threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
     def _path(self, arguments: Sequence[Any]) -> Path:
         leaves, tree = tree_flatten(arguments, is_leaf=is_tensor_collection)

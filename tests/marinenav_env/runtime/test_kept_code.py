@@ -87,6 +87,18 @@ def test_other_settings_versions_and_threads_have_other_files(folder, monkeypatc
     assert graphs() == 1 and len(kept(folder)) == 4
 
 
+def test_code_that_takes_the_threads_of_each_call_is_traced_once(folder, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CPP_DYNAMIC_THREADS", "1")
+    function, threads = begin(), torch.get_num_threads()
+    first = function(*arguments())
+    try:
+        torch.set_num_threads(threads + 1)
+        assert same(function(*arguments()), first) and graphs() == 1
+        assert same(begin()(*arguments()), first) and graphs() == 0
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_code_with_parts_from_elsewhere_is_not_kept(folder):
     def own(*tensors):
         return current_velocity(*tensors)
