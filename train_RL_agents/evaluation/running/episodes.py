@@ -150,6 +150,7 @@ class EpisodeRunner:
         self._drops_ended = drop_ended and compiled is None and self._on_cpu
         self._seconds = env.config.control_step
         self._num_actions = None if env.continuous else env.num_discrete_actions
+        self._no_action = self._stepper.action_spec.zero().get((GROUP, "action"))
         rows = torch.arange(self._stepper.num_envs, device=device).clamp_max(env.num_envs - 1)
         self._first_source = RandomSource.from_seed(seed, 1, device)._replace(environment=rows)
         # Compiled code is reused only for calls with the same types of arguments.
@@ -237,7 +238,7 @@ class EpisodeRunner:
         observation = {name: value[acting].contiguous() for name, value in world.now.observation.items()}
         mask = active[acting]
         group = TensorDict({"observation": TensorDict(observation, mask.shape), "mask": mask}, mask.shape)
-        written = {"action": self._stepper.action_spec.zero().get((GROUP, "action")), **memories}
+        written = {"action": self._no_action.clone(), **memories}
         if len(acting):
             begins = world.now.state.steps[acting, None] == 0
             step = TensorDict({GROUP: group, INIT: begins}, mask.shape[:1])
