@@ -8,8 +8,7 @@ from train_RL_agents.utils.signals import exit_on_signal
 
 def main() -> int:
     """Run the command that the arguments of the process name, and return its exit status."""
-    # Python would look for cycles among the million objects of torch as it exits, which takes a second.
-    atexit.register(gc.freeze)
+    atexit.register(gc.freeze)  # looking for cycles among the objects of torch at the exit takes a second
     with exit_on_signal():
         from train_RL_agents.cli import main as command
 

@@ -18,11 +18,6 @@ CRUISE_SPEED = 2.5
 """Desired speed over ground of default vessels that go straight to their goal (m/s); scaled for other vessels."""
 
 
-def idle_actions(self_state: Tensor, env: MarineNavEnv) -> Tensor:
-    """Return actions [E, R, 2] of zero, which do not change the thrust; ``self_state`` is [E, R, 7]."""
-    return torch.zeros_like(self_state[..., :2])
-
-
 def straight_actions(self_state: Tensor, env: MarineNavEnv) -> Tensor:
     """Return actions [E, R, 2] that steer straight to the goal, without avoidance; ``self_state`` is [E, R, 7]."""
     seconds, scale = env.config.control_step, env.config.scenario
@@ -31,10 +26,11 @@ def straight_actions(self_state: Tensor, env: MarineNavEnv) -> Tensor:
 
 
 SCRIPTED_POLICIES: dict[str, Callable[[Tensor, MarineNavEnv], Tensor]] = {
-    "idle": idle_actions,
+    "idle": lambda self_state, env: torch.zeros_like(self_state[..., :2]),
     "straight": straight_actions,
 }
-"""Scripted policies by name; each takes ``self_state`` [E, R, 7] and the environment, and returns actions [E, R, 2]."""
+"""Scripted policies by name; each takes ``self_state`` [E, R, 7] and the environment, and returns actions [E, R, 2].
+``idle`` does not change the thrust."""
 
 
 def write_actions(step: TensorDictBase, env: MarineNavEnv, name: str) -> TensorDictBase:

@@ -1,4 +1,4 @@
-"""Differences between a CPU and other devices: host reads, and the cost of kernel launches.
+"""Differences between a CPU and other devices: host reads, and launches of kernels, which take longer than small ones.
 
 A host read copies values of a tensor to Python. On a CPU it is free, so only the rows that matter are computed. On
 other devices it waits for all earlier work, so all rows are computed and a mask selects. Results are the same.
@@ -22,11 +22,6 @@ _library.define(
 def host_reads_are_free(device: torch.device) -> bool:
     """Return whether values of a tensor on this device can be read on the host without waiting for the device."""
     return device.type in FREE_HOST_READ_DEVICES
-
-
-def launches_dominate(device: torch.device) -> bool:
-    """Return whether launching a kernel on this device takes longer than its computation on small tensors."""
-    return not host_reads_are_free(device)  # True for all devices except a CPU
 
 
 def true_indices(mask: Tensor) -> Tensor | None:

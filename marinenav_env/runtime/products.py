@@ -54,12 +54,9 @@ def product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
                 mkldnn.matmul.fp32_precision = before
 
 
-def _allocate_product(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
-    """Return an uninitialised tensor of the shape of the result of ``product``, for tracing without data."""
-    return left.new_empty(left.shape[0], right.shape[1])
-
-
-torch.library.register_fake("marinenav::product", _allocate_product)
+torch.library.register_fake(
+    "marinenav::product", lambda left, right, bias: left.new_empty(left.shape[0], right.shape[1])
+)
 
 
 class LargeProducts(CustomGraphPass):

@@ -187,7 +187,3 @@ class MapBank:
         chance = draws.uniform(MAPS, (), ())
         number = torch.floor(chance * count).to(torch.int64)
         return count > 0, (self.first[level] + torch.minimum(number, count - 1)).clamp(0, len(self.shores) - 1)
-
-    def passage_number(self, unit: Tensor) -> Tensor:
-        """Return the numbers of passages for numbers on [0, 1), as int64."""
-        return torch.floor(unit * self.heading.shape[1]).to(torch.int64)

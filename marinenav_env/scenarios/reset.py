@@ -43,13 +43,9 @@ def select_entries(pool: WorldState, index: Tensor) -> WorldState:
 
 def select_environments(mask: Tensor, new: Tensors, old: Tensors) -> Tensors:
     """Return a batch with the environments of ``new`` where the mask [E] is true and those of ``old`` elsewhere."""
-
-    def pick(a: Tensor, b: Tensor) -> Tensor:
-        # The old tensor comes first, because the first operand determines the memory layout of the result.
-        return torch.where(kept.view(-1, *[1] * (b.ndim - 1)), b, a)
-
     kept = ~mask
-    return new.apply(pick, old)
+    # The old tensor comes first, because the first operand determines the memory layout of the result.
+    return new.apply(lambda a, b: torch.where(kept.view(-1, *[1] * (b.ndim - 1)), b, a), old)
 
 
 def reset_environments(

@@ -284,7 +284,7 @@ class ScenarioSampler:
             starts, goals = (self._scale_to_map(unit, own.sides, margin) for unit in units)
             passage = torch.zeros_like(starts[:1])
             if bank is not None and own.number is not None:
-                number = bank.passage_number(units[0][0])
+                number = torch.floor(units[0][0] * bank.heading.shape[1]).to(torch.int64)
                 places, has_map = bank.ends[own.number[:, None], number].movedim(-1, 0), own.has_map[:, None]
                 starts, goals = torch.where(has_map, places[:2], starts), torch.where(has_map, places[2:], goals)
                 passage = number[None].to(starts.dtype)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from marinenav_env.config import ScenarioConfig
 from marinenav_env.levels import LEVELS, Level
-from marinenav_env.runtime.host_reads import launches_dominate, true_indices
+from marinenav_env.runtime.host_reads import host_reads_are_free, true_indices
 from marinenav_env.runtime.layout import environments_innermost
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import CompleteSampler
@@ -406,6 +406,6 @@ class FixedPool(ResetPool):
 
 def _arrange_memory(states: ResetState) -> ResetState:
     """Return states with adjacent entries where launches dominate; a CPU gathers only few entries."""
-    if not launches_dominate(states.scenario.goal.device):
+    if host_reads_are_free(states.scenario.goal.device):
         return states
     return states.apply(environments_innermost)

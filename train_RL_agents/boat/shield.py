@@ -232,7 +232,9 @@ class BoatShield:
         lowest, highest, fastest = limits
         most = min(fastest, numbers["max_thrust_rate"])
         numbers |= {"min_thrust": lowest, "max_thrust": highest, "max_thrust_rate": most}
-        sides = SIDE_COMMANDS if rates is None or most <= 0.0 else _lowest_neutral_highest(rates / most)
+        sides: Any = SIDE_COMMANDS
+        if rates is not None and most > 0.0:  # the lowest, the smallest in size and the highest command of each side
+            sides = [[side.min(), side[np.abs(side).argmin()], side.max()] for side in (rates / most).T]
         return cls(numbers | {"width": spacing or numbers["width"]}, seconds, sides)
 
     def __call__(
@@ -252,8 +254,3 @@ class BoatShield:
         begin, plans = rates[None] / most, self._plans
         number = int(choose_manoeuvres(np, begin, scene, self._vessel, self._seconds, plans, np.flatnonzero)[0])
         return (rates, False) if number < 0 else (plans.first_commands[0, number] * most, True)
-
-
-def _lowest_neutral_highest(pairs: Any) -> Any:
-    """Return the lowest, the smallest in size and the highest command of each side [2, 3], of pairs [A, 2]."""
-    return [[side.min(), side[np.abs(side).argmin()], side.max()] for side in pairs.T]

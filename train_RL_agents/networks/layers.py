@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from marinenav_env.runtime.host_reads import launches_dominate
+from marinenav_env.runtime.host_reads import host_reads_are_free
 
 
 def to_float32(values: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ def features_product(layer: nn.Module, features: Tensor) -> Tensor:
 
     On a GPU these are the features, since a single product launches fewer kernels (``add_action``).
     """
-    if launches_dominate(features.device):
+    if not host_reads_are_free(features.device):
         return features
     linear: Any = layer[0] if isinstance(layer, nn.Sequential) else layer
     return nn.functional.linear(features, linear.weight[:, : features.shape[-1]])
@@ -72,7 +72,7 @@ def features_product(layer: nn.Module, features: Tensor) -> Tensor:
 
 def add_action(layer: nn.Module, product: Tensor, action: Tensor) -> Tensor:
     """Return the output of a layer for the result of ``features_product`` [..., F or H] and actions [..., A]."""
-    if launches_dominate(product.device):
+    if not host_reads_are_free(product.device):
         output: Tensor = layer(torch.cat((product.expand(*action.shape[:-1], -1), action), -1))
         return output
     parts: list[Any] = [*layer] if isinstance(layer, nn.Sequential) else [layer]
@@ -125,7 +125,7 @@ def ensemble_outputs(
     further first arguments, one of each network; with ``frozen``, gradients do not reach the parameters.
     """
     first, *others = networks
-    if not others or not launches_dominate(next(first.parameters()).device):
+    if not others or host_reads_are_free(next(first.parameters()).device):
         firsts: list[tuple[Tensor, ...]] = [(argument,) for argument in own] or [()] * len(networks)
         call_one = call_with_frozen_parameters if frozen else torch.nn.Module.__call__
         return [call_one(network, *each, *args) for network, each in zip(networks, firsts, strict=True)]

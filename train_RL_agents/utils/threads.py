@@ -32,12 +32,6 @@ def cpu_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))  # macOS and Windows provide no more information
 
 
-def stated_threads(wanted: int = 0) -> int:
-    """Return a number of threads that was asked for, by ``wanted`` or by OMP_NUM_THREADS; 0 if none was."""
-    variable = os.environ.get(THREADS_VARIABLE, "")
-    return min(wanted, len(cpu_cores())) or (int(variable) if variable.isdecimal() else 0)
-
-
 def processor_times() -> tuple[float, float]:
     """Return the processor time (s) so far of all programs on the cores of this process, and of its own processes."""
     cores = {*cpu_cores()}
@@ -97,7 +91,8 @@ def set_threads(wanted: int = 0, start: int = 0) -> None:
         start: number to start with if ``wanted`` is 0, such as that of a resumed run; 0: one for each idle core.
     """
     global _follower
-    threads, cores = stated_threads(wanted), len(cpu_cores())
+    variable, cores = os.environ.get(THREADS_VARIABLE, ""), len(cpu_cores())
+    threads = min(wanted, cores) or (int(variable) if variable.isdecimal() else 0)
     threads = start if threads and start and not wanted else threads
     _follower = None
     if not threads and cores > 1:
