@@ -15,3 +15,20 @@ def refusal(function: Callable[..., Any], *arguments: Any, **options: Any) -> st
     message = str(caught.value)
     assert len(message.splitlines()) == 1 and "\x1b" not in message
     return message
+
+
+GONE = object()
+"""In place of a value: none at all."""
+
+
+def changed(tree: Any, place: str, value: Any) -> Any:
+    """Nested dicts and lists with another value at a place such as ``a/0/b``: a given one, or what a function makes."""
+    step, _, rest = place.partition("/")
+    tree, key = tree.copy(), int(step) if step.isdecimal() else step
+    now = tree.get(key) if isinstance(tree, dict) else tree[key]
+    if rest:
+        value = changed(now, rest, value)
+    tree[key] = value(now) if callable(value) else value
+    if tree[key] is GONE:
+        del tree[key]
+    return tree

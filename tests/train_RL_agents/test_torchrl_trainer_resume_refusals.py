@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError
-from tests.refusals import refusal
+from tests.refusals import GONE, changed, refusal
 from tests.train_RL_agents.tiny_runs import CPU, at, begin, files, new_run, small_pool, train
 from train_RL_agents.run.checkpoint import STATE_FILE, TRAINING_FORMAT, read_checkpoint
 from train_RL_agents.run.run_folder import RunFolder
@@ -75,7 +75,6 @@ def prioritised(tmp_path_factory):
     return trainer, read_checkpoint(run.checkpoints / STATE_FILE, TRAINING_FORMAT, CPU)
 
 
-GONE = object()
 WRONG = [
     ("world/now", {}),
     ("world/now/state/pose", GONE),
@@ -105,22 +104,11 @@ WRONG = [
 ]
 
 
-def changed(tree, names, value):
-    """Nested dicts and lists with another value in one place, or without the place."""
-    if not names:
-        return value
-    tree, key = tree.copy(), int(names[0]) if names[0].isdecimal() else names[0]
-    tree[key] = changed(tree.get(key) if isinstance(tree, dict) else tree[key], names[1:], value)
-    if tree[key] is GONE:
-        del tree[key]
-    return tree
-
-
 @pytest.mark.parametrize(("place", "value"), WRONG, ids=[f"{a} {b!r:.12}" for a, b in WRONG])
 def test_a_state_of_another_form_is_refused(prioritised, place, value):
     trainer, state = prioritised
     with pytest.raises(ConfigError, match="does not fit the run's configuration"):
-        trainer._load_state(changed(state, place.split("/"), value))
+        trainer._load_state(changed(state, place, value))
 
 
 def test_a_state_that_does_not_fit_is_refused(tmp_path, trained):

@@ -7,23 +7,22 @@ import pytest
 
 from marinenav_env import read_scenarios
 from tests.marinenav_env.scenarios.samples import BOX, GENERATED, INPUT, SHALLOW, XML, written
-from tests.refusals import refusal
+from tests.refusals import GONE, changed, refusal
 
 COLAV = {"ship_list": [{"csog_state": [0.0, 0.0, 5.0, 0.0]}, {"csog_state": [900.0, 0.0, 5.0, 180.0]}]}
 LEAST = "must be a list of 1 to 1000 elements"
-# A file, a key of it, its value there (MISSING: none), and what the refusal says.
-MISSING = object()
+# A file, a key of it, its value there (GONE: none), and what the refusal says.
 JSON_BAD = [
     (GENERATED, "ownShip", [], "ownShip=[]: must be an object"),
-    (GENERATED, "targetShips", MISSING, "the key 'encounters' is missing"),
+    (GENERATED, "targetShips", GONE, "the key 'encounters' is missing"),
     (GENERATED, "targetShips", [], f"targetShips=[]: {LEAST}"),
-    (GENERATED, "targetShips.0.waypoints", MISSING, "the key 'position' is missing"),
-    (GENERATED, "targetShips.0.waypoints.0.position", MISSING, "the key 'lon' is missing"),
-    (GENERATED, "targetShips.0.waypoints.0.position.lat", MISSING, "the key 'lat' is missing"),
+    (GENERATED, "targetShips.0.waypoints", GONE, "the key 'position' is missing"),
+    (GENERATED, "targetShips.0.waypoints.0.position", GONE, "the key 'lon' is missing"),
+    (GENERATED, "targetShips.0.waypoints.0.position.lat", GONE, "the key 'lat' is missing"),
     (GENERATED, "targetShips.0.waypoints.0.position.lat", 90.0, "lat=90.0: must be a number from -89 to 89"),
     (GENERATED, "targetShips.0.waypoints.0.position.lat", -40.0, "must be within 1,000 km of the own ship"),
     (GENERATED, "targetShips.0.waypoints.0.position.lon", 400, "lon=400: must be a number from -180 to 360"),
-    (GENERATED, "targetShips.0.waypoints.0.leg", MISSING, "the key 'sog' is missing"),
+    (GENERATED, "targetShips.0.waypoints.0.leg", GONE, "the key 'sog' is missing"),
     (GENERATED, "targetShips.0.waypoints.0.leg.sog", -1, "sog=-1: must be a number from 0 to 100"),
     (GENERATED, "targetShips.1", GENERATED["targetShips"][0], "two ships start at the same place"),
     (GENERATED, "title", 7, "title=7: must be text of one line"),
@@ -37,10 +36,10 @@ JSON_BAD = [
     (COLAV, "ship_list.0.csog_state.0", 1e9, "must be a number from -1e"),
     (COLAV, "ship_list.0.waypoints", [[0.0, 1.0], [0.0]], "must be two lists of the same length"),
     (COLAV, "ship_list.0", {"csog_state": [0.0] * 4, "speed_plan": [-1.0]}, "must be a number from 0 to 100"),
-    ([GENERATED], "", None, "[0]: the key 'env' is missing"),
 ]
 FOREIGN = "<!DOCTYPE x [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><commonOcean timeStepSize='1'>&a;</commonOcean>"
 TEXT_BAD = {
+    "list.json": ([GENERATED], "[0]: the key 'env' is missing"),
     "empty.json": ("", "cannot be read as a scenario file"),
     "settings.json": ('{"agent_type": "PPO"}', "a scenario file, or a chart from marinenav chart; it has agent"),
     "other.yml": ("name: x\n", "the key 'ship_list' is missing"),
@@ -75,15 +74,8 @@ def refused(path):
 
 @pytest.mark.parametrize(("content", "keys", "value", "sentence"), JSON_BAD, ids=range(len(JSON_BAD)))
 def test_damaged_json_is_refused(content, keys, value, sentence, tmp_path):
-    changed = place = copy.deepcopy(content)
-    *sections, last = [int(key) if key.isdigit() else key for key in keys.split(".")]
-    for key in sections:
-        place = place[key]
-    if value is MISSING:
-        del place[last]
-    elif keys:
-        place[last] = value
-    assert sentence in refused(written(tmp_path, "bad.json", changed))
+    damaged = changed(content, keys.replace(".", "/"), value)
+    assert sentence in refused(written(tmp_path, "bad.json", damaged))
 
 
 def test_a_course_must_follow_from_something(tmp_path):

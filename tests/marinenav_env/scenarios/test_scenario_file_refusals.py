@@ -5,7 +5,7 @@ import pytest
 from marinenav_env import read_scenarios
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from tests.marinenav_env.helpers import recorded_entry
-from tests.refusals import refusal
+from tests.refusals import GONE, changed, refusal
 
 NUMBER = "must be a number from -1e+06 to 1e+06"
 
@@ -19,11 +19,10 @@ def shorter(values):
     return values[:-1]
 
 
-# A key of an episode, its value there (MISSING: none), and what the refusal says.
-MISSING = object()
+# A key of an episode, its value there (GONE: none), and what the refusal says.
 BAD = [
-    ("env", MISSING, "a[1]: the key 'env' is missing"),
-    ("robots.perception", MISSING, "a[1].robots: the key 'perception' is missing"),
+    ("env", GONE, "a[1]: the key 'env' is missing"),
+    ("robots.perception", GONE, "a[1].robots: the key 'perception' is missing"),
     ("config", 3, "a[1].config=3: must be an object"),
     ("robots.actuators", [1], "a[1].robots.actuators=[1]: must be an object"),
     ("robots.start", [], "a[1].robots.start=[]: must be a list of 1 to 1000 elements"),
@@ -68,14 +67,7 @@ BAD = [
 
 @pytest.mark.parametrize(("key", "value", "sentence"), BAD, ids=range(len(BAD)))
 def test_bad_entries_are_refused_by_key_and_value(key, value, sentence):
-    entry = section = recorded_entry()
-    *sections, name = key.split(".")
-    for part in sections:
-        section = section[part]
-    if value is MISSING:
-        del section[name]
-    else:
-        section[name] = value(section[name]) if callable(value) else value
+    entry = changed(recorded_entry(), key.replace(".", "/"), value)
     message = refusal(parse_scenarios, [recorded_entry(), entry], "a")
     assert message.startswith("a[1]") and sentence in message
 
