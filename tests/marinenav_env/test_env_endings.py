@@ -5,7 +5,7 @@ import torch
 from torchrl.envs.utils import step_mdp
 
 from marinenav_env import GROUP, MarineNavEnv, WorldConfig
-from tests.marinenav_env.env_helpers import ACTION, MASK, REWARD, same
+from tests.marinenav_env.env_helpers import ACTION, MASK, REWARD
 from tests.marinenav_env.helpers import simple_episode
 
 FORWARD, STILL = [1.0, 1.0], [0.0, 0.0]
@@ -94,27 +94,3 @@ def test_the_first_collision_ends_an_evaluation_episode(evaluation):
         "terminated": [[evaluation], [True, True, False]],
         "truncated": [[False], [False, False, evaluation]],
     }
-
-
-@pytest.mark.parametrize("continuous", [True, False])
-def test_what_ended_and_absent_robots_are_told_has_no_effect(continuous):
-    given = [
-        simple_episode([(5.0, 5.0, 0.0), (20.0, 5.0, 0.0)], [(9.0, 5.0), (50.0, 5.0)]),
-        simple_episode([(5.0, 5.0, 0.0)], [(50.0, 5.0)]),
-    ]
-    runs = []
-    for nonsense in (False, True):
-        env = MarineNavEnv(scenarios=given, continuous=continuous, seed=0)
-        td, rows = env.reset(), []
-        for _ in range(15):
-            full = 24
-            action = torch.ones(2, 2, 2) if continuous else torch.full((2, 2), full)
-            if nonsense:
-                action[~td[MASK]] = -5
-            td.set(ACTION, action)
-            row = env.step(td)
-            rows.append(row.exclude(ACTION).clone())
-            td = step_mdp(row)
-        runs.append(rows)
-        assert env.state.arrived.tolist() == [[True, False], [False, False]]
-    assert same(*runs)

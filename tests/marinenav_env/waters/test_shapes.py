@@ -105,37 +105,27 @@ def test_any_way_of_writing_a_ring_gives_the_same_land(ring):
     )
 
 
-@pytest.mark.parametrize(
-    ("areas", "length"),
-    [
-        ([[SQUARE], [SQUARE]], 160.0),
-        ([[SQUARE], [shifted(40.0, 0.0)]], 200.0),
-        ([[SQUARE], [HOLE]], 160.0),
-        ([[SQUARE, HOLE], [HOLE]], 160.0),
-        ([[SQUARE, HOLE], [0.5 * HOLE + (20.0, 20.0)]], 280.0),
-        ([[SQUARE], [shifted(40.0, 40.0)]], 160.0 + 60.0),
-        ([[SQUARE], [np.array([[60.0, 25.0], [70.0, 25.0], [70.0, 35.0], [60.0, 35.0]])]], 180.0),
-        ([[np.array([[20.0, 20.0], [60.0, 60.0], [60.0, 20.0], [20.0, 60.0]])]], 80.0 + 2 * 40 * 2**0.5),
-        ([[SQUARE[:2]]], 0.0),
-        ([[SQUARE[[0, 0, 0]]]], 0.0),
-        ([[np.zeros((0, 2))], [SQUARE]], 160.0),
-        ([[SQUARE], [shifted(40.004, 0.0)]], 200.0),
-    ],
-    ids=[
-        "the same twice",
-        "neighbours",
-        "one inside another",
-        "a hole that is filled",
-        "an island in a lake",
-        "corners that touch, cut by the window",
-        "a pier at an edge",
-        "a ring that crosses itself",
-        "a ring of two points",
-        "a ring of one point",
-        "an empty ring",
-        "a gap below the grid",
-    ],
-)
+SHARED = {
+    "the same twice": ([[SQUARE], [SQUARE]], 160.0),
+    "neighbours": ([[SQUARE], [shifted(40.0, 0.0)]], 200.0),
+    "one inside another": ([[SQUARE], [HOLE]], 160.0),
+    "a hole that is filled": ([[SQUARE, HOLE], [HOLE]], 160.0),
+    "an island in a lake": ([[SQUARE, HOLE], [0.5 * HOLE + (20.0, 20.0)]], 280.0),
+    "corners that touch, cut by the window": ([[SQUARE], [shifted(40.0, 40.0)]], 160.0 + 60.0),
+    "a pier at an edge": ([[SQUARE], [np.array([[60.0, 25.0], [70.0, 25.0], [70.0, 35.0], [60.0, 35.0]])]], 180.0),
+    "a ring that crosses itself": (
+        [[np.array([[20.0, 20.0], [60.0, 60.0], [60.0, 20.0], [20.0, 60.0]])]],
+        80.0 + 2 * 40 * 2**0.5,
+    ),
+    "a ring of two points": ([[SQUARE[:2]]], 0.0),
+    "a ring of one point": ([[SQUARE[[0, 0, 0]]]], 0.0),
+    "an empty ring": ([[np.zeros((0, 2))], [SQUARE]], 160.0),
+    "a gap below the grid": ([[SQUARE], [shifted(40.004, 0.0)]], 200.0),
+}
+"""Areas, and the length of the shores of their union."""
+
+
+@pytest.mark.parametrize(("areas", "length"), SHARED.values(), ids=SHARED)
 def test_shared_edges_vanish_and_what_is_nothing_is_nothing(areas, length):
     network = unite(areas, [], SIZE)
     assert line_of(segments_of(network)).length == pytest.approx(length, abs=0.03)
