@@ -221,13 +221,18 @@ def random_world(seed, sizes, size=30.0, inactive=0.2, changed=lambda config, rn
     episodes = [random_episode(rng, *counts, size=size) for counts in sizes]
     episodes = [replace(episode, world=changed(episode.world, rng)) for episode in episodes]
     scenario, parameters, quantiles = stack_episodes(episodes, CPU, torch.float64)
+    return World(episodes, scenario, parameters, quantiles, random_state(scenario, seed, inactive))
+
+
+def random_state(scenario, seed, inactive=0.0):
+    """A state of robots at their starts, with some of them inactive."""
     (envs, robots), generator = scenario.robot_mask.shape, torch.Generator().manual_seed(seed)
 
     def uniform(low, high, width):
         unit = torch.rand(envs, robots, width, generator=generator, dtype=torch.float64)
         return low + (high - low) * unit
 
-    state = State(
+    return State(
         pose=torch.cat((scenario.start, uniform(0.0, 2.0 * math.pi, 1)), -1),
         velocity_water=uniform(-3.0, 3.0, 3),
         velocity_ground=uniform(-3.0, 3.0, 3),
@@ -238,7 +243,6 @@ def random_world(seed, sizes, size=30.0, inactive=0.2, changed=lambda config, rn
         steps=torch.zeros(envs, dtype=torch.int64),
         batch_size=[envs],
     )
-    return World(episodes, scenario, parameters, quantiles, state)
 
 
 def simple_episode(poses, goals, obstacles=(), sensor=QUIET):

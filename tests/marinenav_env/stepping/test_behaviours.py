@@ -7,41 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from marinenav_env import ConfigError, Curriculum, Episode, Level, MarineNavEnv
 from marinenav_env.config import ActuatorConfig, VesselConfig, WorldConfig
 from marinenav_env.levels import DRAWN_BEHAVIOURS
 from marinenav_env.scenarios.episode import stack_episodes
-from marinenav_env.state import State
 from marinenav_env.stepping.behaviours import behaviour_rates
 from tests.marinenav_env.env_helpers import equal, play
-from tests.marinenav_env.helpers import CPU, oracle_vessel, random_episode, simple_episode
+from tests.marinenav_env.helpers import CPU, oracle_vessel, random_episode, random_state, simple_episode
 from tests.oracle import behaviours as oracle
 
 DOUBLE = torch.float64
-
-
-def drawn_state(scenario: Any, rng: random.Random) -> State:
-    """States of vessels at any moment, with the noise of a rollout nowhere near."""
-
-    def numbers(*bounds: tuple[float, float]) -> Tensor:
-        shape = scenario.robot_mask.shape
-        rows = [[[rng.uniform(*bound) for bound in bounds] for _ in range(shape[1])] for _ in range(shape[0])]
-        return torch.tensor(rows, dtype=DOUBLE)
-
-    flags = scenario.robot_mask
-    return State(
-        pose=numbers((0.0, 55.0), (0.0, 55.0), (0.0, 2.0 * math.pi)),
-        velocity_water=numbers((-2.0, 2.0), (-2.0, 2.0), (-0.5, 0.5)),
-        velocity_ground=numbers((-2.0, 2.0), (-2.0, 2.0), (-0.5, 0.5)),
-        thrust=numbers((-400.0, 900.0), (-400.0, 900.0)),
-        active=flags,
-        collided=~flags,
-        arrived=~flags,
-        steps=torch.tensor([rng.randrange(60) for _ in range(len(flags))]),
-        batch_size=scenario.batch_size,
-    )
 
 
 @pytest.mark.heavy
@@ -57,7 +33,8 @@ def test_rates_equal_the_oracle() -> None:
         onset = [rng.uniform(0.0, 0.28 * 50) for _ in names]
         episodes.append(replace(episode, behaviour=names, onset=onset, velocity=velocity, seed=number))
     scenario, parameters, _ = stack_episodes(episodes, CPU, DOUBLE)
-    state, seconds = drawn_state(scenario, rng), 0.04 * 7
+    state, seconds = random_state(scenario, 0), 0.04 * 7
+    state.steps = torch.randint(60, state.batch_size, generator=torch.Generator().manual_seed(0))
     rates = behaviour_rates(state, scenario, parameters, seconds)
     phases = set()
     for row, episode in enumerate(episodes):
@@ -92,8 +69,7 @@ def test_vessels_steer_with_the_distance_of_their_thrusters() -> None:
     for vessel in (apart, wide, replace(wide, width=1.0)):
         world = replace(episode.world, vessel=replace(vessel, m=400.0, max_thrust_rate=1e6))
         scenario, parameters, _ = stack_episodes([replace(episode, world=world)], CPU, DOUBLE)
-        state = drawn_state(scenario, random.Random(4))
-        rates.append(behaviour_rates(state, scenario, parameters, 0.5))
+        rates.append(behaviour_rates(random_state(scenario, 4), scenario, parameters, 0.5))
     assert torch.equal(rates[0], rates[1]) and not torch.equal(rates[0], rates[2])
 
 
