@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.train_RL_agents.agents.test_losses import scalar_quantile_huber
 from tests.train_RL_agents.helpers import make_inputs, make_transitions, seeded
 from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig
 from train_RL_agents.networks.layers import squash
@@ -101,13 +102,8 @@ def test_targets_pool_the_quantiles_but_the_highest(dropped):
     targets = [1.0 + 0.5 * value for value in kept]
     assert losses["target"].item() == close(sum(targets) / len(targets))
     # Both critics are fitted to these at 0.1 and 0.6: predictions 1, 6 and 5, 5.
-    error = 0.0
-    for predicted in ([1.0, 6.0], [5.0, 5.0]):
-        for tau, value in zip((0.1, 0.6), predicted, strict=True):
-            for target in targets:
-                delta = target - value
-                huber = 0.5 * delta**2 if abs(delta) <= 1.0 else abs(delta) - 0.5
-                error += abs(tau - (delta < 0.0)) * huber / len(targets)
+    critics = [1.0, 6.0], [5.0, 5.0]
+    error = sum(scalar_quantile_huber([predicted], [targets], [0.1, 0.6], 1.0) for predicted in critics)
     assert losses["loss_critic"].item() == close(error)
     assert losses["value"].item() == close(3.5)
 
