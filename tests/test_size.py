@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_700,
     "tools": 1_606,
     "tests": 38_187,
-    "docs (bytes)": 290_259,
+    "docs (bytes)": 290_245,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
