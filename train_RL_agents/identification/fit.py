@@ -249,7 +249,7 @@ def predict(
 def _horizon_error(measured: Segments, horizon: float, poses: Array, windows: Array) -> HorizonError:
     """Return the error of poses [W, N + 1, 3] at the measured pose nearest to a horizon (s) in each window [W, 2]."""
     away = np.where(np.isfinite(measured.pose[..., 0]), np.abs(measured.pose_times - horizon), np.inf)
-    reached = (away.min(1) <= _MAX_TIME_DIFFERENCE) & (np.ptp(windows, axis=1) >= horizon - 1e-9)
+    reached = (away.min(1, initial=np.inf) <= _MAX_TIME_DIFFERENCE) & (np.ptp(windows, axis=1) >= horizon - 1e-9)
     if not reached.any():
         return HorizonError(horizon, 0, *[math.nan] * 3)
     misses = interpolate_poses(poses, measured.pose_times) - measured.pose

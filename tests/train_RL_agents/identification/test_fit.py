@@ -15,7 +15,7 @@ from train_RL_agents.cli import main
 from train_RL_agents.identification.coefficients import choose_coefficients, coefficient_value
 from train_RL_agents.identification.fit import Verdict, fit, predict
 from train_RL_agents.identification.log import read_log
-from train_RL_agents.identification.shooting import prediction_windows
+from train_RL_agents.identification.shooting import Nuisance, prediction_windows
 
 TRUTH = read_vessel("otter")
 
@@ -186,6 +186,11 @@ def test_predictions_end_where_the_commands_are_not_known():
     ]
 
 
-def test_predictions_start_where_poses_are_known():
+def test_predictions_start_where_poses_are_known(monkeypatch):
     starts = [start for start, _ in windows(log_of(has_pose=lambda time: not 51.0 < time < 60.0, seconds=100.1))]
     assert starts == [30.0, 35.0, 40.0, 45.0, 50.0, 55.0, 75.0, 80.0, 85.0, 90.0, 95.0]
+    # One that starts there is compared with nothing if no pose follows.
+    monkeypatch.setattr("train_RL_agents.identification.fit.num_substeps", lambda vessel: 1)
+    log, (first, *_) = log_of(has_pose=lambda time: time < 88.5, seconds=120.0), choose_coefficients(TRUTH, True)
+    found = predict(log, TRUTH, [first], [first.preset], Nuisance(), 90.0)
+    assert found.start_times.tolist() == [90.0] and found.errors == ()
