@@ -10,10 +10,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_016,
-    "train_RL_agents": 26_489,
+    "train_RL_agents": 26_490,
     "pages": 3_700,
     "tools": 1_606,
-    "tests": 38_192,
+    "tests": 38_193,
     "docs (bytes)": 290_245,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""

@@ -117,7 +117,8 @@ def fit(
     shared[kept] = problem.presets[kept]
     free = [number for number in everything if number not in kept]
     best = problem.solve(shared, best.states_at(shared), free, _FINE_TOLERANCE)
-    report(f"{len(kept)} coefficients keep the values of {vessel.name}")
+    if kept:
+        report(f"{len(kept)} coefficients keep the values of {vessel.name}")
     exact = problem.linearise(best.shared, best.states, damping=_EXACT)
     widths, ends, relative = _intervals(problem, exact, everything)
     low, high = problem.bounds

@@ -155,6 +155,7 @@ ROWS = {
     "too much thrust": (changed(LEFT, lambda v: 10 * v), "the limits of otter"),
     "shares as newtons": (changed(SIDES, lambda v: v / 100), "name columns of shares left_command and right_command"),
     "x stuck": (put(slice(None), X, 3.0), "x: 3 in every row; must be measured: a sensor may be stuck"),
+    "yaw stuck": (put(slice(None), YAW, 1.5), "yaw: 1.5 in every row"),
     "yaw in degrees": (changed(YAW, lambda v: np.degrees(v) % 360.0), "or yaw_deg in degrees?"),
     "yaw constant but noisy": (changed(YAW, lambda v: 0.01 * np.sin(1e3 * v)), "of a boat that turns"),
     "yaw the other way": (changed(YAW, lambda v: -v), "is it --frame enu"),
