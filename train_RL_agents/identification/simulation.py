@@ -111,7 +111,8 @@ class Simulator:
             state = move_vessels(state, rates, scenario, parameters, TIME_STEP / self._substeps, self._substeps)
             poses.append(state.pose[:, 0])
         found = np.array(torch.stack(poses, 1).numpy())
-        found[..., 2] = np.unwrap(found[..., 2], axis=1)
+        with np.errstate(invalid="ignore"):  # A yaw is infinite where the simulation diverges.
+            found[..., 2] = np.unwrap(found[..., 2], axis=1)
         return found
 
 

@@ -52,9 +52,11 @@ def test_tracks_are_those_of_the_source():
         assert track[-1, 2] == pytest.approx(boat.eta[5], abs=0.05)
 
 
-def test_yaw_is_not_wrapped_and_times_between_points_are_interpolated():
+def test_yaw_is_not_wrapped_and_times_between_points_are_interpolated(recwarn):
     poses = run(VALUES, np.array([[0.0, 0.0, 6.2, 2.0, 0.0, 0.5]]), 50)
     assert (np.abs(np.diff(poses[0, :, 2])) < 0.2).all() and poses[0, -1, 2] > 6.3
+    lost = run(VALUES, np.array([[0.0, 0.0, np.inf, 2.0, 0.0, 0.5]]))
+    assert np.isnan(lost[0, 1:, 2]).all() and not recwarn.list
     between = interpolate_poses(poses, np.array([[0.25, 5.0, 99.0]]))
     assert between[0, 0] == pytest.approx(0.5 * (poses[0, 2] + poses[0, 3]))
     assert between[0, 1] == pytest.approx(poses[0, -1], abs=1e-6) and between[0, 2] == pytest.approx(poses[0, -1])
