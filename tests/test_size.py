@@ -13,7 +13,7 @@ MOST = {
     "train_RL_agents": 26_491,
     "pages": 3_700,
     "tools": 1_606,
-    "tests": 38_195,
+    "tests": 38_197,
     "docs (bytes)": 290_245,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""

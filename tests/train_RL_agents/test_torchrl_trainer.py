@@ -10,6 +10,7 @@ import torch
 
 from marinenav_env.specs import STATISTICS
 from marinenav_env.support import plugins
+from tests.host_reads import no_host_reads
 from tests.train_RL_agents.tiny_runs import (
     arrays,
     at,
@@ -127,6 +128,7 @@ def recorded_episodes(trainer):
     """Train; the statistics of the episodes that ended by log entry, as the world has them."""
     found, entry = [], []
     observe, log = trainer.algorithm.add_steps, trainer.log
+    trainer.algorithm.episodes.add = no_host_reads()(trainer.algorithm.episodes.add)
 
     def noted(steps):
         ended = steps["next", STATISTICS][steps["next", "done"].squeeze(-1)].tolist()
