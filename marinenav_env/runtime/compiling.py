@@ -41,7 +41,7 @@ def compile_function(
     ``keep_all_guards``, modules (with their parameters and fields) and global names are not checked in each call,
     because there may be thousands; they must not change, and ``function`` is a plain function or method. With
     ``kept_for``, a text with the settings that decide which functions ``function`` calls, its code is kept in a file
-    (see runtime.kept_code).
+    (see runtime.kept_code), with all its guards.
     """
     options = dict(inductor_options or {})
     if device.type == "cuda":

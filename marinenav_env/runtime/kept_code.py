@@ -4,7 +4,7 @@ torch caches what its backend generates, but traces a function again in each pro
 start of a warm run. Here the result is kept whole, with the guards that say which arguments it is for; they are checked
 in each call, as those of ``torch.compile`` are. They do not tell functions and classes apart. A file therefore
 belongs to the sources of its package and those below, the versions of the libraries and the settings that its caller
-names, and code with parts from elsewhere, such as a user's reward, is not kept.
+names, and code with parts from elsewhere, such as a user's reward or a class derived from one of ours, is not kept.
 """
 
 import hashlib
@@ -22,8 +22,8 @@ from unittest.mock import patch
 
 import torch
 from tensordict import is_tensor_collection
-from torch import Tensor
-from torch.utils._pytree import tree_flatten
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_leaves
 
 _LIBRARIES = ("torch", "torchrl", "tensordict", "numpy")
 _folder: Path | None = None
@@ -60,7 +60,14 @@ def _describe(value: Any) -> Any:
     if is_tensor_collection(value):
         names = sorted(value.keys(True, True), key=str)
         return type(value).__name__, [(name, _describe(value.get(name))) for name in names]
-    return repr(value) if isinstance(value, bool | int | float | str | torch.nn.Module | None) else type(value).__name__
+    return repr(value) if isinstance(value, bool | int | float | str | nn.Module | None) else type(value).__name__
+
+
+def _packages_of(values: Any) -> set[str]:
+    """Return the packages of the classes of objects, their fields and submodules, and of all that these derive from."""
+    fields = [field for value in tree_leaves(values) for field in (value, *tree_leaves(getattr(value, "__dict__", {})))]
+    parts = [part for field in fields for part in (field.modules() if isinstance(field, nn.Module) else [field])]
+    return {kind.__module__.partition(".")[0] for part in parts for kind in type(part).__mro__}
 
 
 class KeptFunction:
@@ -87,8 +94,10 @@ class KeptFunction:
             return self._compiled(*arguments)
         everything = *self._receiver, *arguments
         if self._code is None:
+            # A class from elsewhere may override tomorrow what it inherits today.
+            keeps = self._are_known(_packages_of((everything, self._closure())))
             with self._guarded_threads():
-                self._code = self._read(everything) or self._make(everything)
+                self._code = keeps and (self._read(everything) or self._make(everything))
             return self(*arguments)
         with self._guarded_threads():
             fits = self._code.guard_check(*everything)
@@ -117,6 +126,10 @@ class KeptFunction:
         """Packages that the function may call; none if it is from elsewhere."""
         package = self._plain.__module__.partition(".")[0]
         return _packages[: _packages.index(package) + 1] if package in _packages else ()
+
+    def _are_known(self, packages: set[str]) -> bool:
+        """Return whether the files of code depend on these packages."""
+        return packages <= {*self._callable_packages(), *_LIBRARIES, *sys.stdlib_module_names}
 
     def _closure(self) -> dict[str, Any]:
         cells = self._plain.__closure__ or ()
@@ -150,8 +163,7 @@ class KeptFunction:
                 options = self._options or None
                 wrapper: Any = torch.compile(self._function, fullgraph=True, dynamic=False, options=options)
                 code = wrapper.aot_compile((tuple(arguments[len(self._receiver) :]), {}))
-            modules = {source.module.partition(".")[0] for source in code.source_info().inlined_sources}
-            if modules <= {*self._callable_packages(), *_LIBRARIES, *sys.stdlib_module_names}:
+            if self._are_known({source.module.partition(".")[0] for source in code.source_info().inlined_sources}):
                 code.save_compiled_function(str(path), self._closure())
             else:
                 mark.touch()

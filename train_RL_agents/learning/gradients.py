@@ -92,6 +92,5 @@ def make_compiled_gradient_function(
         # no other function uses, would take 5 s and save one.
         options |= {"cpp_wrapper": True, "cpp_cache_precompile_headers": False}
     kept_for = repr((type(agent), agent.config, agent.spec)) if getattr(losses, "__self__", None) is agent else None
-    # Without guards on the hundred parameters: they are never replaced, and checking them would take longer than using
-    # them.
+    # Where the code is not kept, without guards on the hundred parameters: they are never replaced.
     return compile_function(gradients, device, False, options, kept_for)

@@ -2,10 +2,13 @@
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
+from marinenav_env.runtime.kept_code import keep_code_in
 from tests.train_RL_agents.helpers import make_batch, seeded
 from tests.train_RL_agents.learners import CPU, agent_of, assert_close_gradients
 from train_RL_agents.agents import AGENTS
+from train_RL_agents.agents.a2c import A2C
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import (
     in_half_precision,
@@ -62,4 +65,34 @@ def test_each_learner_has_code_of_its_own():
             found.append(fast(batch, noise, ONE))
             torch.testing.assert_close(found[-1], plain, rtol=1e-3, atol=1e-5)
     assert (found[0][0] - found[-1][0]).norm() > 0.1 * found[0][0].norm()
+    torch.compiler.reset()
+
+
+class Inherited(A2C):
+    """A user's agent, which may override something tomorrow."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(torch.__version__ < "2.15", reason="torch keeps no whole functions")
+def test_code_is_kept_of_our_agents_and_their_own_losses_alone(tmp_path):
+    agent = agent_of("A2C")
+    inherited = Inherited(agent.config, agent.num_actions, agent.spec)
+    inherited.load_state_dict(agent.state_dict())
+    batch, noise = make_batch(agent, 8, seeded()), agent.loss_noise(8, seeded(1))
+
+    def doubled(*given):
+        return {name: 2.0 * value for name, value in agent.loss(*given).items()}
+
+    cases = [(agent, agent.loss), (agent, agent.loss), (inherited, inherited.loss), (agent, doubled)]
+    traced, found = [], []
+    for each, losses in cases:
+        torch.compiler.reset()
+        counters.clear()
+        with keep_code_in(tmp_path, "marinenav_env", "train_RL_agents"):
+            fast = make_compiled_gradient_function(each, losses, FlatWeights(each.networks), CPU)
+            found.append(fast(batch, noise, ONE)[0])
+        traced.append(counters["stats"]["unique_graphs"] > 0)
+    assert traced == [True, False, True, True]
+    assert len([file for file in tmp_path.iterdir() if file.suffix != ".mark"]) == 1
+    torch.testing.assert_close(found, [found[0], found[0], found[0], 2.0 * found[0]])
     torch.compiler.reset()
