@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 14_016,
-    "train_RL_agents": 26_491,
+    "marinenav_env": 14_028,
+    "train_RL_agents": 26_486,
     "pages": 3_700,
     "tools": 1_606,
-    "tests": 38_197,
-    "docs (bytes)": 290_245,
+    "tests": 38_247,
+    "docs (bytes)": 291_235,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -1,6 +1,6 @@
 """Export of policies to TorchScript and ONNX files, each of which is checked after it is written.
 
-Both take raw observations and return ``Agent.outputs``, in float64, ONNX optionally in float32.
+Both take raw observations and return ``Agent.outputs``, in float64 or float32.
 ``contract.json`` in the same folder, called the contract, describes files, inputs, outputs and actions.
 """
 

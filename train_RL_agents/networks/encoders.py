@@ -291,7 +291,7 @@ class ObservationNetwork(nn.Module):
         self.encoders = nn.ModuleDict() if others else None
         for name, entry in others.items():
             kind = find_encoder(custom[name]) if name in custom else ENCODER_CLASSES[entry.kind]
-            if kind is SetEncoder and name == SHORE and config.encoder != "attention":
+            if kind is SetEncoder and name == SHORE and entry.mask and config.encoder != "attention":
                 kind = ShoreEncoder
             encoder = kind(entry, config)
             assert self.encoders is not None
