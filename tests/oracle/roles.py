@@ -58,7 +58,7 @@ def meet_under_way(own: Sequence[float], other: Sequence[float], least: float) -
 def role(
     met: Meeting, stern: float = math.radians(112.5), most: float = math.pi, courses: float = math.radians(157.5)
 ) -> str:
-    """What the own vessel is to the other, by the angles of the rules (rad)."""
+    """Role of the own vessel towards the other, by the angles of the rules (rad)."""
     if abs(met.aspect) > stern and abs(met.bearing) <= most:
         return "overtaking"
     if abs(met.bearing) > stern and abs(met.aspect) <= most:

@@ -49,7 +49,7 @@ PLUGIN_GROUPS = {
 _OLD_SETTINGS = {f"execution.{name}": f"trainer.{name}" for name in ("precision", "tf32", "fused_optimizer")}
 """New keys of settings that saved configurations of version 0.2 have under other keys."""
 _IGNORED_SETTINGS = ("training_time", "execution.kernel", "draw_evaluations", "on_divergence")
-"""What is ignored in files: a record of other programs, and settings of version 0.2 without effect on good runs."""
+"""Keys that files may have and that are ignored: a record of other programs, and settings of version 0.2."""
 _REMOVED_SETTINGS = {
     "trainer.scale_returns": False,
     "agent.value_clip": 0.0,

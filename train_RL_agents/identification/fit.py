@@ -52,7 +52,7 @@ _MAX_TIME_DIFFERENCE = 1.0
 
 
 class Verdict(StrEnum):
-    """What a log says of a coefficient."""
+    """Verdict of a log on a coefficient."""
 
     DETERMINED = "determined"
     JOINTLY_DETERMINED = "determined together with others only"

@@ -1,4 +1,4 @@
-"""What policies command to reach a velocity."""
+"""Commands that reach a velocity."""
 
 import pytest
 import torch

@@ -35,7 +35,7 @@ def test_meter_is_not_changed_by_values_that_are_overwritten():
 
 
 def test_ranks_count_together():
-    """What one counts is compared with a run's steps in test_torchrl_trainer.py."""
+    """Two ranks share what they counted; test_torchrl_trainer.py compares the counts of one with the steps of a run."""
     example = TensorDict({"next": {"robots": {"reward": torch.zeros(4, 2, 1)}}}, [4])
     meter = EpisodeMeter(example, ("return",))
     # Means over two ranks that had 1 and 4 episodes.

@@ -18,9 +18,9 @@ class Robots:
         self.random, self.shape, self.observe = torch.Generator().manual_seed(seed), shape, observe
         self.count = 0
         self.steps = []
-        """Of each step what was seen, who was active, actions, rewards, what was seen then, and both flags."""
+        """Steps: observation, active robots, actions, rewards, next observation, and both flags."""
         self.seen = {}
-        """Of each number those before it in its episode, the latest first."""
+        """Earlier numbers of the same episode for each number, the latest first."""
         self.now, self.present = self.look(), self.fresh()
         self.active = self.present
 
