@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 14_028,
+    "marinenav_env": 14_044,
     "train_RL_agents": 26_486,
     "pages": 3_700,
     "tools": 1_606,
-    "tests": 38_247,
-    "docs (bytes)": 291_235,
+    "tests": 38_258,
+    "docs (bytes)": 291_244,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

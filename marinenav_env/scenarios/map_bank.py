@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from marinenav_env.waters.charts import Chart
     from marinenav_env.waters.routing import Passages
 
-NUM_RANDOM_MAPS = 48
+NUM_RANDOM_MAPS = 64
 RANDOM_SIZES = (120.0, 320.0)
 """Sides of the first and of the last generated map (m); those between are evenly spaced."""
 PASSAGES_PER_MAP = 64

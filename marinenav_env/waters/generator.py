@@ -1,4 +1,4 @@
-"""Random charts for training without any: coasts with bays, channels, islands and piers."""
+"""Random charts for training without any: coasts with bays, channels, islands, piers and marinas."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from marinenav_env.support.validation import ConfigError, is_nonnegative_int, re
 from marinenav_env.waters.charts import MOST_SEGMENTS, Chart, with_land
 from marinenav_env.waters.shapes import Floats
 
-KINDS = ("coast", "channel", "bay", "islands")
-"""Kinds of waters: land on one side, on two opposite ones, on three, or on none."""
-_SIDES = {"coast": (0,), "channel": (0, 2), "bay": (0, 1, 2), "islands": ()}
+KINDS = ("coast", "channel", "bay", "islands", "marina")
+"""Kinds of waters: land on one side, on two opposite ones, on three, or on none; a channel with long piers in a row."""
+_SIDES = {"coast": (0,), "channel": (0, 2), "bay": (0, 1, 2), "islands": (), "marina": (0, 2)}
 """Sides of a unit square with land: 0 at y = 0, counted by quarter turns."""
 _CORNERS = 9
 """Largest number of corners of a coast and of an island."""
@@ -51,7 +51,9 @@ def _draw(drawn: np.random.Generator, kind: str) -> tuple[list[Floats], list[Flo
     """Return random rings [n, 2] of land and walls [n, 2] around a unit square, turned by a random angle."""
     areas, walls = list[Floats](), list[Floats]()
     for side in _SIDES[kind]:
-        coast = _draw_coast(drawn, drawn.uniform(0.02, 0.3 if kind == "channel" else 0.4))
+        coast = _draw_coast(drawn, drawn.uniform(0.02, 0.3 if kind in ("channel", "marina") else 0.4))
+        if kind == "marina" and side == 0:
+            walls += _draw_marina(drawn, coast)
         for _ in range(drawn.integers(0, 4)):
             pier = _draw_pier(drawn, coast)
             (areas if len(pier) > 2 else walls).append(_turned(pier, side * np.pi / 2.0))
@@ -89,6 +91,20 @@ def _draw_pier(drawn: np.random.Generator, coast: Floats) -> Floats:
     across = drawn.uniform(0.01, 0.04) * np.array([np.cos(tilt), -np.sin(tilt)])
     back = foot - 0.1 * way / length
     return np.stack([back, back + across, foot + way + across, foot + way])
+
+
+def _draw_marina(drawn: np.random.Generator, coast: Floats) -> list[Floats]:
+    """Return parallel walls [n, 2] from a coast [n, 2], some with heads, and up to two that lie off the shore."""
+    walls, tilt, length = list[Floats](), drawn.uniform(-0.5, 0.5), drawn.uniform(0.15, 0.45)
+    way, along = np.array([np.sin(tilt), np.cos(tilt)]), np.array([np.cos(tilt), -np.sin(tilt)])
+    for x in np.arange(drawn.uniform(0.0, 0.2), 1.0, drawn.uniform(0.12, 0.35)):
+        foot = np.array([x, np.interp(x, coast[:, 0], coast[:, 1]) - 0.002])
+        head = foot + drawn.uniform(0.7, 1.0) * length * way
+        walls.append(np.stack([foot, head, head + drawn.uniform(-0.1, 0.1) * along][: drawn.integers(2, 4)]))
+    for _ in range(drawn.integers(0, 3)):
+        middle, half = drawn.uniform(0.2, 0.8, 2), drawn.uniform(0.05, 0.2)
+        walls.append(np.stack([middle - half * along, middle + half * along]))
+    return walls
 
 
 def _draw_island(drawn: np.random.Generator) -> Floats:
