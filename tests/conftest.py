@@ -116,6 +116,7 @@ def pytest_collection() -> Iterator[None]:
     gc.disable()
     collected = yield
     gc.freeze()
+    gc.set_threshold(700, 10, 100)  # what tests leave is little, and looking through all of it takes long
     atexit.register(gc.unfreeze)  # else libraries would tell of what is left at the end
     gc.freeze = gc.unfreeze = lambda: None  # the trainer would undo it
     gc.enable()
