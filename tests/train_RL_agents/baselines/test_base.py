@@ -59,7 +59,7 @@ def test_robots_that_are_not_active_are_not_steered(name):
 
 def successes(name, level, steps, seed):
     """Of ten episodes."""
-    world = WorldConfig(max_steps=steps)
+    world = WorldConfig(max_steps=steps, dt=0.25, substeps=2)
     drawn = draw_scenarios(world, (level,), (10,), seed)
     return run_episodes(BASELINES[name](world), drawn, world, continuous=True, device=CPU).success.sum()
 

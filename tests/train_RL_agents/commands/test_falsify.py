@@ -3,12 +3,15 @@
 import json
 import re
 import signal
+from functools import partial
 
 import pytest
 import torch
 
+from marinenav_env import WorldConfig
 from tests.train_RL_agents.command_line import refused
 from train_RL_agents.cli import main
+from train_RL_agents.evaluation.comparing import selection
 from train_RL_agents.evaluation.judging import avoidance
 from train_RL_agents.evaluation.suites import passing_encounters
 from train_RL_agents.falsification import failures
@@ -20,9 +23,10 @@ FEW = ("--episodes", "72", "--vessels", "2", "--behaviours", "keep")
 @pytest.fixture(autouse=True)
 def short(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(selection, "WorldConfig", partial(WorldConfig, dt=0.25, substeps=2))
     monkeypatch.setattr(passing_encounters, "INITIAL_DISTANCES", (21.0, 24.0))
-    monkeypatch.setattr(passing_encounters, "MAX_STEPS", 36)
-    monkeypatch.setattr(avoidance, "DENSE_LIST", avoidance.DENSE_LIST[::6])
+    monkeypatch.setattr(passing_encounters, "MAX_STEPS", 30)
+    monkeypatch.setattr(avoidance, "DENSE_LIST", avoidance.DENSE_LIST[::18])
     monkeypatch.setattr(failures, "POPULATION_SIZE", 36)
 
 

@@ -97,7 +97,8 @@ def test_processes_of_torchrun_start_no_jobs(command, tmp_path, monkeypatch, cap
     assert not (tmp_path / "runs").exists()
 
 
-def test_levels_without_room_are_refused_before_there_is_a_folder(tmp_path, capsys):
+def test_levels_without_room_are_refused_before_there_is_a_folder(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("marinenav_env.scenarios.complete.MAX_DRAWS", 1000)
     words = [f"save_dir={tmp_path}", "training_schedule.min_start_goal_dis=80,80,80,80,80,80"]
     said = refused(capsys, "train", *words)
     assert said.startswith("training_schedule: level.min_start_goal_dis=80.0: must be below 72")

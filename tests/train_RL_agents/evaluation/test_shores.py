@@ -21,7 +21,7 @@ from train_RL_agents.evaluation.suites.suites import make_scenario_set
 from train_RL_agents.figures.episode_view import reward_terms
 from train_RL_agents.results.rows import Episodes, concatenate_episodes
 
-WORLD = WorldConfig(max_steps=70)
+WORLD = WorldConfig(max_steps=45, dt=0.25, substeps=2)
 WALL = [[30.0, 0.0, 30.0, 60.0], [30.0, 60.0, 30.0, 0.0]]
 """A wall from west to east."""
 HASH = "f475c6c72edce4e03dd47be013e11341"
@@ -30,9 +30,9 @@ HASH = "f475c6c72edce4e03dd47be013e11341"
 
 def scenes(shores=WALL):
     """A vessel whose stated route leads through a wall, one on its own side of it, and two that meet beside it."""
-    ends = [((10.0, 20.0, 0.0), (50.0, 20.0)), ((10.0, 20.0, 0.0), (10.0, 50.0))]
+    ends = [((10.0, 20.0, 0.0), (50.0, 20.0)), ((10.0, 20.0, 0.0), (10.0, 40.0))]
     alone = [simple_episode([start], [goal]) for start, goal in ends]
-    return [replace(each, shores=shores, route=[[]], world=replace(each.world, max_steps=70)) for each in alone]
+    return [replace(each, shores=shores, route=[[]], world=replace(each.world, max_steps=45)) for each in alone]
 
 
 def test_groundings_are_counted_apart_from_collisions():
@@ -57,7 +57,7 @@ def test_recordings_have_shores_routes_and_groundings(tmp_path):
     assert found.outcomes == ["grounding", "success"]
     assert found.shores[0, :2].tolist() == WALL
     assert (found.shores[0, 2:] == ABSENT_SHORE).all()
-    assert found.routes[:, 0, -1].tolist() == [[50.0, 20.0], [10.0, 50.0]]
+    assert found.routes[:, 0, -1].tolist() == [[50.0, 20.0], [10.0, 40.0]]
     recordings.save(found, tmp_path / "recording.npz")
     again = recordings.load(tmp_path / "recording.npz")
     assert torch.equal(again.grounded, found.grounded)

@@ -98,8 +98,8 @@ def test_a_constant_offset_of_the_yaw_is_estimated(tmp_path):
 def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys, monkeypatch):
     # Longer segments and predictions, and the world's five substeps, take a minute; the slow tests have them.
     monkeypatch.setattr("train_RL_agents.identification.fit.SEGMENT_SECONDS", (5.0,))
-    monkeypatch.setattr("train_RL_agents.identification.fit.HORIZONS", (5.0, 20.0))
-    monkeypatch.setattr("train_RL_agents.identification.fit.num_substeps", lambda vessel: 2)
+    monkeypatch.setattr("train_RL_agents.identification.fit.HORIZONS", (5.0, 10.0))
+    monkeypatch.setattr("train_RL_agents.identification.fit.num_substeps", lambda vessel: 1)
     rows, _ = sail("otter", seconds=240.0, seed=3)
     rows[:, 1:3] /= np.where(rows[:, 1:3] < 0.0, -TRUTH.min_thrust, TRUTH.max_thrust)
     log, boat, page = (tmp_path / name for name in ("log.csv", "mine.json", "mine.html"))
@@ -107,14 +107,14 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys, monkeypatc
     words = ["identify", str(log), "--vessel", "otter", "--out", str(boat), "--page", str(page)]
     assert main(words) == 0
     printed = capsys.readouterr().out
-    assert "Prediction over 5 s" in printed and "Prediction over 20 s" in printed
+    assert "Prediction over 5 s" in printed and "Prediction over 10 s" in printed
     vessel = read_vessel(boat)
     assert vessel.name == "mine" and vessel.m == 80.0 and vessel.actuators.spacing == 0.79
     assert vessel.xU == pytest.approx(TRUTH.xU, rel=0.1) and vessel.max_thrust == pytest.approx(
         TRUTH.max_thrust, rel=0.1
     )
     assert "95% interval" in boat.read_text() and read_vessel_file(boat).approximated
-    errors = [float(text) for text in re.findall(r"Prediction over 20 s .*: ([\d.]+) m", printed)]
+    errors = [float(text) for text in re.findall(r"Prediction over 10 s .*: ([\d.]+) m", printed)]
     assert len(errors) == 1 and errors[0] < 1.0
     html = page.read_text()
     assert html.count("<figure>") == 8 and "http" not in html.replace("http://www.w3.org", "")
@@ -191,6 +191,7 @@ def test_predictions_start_where_poses_are_known(monkeypatch):
     assert starts == [30.0, 35.0, 40.0, 45.0, 50.0, 55.0, 75.0, 80.0, 85.0, 90.0, 95.0]
     # One that starts there is compared with nothing if no pose follows.
     monkeypatch.setattr("train_RL_agents.identification.fit.num_substeps", lambda vessel: 1)
+    monkeypatch.setattr("train_RL_agents.identification.fit.HORIZONS", (5.0,))
     log, (first, *_) = log_of(has_pose=lambda time: time < 88.5, seconds=120.0), choose_coefficients(TRUTH, True)
     found = predict(log, TRUTH, [first], [first.preset], Nuisance(), 90.0)
     assert found.start_times.tolist() == [90.0] and found.errors == ()

@@ -20,18 +20,19 @@ from train_RL_agents.evaluation.suites.suites import make_scenario_set
 
 STRAIGHT = EvaluatedPolicy("straight")
 CPU, ACTING = torch.device("cpu"), ActingOptions()
-WORLD = WorldConfig(max_steps=120)
+WORLD = WorldConfig(max_steps=80, dt=0.25, substeps=2)
+BRIEF = replace(WORLD, max_steps=3)
 
 
 @cache
-def made(name, episodes):
+def made(name, episodes, world):
     """A suite, which nothing changes."""
-    return make_scenario_set(name, WORLD, episodes)
+    return make_scenario_set(name, world, episodes)
 
 
-def some(name, episodes, kept):
+def some(name, episodes, kept, world=WORLD):
     """Some groups of a suite."""
-    chosen = made(name, episodes)
+    chosen = made(name, episodes, world)
     parts = []
     for part in chosen.parts:
         wanted = torch.isin(part.scenarios.level, torch.tensor(kept))
@@ -42,19 +43,19 @@ def some(name, episodes, kept):
 
 def sets_run(monkeypatch, chosen):
     """The sets that are run to score one."""
-    sets, world = [], replace(WORLD, max_steps=3)
+    sets = []
 
     def noted(found, given, *rest, **options):
         sets.append(given)
         return run_set(found, given, *rest, **options)
 
     monkeypatch.setattr(scoring, "run_set", noted)
-    score(chosen, PolicyRun(STRAIGHT, world, ACTING, CPU, "x"))
+    score(chosen, PolicyRun(STRAIGHT, BRIEF, ACTING, CPU, "x"))
     return sets
 
 
 def test_every_vessel_is_run_alone(monkeypatch):
-    chosen = some("imazu", 1, [0, 4, 12])
+    chosen = some("imazu", 1, [0, 4, 12], BRIEF)
     masks = [part.scenarios.robot_mask.clone() for part in chosen.parts]
     whole, *alone = sets_run(monkeypatch, chosen)
     assert whole is chosen and len(alone) == 4
@@ -64,7 +65,7 @@ def test_every_vessel_is_run_alone(monkeypatch):
             for kept, present in zip(part.scenarios.robot_mask, mask, strict=True):
                 assert kept.nonzero().tolist() == [[min(slot, int(present.sum()) - 1)]]
     assert all(torch.equal(part.scenarios.robot_mask, mask) for part, mask in zip(chosen.parts, masks, strict=True))
-    sets = sets_run(monkeypatch, some("imazu_own", 1, [0]))
+    sets = sets_run(monkeypatch, some("imazu_own", 1, [0], BRIEF))
     assert [each.parts[0].only_own for each in sets] == [True, True]  # the others are not scored
 
 
@@ -81,9 +82,9 @@ def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
     assert table["head-on"]["stood_on"] is None
 
 
-def few_of(name, numbers, repetitions):
+def few_of(name, numbers, repetitions, world=WORLD):
     """Some situations that others wrote."""
-    chosen = made(name, repetitions)
+    chosen = made(name, repetitions, world)
     (part,) = chosen.parts
     rows = [row for row, number in enumerate(part.situations) if number in numbers]
     picked = {name: tuple(getattr(part, name)[row] for row in rows) for name in ("levels", "situations")}
@@ -99,6 +100,7 @@ def test_situations_that_others_wrote_are_scored_by_group(monkeypatch):
     assert recording.groups == ("head on", "2 others", "3 others")
     assert episodes.collision.all() and table["head on"]["rules_kept"] == 0.0
     assert scored.situations == {"without_collision": 0, "all": 3}
+    chosen = few_of("dnv", (0, 5, 20), 1, BRIEF)
     whole, *alone = sets_run(monkeypatch, chosen)
     assert whole is chosen and len(alone) == 4
     for slot, one in enumerate(alone):

@@ -27,7 +27,7 @@ from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
 from train_RL_agents.results.rows import group_masks
 
 CPU, ACTING, STRAIGHT = torch.device("cpu"), ActingOptions(), EvaluatedPolicy("straight")
-WORLD = WorldConfig(max_steps=60)
+WORLD = WorldConfig(max_steps=60, dt=0.25, substeps=2)
 GROUPS = ("near", "far", "late")
 CANDIDATE_METRICS = ("collisions", "per_candidate", "avoidable_per_candidate", "ships_with_crews")
 

@@ -227,6 +227,8 @@ def test_the_reward_penalises_the_duties_that_the_judge_finds_broken(land, sees_
         reward=RewardConfig(timestep_penalty=0.0, COLREGs_penalty=0.0, broken_duty_penalty=-100.0),
         sensor=SensorConfig(sees_through_land=sees_through),
         max_steps=60,
+        dt=0.25,
+        substeps=2,
         ends_at_first_collision=True,
     )
     scenarios = make_scenario_set("encounters", config, 20, 3).parts[-1].scenarios

@@ -22,7 +22,7 @@ from train_RL_agents.evaluation.running.episodes import (
 )
 from train_RL_agents.policy_wrapper import MEMORY_KEY, PolicyWrapper
 
-WORLD = WorldConfig(max_steps=40)
+WORLD = WorldConfig(max_steps=40, dt=0.25, substeps=2)
 slow = partial(pytest.param, marks=pytest.mark.slow)
 TRAINING = replace(WORLD, reward=RewardConfig(collision_penalty=-50.0))
 SCENARIOS = draw_scenarios(WORLD, LEVELS[:4], (2, 2, 2, 3), 0)

@@ -23,7 +23,7 @@ from train_RL_agents.evaluation.running.episodes import (
 
 close = pytest.approx
 CPU = torch.device("cpu")
-WORLD = WorldConfig(max_steps=40)
+WORLD = WorldConfig(max_steps=40, dt=0.25, substeps=2)
 
 
 # A set of scenarios in which everything happens --------------------------------------------------
@@ -280,14 +280,14 @@ def test_actions_that_are_none_are_refused_at_the_end(scenarios, monkeypatch, va
     continuous = not isinstance(value, int)
     late.calls = 0 if free else 99
     policy = partial(late, value=value, continuous=continuous)
-    given = {"continuous": continuous, "device": CPU}
+    given, world = {"continuous": continuous, "device": CPU}, replace(WORLD, max_steps=6)
     if not free:
-        run_episodes(policy, scenarios, WORLD, **given)
+        run_episodes(policy, scenarios, world, **given)
         late.calls = 0
     allowed = "finite" if continuous else "indices from 0 to 24"
     sentence = rf"^actions in 1 of {len(scenarios)} episodes: must be {allowed}$"
     with pytest.raises(ConfigError, match=sentence):
-        run_episodes(policy, scenarios, WORLD, **given)
+        run_episodes(policy, scenarios, world, **given)
 
 
 def test_actions_of_another_shape_are_refused_at_once(scenarios):
@@ -301,11 +301,12 @@ def test_actions_of_another_shape_are_refused_at_once(scenarios):
             run_episodes(policy, scenarios, WORLD, continuous=True, device=CPU)
 
 
-def test_sets_have_all_that_was_asked_for_or_are_refused():
+def test_sets_have_all_that_was_asked_for_or_are_refused(monkeypatch):
     level = Level(4, 2, 2, 30.0)
     world = WorldConfig(scenario=ScenarioConfig(draws=25))
     drawn = draw_scenarios(world, (level,), (100,), 0)
     assert drawn.robot_mask.all() and drawn.obstacle_mask.all()
     assert drawn.core_circulation.all()
+    monkeypatch.setattr("marinenav_env.scenarios.complete.MAX_DRAWS", 1000)
     with pytest.raises(ConfigError, match="level 2: num_robots=20: too many for the map"):
         draw_scenarios(world, (level, Level(20, 0, 0, 40.0)), (5, 5), 0)

@@ -10,7 +10,7 @@ from marinenav_env.vessels import scaled_world
 from train_RL_agents.evaluation.suites.candidates import GROUPS, draw_candidates
 from train_RL_agents.evaluation.suites.suites import make_scenario_set
 
-WORLD = WorldConfig()
+WORLD = WorldConfig(dt=0.25, substeps=2)
 
 
 def closest_approach(scenarios):
