@@ -150,6 +150,7 @@ def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command,
         tmp_path / "my runs",
         f"agent_type={name}",
         "log_freq=16",
+        "total_timesteps=80",
         "trainer.learning_rate=1e30",
         "trainer.learning_rate_final=1e30",
     )
@@ -165,5 +166,5 @@ def test_a_rate_that_is_too_large_can_be_made_smaller(tmp_path, capsys, command,
     assert not (run.checkpoints / STATE_FILE).exists()
     rates = ["trainer.learning_rate=1e-3", "trainer.learning_rate_final=1e-4"]
     assert main([*resume, *rates]) == 0
-    assert saved(run)["env_steps"] == 160
+    assert saved(run)["env_steps"] == 80
     assert RunFolder.open(run.path).config.trainer.learning_rate == 1e-3

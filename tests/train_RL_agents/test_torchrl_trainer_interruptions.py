@@ -34,6 +34,8 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.signals import STOP_SIGNALS, USER_SIGNALS
 
 pytestmark = pytest.mark.usefixtures("surroundings", "no_plugins")
+SHORT = ("total_timesteps=80",)
+"""Settings of a run that ends with its first evaluation."""
 
 
 # Short memory ------------------------------------------------------------------------------------
@@ -61,14 +63,14 @@ def every_signal_counts(monkeypatch):
 
 def test_a_run_goes_on_with_smaller_parts_also_when_resumed(tmp_path, monkeypatch, capsys):
     tried = limit_memory(monkeypatch, 4)
-    whole, parts = new_run(tmp_path / "whole"), new_run(tmp_path / "parts")
+    whole, parts = (new_run(tmp_path / name, *SHORT) for name in ("whole", "parts"))
     TorchRLTrainer(whole, bar=False).train()
     assert capsys.readouterr().out.count("out of memory: updates go on with 4 of 8") == 1
-    assert tried == [8, *[4] * 36]
-    assert scalars(whole)["train/micro_batches"] == [(step, 2.0) for step in (40, 80, 120, 160)]
+    assert tried == [8, *[4] * 16]
+    assert scalars(whole)["train/micro_batches"] == [(40, 2.0), (80, 2.0)]
 
     tried.clear()
-    train(parts, stop_at=104)
+    train(parts, stop_at=56)
     train(RunFolder.open(parts.path))
     assert tried.count(8) == 1  # the resumed run knows
     assert saved(parts)["learner"]["micro_batch"] == 4
@@ -80,7 +82,7 @@ def test_a_run_without_any_room_is_saved_and_says_one_sentence(tmp_path, monkeyp
         limit_memory(patch, 0)
         # The plan made before the run tries small batches; this shortage comes later.
         patch.setattr("train_RL_agents.sizing.plan._saved_bytes", lambda *_: 1000)
-        assert main(command) == 2
+        assert main([*command, *SHORT]) == 2
     said = capsys.readouterr().err
     assert re.fullmatch(
         r"marinenav: error: trainer\.batch_size=8: out of memory even with one transition at a "
@@ -91,7 +93,7 @@ def test_a_run_without_any_room_is_saved_and_says_one_sentence(tmp_path, monkeyp
     assert saved(run)["env_steps"] == 24
     assert saved(run)["learner"]["micro_batch"] == 8
     assert main(["train", "--resume", str(run.path), "--no-bar"]) == 0
-    assert saved(run)["learner"]["updates"] == (160 - 16) // 8  # that one was made up for
+    assert saved(run)["learner"]["updates"] == (80 - 16) // 8  # that one was made up for
 
 
 # Full disks and signals -------------------------------------------------------------------------
@@ -189,9 +191,8 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path, capsys, number):
 
 
 def test_a_users_signal_saves_and_the_run_goes_on_if_asked_for(tmp_path, capsys):
-    whole = new_run(tmp_path / "whole", "on_user_signal=save")
+    whole, run = (new_run(tmp_path / name, "on_user_signal=save", *SHORT) for name in ("whole", "signalled"))
     train(whole)
-    run = new_run(tmp_path / "signalled", "on_user_signal=save")
     trainer, states = TorchRLTrainer(run, bar=False), []
     at(trainer, 64, lambda: signal.raise_signal(USER_SIGNALS[0]))
     at(trainer, 72, lambda: states.append(saved(run)["env_steps"]))
@@ -230,12 +231,12 @@ def test_a_signal_while_a_run_is_set_up_leaves_a_policy(tmp_path, command, capsy
         build(self, seed)
 
     monkeypatch.setattr(TorchRLTrainer, "_build", interrupted)
-    assert main(command[:]) == 130
+    assert main([*command, *SHORT]) == 130
     run = only_run(tmp_path)
     assert "stopped and saved; go on with: " in capsys.readouterr().out
     assert load_policy(run.path).env_steps == saved(run)["env_steps"] == 0
     monkeypatch.setattr(TorchRLTrainer, "_build", build)
-    assert train(RunFolder.open(run.path)).env_steps == 160
+    assert train(RunFolder.open(run.path)).env_steps == 80
 
 
 @pytest.mark.parametrize(("first", "moment"), [(signal.SIGINT, "step"), (signal.SIGTERM, "save")])

@@ -41,7 +41,7 @@ def test_a_run_whose_state_is_gone_does_not_begin_again(ended):
 
 def test_a_run_that_has_not_begun_needs_no_folder_of_checkpoints(tmp_path):
     """Copies may lack empty folders."""
-    run = new_run(tmp_path)
+    run = new_run(tmp_path, "total_timesteps=8", "eval_freq=8")
     run.checkpoints.rmdir()
     train(run)
     assert (run.checkpoints / STATE_FILE).exists()

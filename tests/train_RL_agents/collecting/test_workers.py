@@ -30,9 +30,7 @@ from train_RL_agents.memory.replay import STORED_MASK
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
-TWO = ("trainer.collector=processes", "trainer.collectors=2")
-
-
+TWO, SHORT = ("trainer.collector=processes", "trainer.collectors=2"), "total_timesteps=80"
 pytestmark = pytest.mark.usefixtures("surroundings")
 
 
@@ -118,17 +116,17 @@ def test_without_workers_the_run_goes_on_in_this_process(tmp_path, monkeypatch, 
         raise OSError("Resource temporarily unavailable\nand more")
 
     monkeypatch.setattr(workers, "MultiSyncCollector", refuse)
-    run = new_run(tmp_path / "two", *TWO)
+    run = new_run(tmp_path / "two", *TWO, SHORT)
     TorchRLTrainer(run, bar=False).train()
     message = "no workers by processes (Resource temporarily unavailable); collecting in this process"
     assert message in capsys.readouterr().out
-    alone = new_run(tmp_path / "one")
+    alone = new_run(tmp_path / "one", SHORT)
     train(alone)
     assert differences(saved(alone)["learner"], saved(run)["learner"]) == []
     # Also when it was interrupted: world and open windows are in the checkpoint.
-    parts = new_run(tmp_path / "parts", *TWO)
-    train(parts, stop_at=104)
-    assert saved(parts)["world"]["env_steps"] == 104
+    parts = new_run(tmp_path / "parts", *TWO, SHORT)
+    train(parts, stop_at=56)
+    assert saved(parts)["world"]["env_steps"] == 56
     train(parts)
     assert differences(saved(run), saved(parts)) == []
 

@@ -11,7 +11,7 @@ from marinenav_env.stepping.actions import commands_of_discrete_actions
 from tests.train_RL_agents.helpers import make_rollout
 from tests.train_RL_agents.learners import KNOWN, agent_of
 from tests.train_RL_agents.observed import observations
-from tests.train_RL_agents.tiny_runs import differences, new_run, results, saved, train, trainer_of
+from tests.train_RL_agents.tiny_runs import differences, new_run, results, train, trainer_of
 from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
@@ -139,7 +139,7 @@ def test_a_run_keeps_its_teacher(tmp_path, trained, uninterrupted):
     policy.unlink()
     train(run)
     assert differences(expected, results(run)) == []
-    assert differences(saved(run)["learner"], uninterrupted(words[0])["state"]["learner"])
+    assert len(expected["scalars"]["losses/loss_imitation"]) == 4
 
 
 @pytest.mark.parametrize("name", ["DQN", "PPO"])
