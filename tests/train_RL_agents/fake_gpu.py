@@ -162,7 +162,7 @@ class Loop:
 
     def __init__(self, mode: Any, name: str, *words: str) -> None:
         # The one-kernel optimiser is not known to the fake.
-        config = from_dict(tiny_settings(name), ["trainer.fused_optimizer=false", *words])
+        config = from_dict(tiny_settings(name), ["trainer.fused_optimizer=false", "world.substeps=1", *words])
         generators = {each: torch.Generator(GPU) for each in ("policy", "learner", "replay")}
         self.mode, display = mode, ProgressDisplay(1, quiet=True, bar=False)
         self.told: list[str] = []

@@ -37,12 +37,13 @@ from train_RL_agents.figures.demo import SHIELD_SETTINGS, file_template, make_pa
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 PHASES = ("none", "candidate", "confirmed", "past and clear", "fleeting")
+GRU, FRAMES = ({"memory": {"kind": "gru", "size": 6}}, {"memory": {"kind": "frames", "number": 3}})
 VARIANTS = {
     "AC-IQN": (
         {},
         {"embedding": "published", "layer_norm": False, "refine": False},
-        {"features": "raw", "critics": 1, "risk": "neutral"},
         {"memory": {"kind": "frames"}},
+        {"features": "raw", "critics": 1, "risk": "neutral"},
     ),
     "IQN": (
         {"embedding": "published", "dueling": False},
@@ -52,14 +53,14 @@ VARIANTS = {
     "DDPG": ({}, {"critic": "scalar", "dropped": 0}, {"action_input": "published"}),
     "DQN": (
         {"encoder": "attention"},
-        {"memory": {"kind": "frames", "number": 3}},
+        FRAMES,
         {"features": "scaled", "dueling": False, "critics": 1},
     ),
     "SAC": ({}, {"hidden_sizes": (33, 17, 6)}),
     "Rainbow": ({}, {"atoms": 11, "excluded": ("objects_state",)}),
     "PPO": (
         {},
-        {"memory": {"kind": "gru", "size": 6}},
+        GRU,
         {"actions": "gaussian"},
         {"actions": "clipped_gaussian", "critic": "fleet"},
     ),
@@ -104,7 +105,7 @@ def test_world_reproduces_the_recorded_episodes():
 @pytest.mark.parametrize(
     ("agent_type", "settings"),
     [
-        pytest.param(name, each, marks=[pytest.mark.slow] * (each is not all_[-1] and "memory" not in each))
+        pytest.param(name, each, marks=[pytest.mark.slow] * (each not in (all_[-1], GRU, FRAMES)))
         for name, all_ in VARIANTS.items()
         for each in all_
     ],

@@ -32,28 +32,30 @@ PLAYED = ("replay", "comparison", "demo")
 VOID = {"meta", "link", "input", "img", "br", "rect", "circle", "line", "polyline", "path"}
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """The HTML of each page."""
-    folder = tmp_path_factory.mktemp("study")
+def study_page(folder):
+    """The page of a study."""
     study, found = made_up(folder)
     report, _ = write_report(study, "A study of agents", folder, found)
-    return {
-        "replay": replay_page.make_page([views()]),
-        "comparison": replay_page.make_page([views(), views()]),
-        "demo": page_of("ac_iqn"),
-        "evaluation": evaluation_page.make_page(two_suites()),
-        "study": report.read_text(encoding="utf-8"),
-        "identification": identified.make_page(identification("otter"), "otter"),
-    }
+    return report.read_text(encoding="utf-8")
+
+
+MAKE = {
+    "replay": lambda _: replay_page.make_page([views()]),
+    "comparison": lambda _: replay_page.make_page([views(), views()]),
+    "demo": lambda _: page_of("ac_iqn"),
+    "evaluation": lambda _: evaluation_page.make_page(two_suites()),
+    "study": study_page,
+    "identification": lambda _: identified.make_page(identification("otter"), "otter"),
+}
+"""Each page's HTML, given a folder."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", PANELS)
-def test_page_opens_without_a_message_and_is_filled_and_plays(pages, chromium, request, name, width):
+def test_page_opens_without_a_message_and_is_filled_and_plays(tmp_path, chromium, request, name, width):
     run = run_in_node if chromium is None else request.getfixturevalue("run_in_browser")
-    found = run(pages[name], PANELS[name], name in PLAYED, width)
+    found = run(MAKE[name](tmp_path), PANELS[name], name in PLAYED, width)
     assert found["errors"] == []
     assert [panel for panel in PANELS[name] if not found["texts"][panel]] == []
     if name in PLAYED:
@@ -63,8 +65,8 @@ def test_page_opens_without_a_message_and_is_filled_and_plays(pages, chromium, r
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", [name for name in PANELS if name != "study"])  # which links to its files
-def test_page_needs_nothing_else_and_is_small(pages, name):
-    page = pages[name]
+def test_page_needs_nothing_else_and_is_small(tmp_path, name):
+    page = MAKE[name](tmp_path)
     assert len(page.encode()) < 2_000_000
     assert not re.search(r"__[A-Z]+__", page)
     addresses = set(re.findall(r"https?://[^\"' ]*", page))
