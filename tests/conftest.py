@@ -24,8 +24,6 @@ HEAVY = (
     "marinenav_env/interfaces/test_gymnasium_*.py",
     "marinenav_env/interfaces/test_interface_examples.py",
     "marinenav_env/interfaces/test_scripted.py",
-    "marinenav_env/physics/test_contact.py",
-    "marinenav_env/physics/test_thrust.py",
     "marinenav_env/rules/test_episode_statistics.py",
     "marinenav_env/runtime/test_compiling.py",
     "marinenav_env/scenarios/test_complete.py",

@@ -40,21 +40,6 @@ def flags(row):
     }
 
 
-def test_a_time_out_truncates_and_does_not_terminate():
-    rows = run(fleet(max_steps=5), 5, [STILL] * 3)
-    for row in rows[:4]:
-        assert all(values == [[False], [False] * 3] for values in flags(row).values())
-    assert flags(rows[4]) == {
-        "done": [[True], [True] * 3],
-        "terminated": [[False], [False] * 3],
-        "truncated": [[True], [True] * 3],
-    }
-    # No terminal reward, and the observation to bootstrap from is real.
-    assert rows[4]["next", REWARD].flatten().tolist() == pytest.approx([-0.1] * 3, abs=1e-6)
-    assert rows[4]["next", GROUP, "observation", "self_state"].any(-1).all()
-    assert rows[4]["next", MASK].all()
-
-
 def ends(rows):
     """The step in which each robot that ends does so."""
     found = {}
@@ -64,7 +49,7 @@ def ends(rows):
     return found
 
 
-def test_done_is_latched_until_the_episode_is_over():
+def test_done_is_latched_until_the_episode_is_over_and_a_time_out_truncates():
     rows = run(fleet(max_steps=30), 30, [FORWARD, FORWARD, STILL])
     when = ends(rows)
     assert set(when) == {0, 1} and when[0] < when[1] < 29
@@ -81,6 +66,9 @@ def test_done_is_latched_until_the_episode_is_over():
         was_active = [not (t > when[0]), not (t > when[1]), True]
         assert row[MASK].flatten().tolist() == was_active
         assert row["next", REWARD].flatten().bool().tolist() == was_active
+    # A time-out has no terminal reward, and the observation to bootstrap from is real.
+    assert rows[29]["next", REWARD].flatten().tolist() == pytest.approx([0.0, 0.0, -0.1], abs=1e-6)
+    assert rows[29]["next", GROUP, "observation", "self_state"].any(-1).flatten().tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize("evaluation", [False, True])

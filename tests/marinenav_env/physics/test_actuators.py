@@ -7,9 +7,8 @@ import torch
 
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import HULL_TERMS, STEERING_TYPES, ActuatorConfig, VesselConfig
-from marinenav_env.physics import dynamics
 from marinenav_env.physics.actuators import cross_flow_drag, move_vessels, propulsive_thrust, steady_setpoint
-from marinenav_env.scenarios.parameters import build_extras, build_parameters
+from marinenav_env.scenarios.parameters import build_parameters
 from tests.marinenav_env.helpers import CPU, drawn, of_robot, oracle_cores, oracle_states, oracle_vessel, random_world
 from tests.oracle import actuators as oracle
 
@@ -97,20 +96,6 @@ def test_a_control_step_equals_the_oracle(driven):
             assert got[e, i].tolist() == pytest.approx(expected, rel=1e-5, abs=1e-4)  # strips of the oracle
             assert moved.actuator[e, i].tolist() == pytest.approx(actual, abs=1e-10)
     assert kinds == set(STEERING_TYPES)
-
-
-def test_ideal_actuators_move_a_vessel_as_without_them(driven):
-    world, state, _ = driven
-    plain, ideal = world.parameters, world.parameters.clone()
-    ideal.extras = build_extras([WorldConfig()] * len(state), 1, device=CPU, dtype=DOUBLE)
-    ideal.extras.spacing = plain.vessel.width
-    rates = torch.full_like(state.thrust, 300.0)
-    expected = dynamics.move_ideal_vessels(
-        state, rates, world.scenario, plain.vessel, plain.rules.core_radius, 0.05, 10
-    )
-    got = move_vessels(state, rates, world.scenario, ideal, 0.05, 10)
-    for a, b in zip((got.pose, got.velocity_water, got.velocity_ground, got.thrust), expected, strict=True):
-        torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

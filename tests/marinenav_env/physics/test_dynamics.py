@@ -9,7 +9,6 @@ from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.physics import dynamics
 from marinenav_env.scenarios.parameters import build_parameters
 from tests.marinenav_env.helpers import CPU, oracle_cores, oracle_states, oracle_vessel, random_world
-from tests.oracle import angles
 from tests.oracle import dynamics as oracle
 
 SIZES = [(4, 0, 3), (3, 0, 2), (4, 0, 0), (1, 0, 1)] * 6
@@ -40,15 +39,6 @@ def test_wrapping_is_half_open(dtype):
     assert (two_pi >= 0.0).all() and (two_pi < 2.0 * math.pi).all()
     pi = dynamics.wrap_to_pi(angle)
     assert (pi >= -math.pi).all() and (pi < math.pi).all()
-
-
-def test_wrapping_equals_the_oracle():
-    angle = torch.linspace(-30.0, 30.0, 997, dtype=torch.float64)
-    for got, expected in (
-        (dynamics.wrap_to_two_pi(angle), [angles.wrap_two_pi(a) for a in angle.tolist()]),
-        (dynamics.wrap_to_pi(angle), [angles.wrap_pi(a) for a in angle.tolist()]),
-    ):
-        torch.testing.assert_close(got, torch.tensor(expected, dtype=torch.float64), atol=1e-13, rtol=0)
 
 
 def test_discrete_actions_are_left_major():

@@ -1,4 +1,4 @@
-"""Shores: against shapely on windows of charts, by hand at corners, and against the oracle."""
+"""Shores: against shapely on windows of charts and at corners, and against the oracle."""
 
 import math
 
@@ -73,21 +73,6 @@ def test_sides_equal_shapelys_for_an_island_with_a_lake():
     assert [abs(value) for value in found] == pytest.approx(
         shapely.distance(land.boundary, shapely.points(points.numpy())).tolist(), abs=1e-9
     )
-
-
-@pytest.mark.parametrize(
-    ("point", "expected"),
-    [
-        ((15.0, 15.0), -5.0),  # in the middle of the island
-        ((25.0, 15.0), 5.0),  # north of it
-        ((23.0, 24.0), 5.0),  # off a corner, from which both sides are equally near
-        ((7.0, 6.0), 5.0),
-        ((10.0, 10.0), 0.0),  # on a corner
-        ((20.0, 14.0), 0.0),  # on a side
-    ],
-)
-def test_the_side_of_a_corner(point, expected):
-    assert clearance([point], ring(SQUARE)) == pytest.approx([expected], abs=1e-12)
 
 
 def test_both_sides_of_a_pier_and_its_ends_are_water():

@@ -17,7 +17,7 @@ from marinenav_env.rules.encounters import (
     update_encounters,
 )
 from marinenav_env.rules.profiles import PROFILES, profile_settings, with_profile
-from marinenav_env.rules.roles import ROLES
+from marinenav_env.rules.roles import ROLES, relative_motion
 from marinenav_env.runtime.layout import env_last
 from tests.oracle.encounters import Encounter, follow
 
@@ -185,3 +185,12 @@ def test_profiles_are_scaled_by_length_and_time() -> None:
     }
     assert profile_settings("default") == {name: getattr(ColregsConfig(), name) for name in usual}
     assert profile_settings("other") == {}
+
+
+@pytest.mark.parametrize("drift", [0.0, 1e-17, -1e-17, 1e-9, -1e-9])
+def test_vessels_at_rest_do_not_approach_each_other(drift: float) -> None:
+    """What is left of their speeds is rounding: its sign would decide whether there is a risk of collision."""
+    pose = torch.tensor([[[0.0, 0.0, 0.0], [20.0, 3.0, 1.5]]], dtype=torch.float64)
+    velocity = torch.tensor([[[0.0, 0.0, 0.0], [0.0, drift, 0.0]]], dtype=torch.float64)
+    seen = relative_motion(pose, velocity)
+    assert torch.equal(seen.tcpa, torch.zeros_like(seen.tcpa))

@@ -1,4 +1,4 @@
-"""The range scan: rays by hand, against the oracle, and the noise of a world that has one."""
+"""The range scan: against the oracle, and the noise of a world that has one."""
 
 import math
 from dataclasses import replace
@@ -9,46 +9,12 @@ import torch
 from marinenav_env import Curriculum, Level, MarineNavEnv, WorldConfig
 from marinenav_env.config import SensorConfig
 from marinenav_env.env import GROUP
-from marinenav_env.scenarios.episode import stack_episodes
 from marinenav_env.sensing.entries import Scene
 from marinenav_env.sensing.range_scan import RangeScan, beam_angles, cast_rays
-from marinenav_env.stepping.world import initial_state
-from tests.marinenav_env.helpers import CPU, oracle_obstacles, random_world, simple_episode
+from tests.marinenav_env.helpers import oracle_obstacles, random_world
 from tests.oracle import range_scan as oracle
 
 SIZES = [(5, 4, 0), (5, 1, 0), (3, 4, 0), (2, 0, 0), (1, 2, 0)] * 6
-EGO = (20.0, 20.0, 0.0)
-
-
-def cast(obstacles):
-    """What a robot at EGO measures to port, ahead, to starboard and astern."""
-    scenario, parameters, _ = stack_episodes([simple_episode([EGO], [(50.0, 50.0)], obstacles)], CPU, torch.float64)
-    state = initial_state(scenario, parameters.rules.core_radius)
-    angles = torch.tensor([-math.pi / 2, 0.0, math.pi / 2, math.pi], dtype=torch.float64)
-    found = cast_rays(state, scenario, parameters.vessel.radius, angles, 20.0)[0, 0].tolist()
-    return found
-
-
-@pytest.mark.parametrize(
-    ("obstacles", "expected"),
-    [
-        ([], [20.0, 20.0, 20.0, 20.0]),
-        ([(30.0, 20.0, 1.0)], [20.0, 9.0, 20.0, 20.0]),  # ahead
-        ([(10.0, 20.0, 1.0)], [20.0, 20.0, 20.0, 9.0]),  # behind the bow: the beam astern alone
-        ([(20.0, 28.0, 2.0)], [20.0, 20.0, 6.0, 20.0]),  # y is starboard when heading along x
-        ([(20.0, 12.0, 2.0)], [6.0, 20.0, 20.0, 20.0]),  # port
-        ([(30.0, 21.0, 1.0)], [20.0, 10.0, 20.0, 20.0]),  # tangent
-        ([(30.0, 21.001, 1.0)], [20.0, 20.0, 20.0, 20.0]),  # just beside
-        ([(30.0, 20.6, 1.0)], [20.0, 9.2, 20.0, 20.0]),  # off the centre
-        ([(21.0, 20.0, 3.0)], [0.0, 0.0, 0.0, 0.0]),  # the robot is within the disc
-        ([(30.0, 20.0, 1.0), (26.0, 20.0, 1.0)], [20.0, 5.0, 20.0, 20.0]),  # one hides the other
-        ([(40.5, 20.0, 1.0)], [20.0, 19.5, 20.0, 20.0]),  # within range, its centre is not
-        ([(41.5, 20.0, 1.0)], [20.0, 20.0, 20.0, 20.0]),  # out of range
-        ([(30.0, 20.0, 0.0)], [20.0, 10.0, 20.0, 20.0]),  # a point
-    ],
-)
-def test_rays_by_hand(obstacles, expected):
-    assert cast(obstacles) == pytest.approx(expected, abs=1e-5)
 
 
 def test_beams_share_the_field_evenly():

@@ -2,12 +2,11 @@
 
 import torch
 
-from tests.train_RL_agents.helpers import each_entry, make_inputs, seeded
+from tests.train_RL_agents.helpers import seeded
 from tests.train_RL_agents.learners import agent_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.actor_critic_network import FleetTrunk
 from train_RL_agents.agents.agent_configs import ActorCriticConfig
-from train_RL_agents.networks.observation import ACTIVE_KEY
 
 NAMES = [name for name, kind in AGENTS.items() if kind.algorithm == "on-policy"]
 
@@ -21,35 +20,6 @@ def test_weights_begin_orthogonal_and_those_of_the_policy_small():
             gain = gains.get(layer, 2.0**0.5)
             torch.testing.assert_close(found, torch.full_like(found, gain), rtol=1e-4, atol=1e-5)
             assert not layer.bias.any()
-
-
-def fleet(name=NAMES[0], robots=6, **settings):
-    agent = agent_of(name, critic="fleet", **settings)
-    given = make_inputs(4, robots, generator=seeded())
-    given[ACTIVE_KEY] = torch.rand(4, robots, generator=seeded(1)) < 0.6
-    given[ACTIVE_KEY][:, 0] = True
-    given[ACTIVE_KEY][:, 3] = False
-    return agent, given
-
-
-def value_of(agent, observation):
-    return agent.networks["policy"](observation)[1]
-
-
-def test_inactive_robots_are_not_looked_at():
-    agent, given = fleet()
-    junk = {**given, "self_state": given["self_state"].clone()}
-    junk["self_state"][:, 3] = 1e3
-    before, after = value_of(agent, given), value_of(agent, junk)
-    torch.testing.assert_close(after[given[ACTIVE_KEY]], before[given[ACTIVE_KEY]])
-    without = each_entry(given, lambda each: each[:, [0, 1, 2, 4, 5]])
-    torch.testing.assert_close(value_of(agent, without)[:, 0], before[:, 0])
-    # Active ones are.
-    moved = {**given, "self_state": given["self_state"].clone()}
-    moved["self_state"][:, 0] += 5.0
-    others = given[ACTIVE_KEY].clone()
-    others[:, 0] = False
-    assert not torch.isclose(value_of(agent, moved), before)[others].any()
 
 
 def test_fleet_features_by_hand():

@@ -7,7 +7,6 @@ import pytest
 
 from marinenav_env import read_vessel
 from marinenav_env.vessels import vessel_files
-from tests.oracle import otter
 from tests.train_RL_agents.identification.logs import log_of
 from train_RL_agents.identification.coefficients import FITTABLE_COEFFICIENTS, choose_coefficients, coefficient_value
 from train_RL_agents.identification.simulation import Simulator, interpolate_poses, num_substeps
@@ -32,24 +31,6 @@ def test_the_presets_values_change_nothing(name):
         given = Simulator(vessel, FITTABLE_COEFFICIENTS, 2).simulate_poses(values, start, held[:, 0], held)
         left_out = Simulator(vessel, (), 2).simulate_poses(values[:, :0], start, held[:, 0], held)
         assert given == pytest.approx(left_out, abs=1e-9)
-
-
-@pytest.mark.heavy
-def test_tracks_are_those_of_the_source():
-    """Of one boat per command, over 20 s from rest."""
-    commands = np.array([[100.0, 100.0], [100.0, 30.0], [-40.0, -60.0]])
-    shares = commands / np.where(commands < 0.0, -OTTER.min_thrust, OTTER.max_thrust)
-    simulator = Simulator(OTTER, (), 5)
-    held = np.repeat(shares[:, None], 200, 1)
-    poses = simulator.simulate_poses(np.zeros((3, 0)), np.zeros((3, 6)), np.zeros((3, 2)), held)
-    for command, track in zip(commands, poses, strict=True):
-        boat = otter.Otter(True)
-        curve = np.where(command > 0.0, otter.AHEAD, otter.ASTERN)
-        for _ in range(1000):
-            boat.step(np.sign(command) * np.sqrt(np.abs(command) / curve), 0.02)
-        path = np.linalg.norm(np.diff(track[:, :2], axis=0), axis=1).sum()
-        assert np.hypot(*(track[-1, :2] - boat.eta[:2])) < 0.005 * path
-        assert track[-1, 2] == pytest.approx(boat.eta[5], abs=0.05)
 
 
 def test_yaw_is_not_wrapped_and_times_between_points_are_interpolated(recwarn):

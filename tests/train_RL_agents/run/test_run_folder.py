@@ -199,14 +199,6 @@ def test_events_are_on_the_disk_after_a_flush(tmp_path):
 # Manifest and other files -----------------------------------------------------------------------
 
 
-def test_the_manifest_knows_the_latest_and_the_best(finished):
-    manifest = strict(finished.checkpoints / "manifest.json")
-    assert manifest["latest"] == "policy_000000000160.pt"
-    assert manifest["best"] == best_policy(manifest["policies"])["file"]
-    for entry in manifest["policies"]:
-        assert load_policy(finished.checkpoints / entry["file"]).metrics == entry["metrics"]
-
-
 @pytest.mark.parametrize(
     ("metrics", "best"),
     [

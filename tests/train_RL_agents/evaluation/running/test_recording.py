@@ -173,11 +173,6 @@ def test_quantiles_and_scores_of_the_pairs_of_thrust_changes(tmp_path):
     assert load(tmp_path / "a.npz").reward_scale == 0.1
 
 
-def test_round_trip(whole, tmp_path):
-    save(whole[1], tmp_path / "a.npz")
-    same(load(tmp_path / "a.npz"), whole[1])
-
-
 def test_the_shortest_recording_is_one_step_of_one_episode(tmp_path):
     recording = recorded(EPISODES[4:5], max_steps=1)[1]
     assert (recording.steps.tolist(), recording.seed) == ([1], 0)
