@@ -73,7 +73,8 @@ def test_the_documented_search_prunes_trials_and_ends_with_the_best_settings(set
 
     def train_briefly(*, callbacks, **options):
         proposed = {key: options[key] for key in ("trainer.learning_rate", "trainer.n_steps")}
-        runs.append(train(callbacks=callbacks, **flatten(settings) | proposed | {"trainer.learning_starts": 40}))
+        short = {"trainer.learning_starts": 40, "total_timesteps": 80, "eval_freq": 40}
+        runs.append(train(callbacks=callbacks, **flatten(settings) | proposed | short))
         return runs[-1]
 
     monkeypatch.setattr(api, "train", train_briefly)

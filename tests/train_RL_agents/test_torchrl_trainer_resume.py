@@ -53,12 +53,12 @@ ROLLOUT_KINDS = [
     ("agent_type=PPO", "agent.memory.kind=frames"),
 ]
 ALIKE = (
-    *KINDS[1:3],
+    *KINDS[:3],
     *KINDS[5:],
     ROLLOUT_KINDS[0],
     ROLLOUT_KINDS[-1],
 )
-"""Runs that are resumed as others here are, whose tests are slow."""
+"""Runs that are resumed as others here and in collecting/test_graphs.py are, whose tests are slow."""
 pytestmark = pytest.mark.usefixtures("surroundings")
 
 

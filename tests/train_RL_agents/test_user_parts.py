@@ -218,4 +218,4 @@ def test_contract_tests_run_for_a_users_agents(site: Path) -> None:
 def test_commands_of_the_page(words: list[str]) -> None:
     if "training_schedule.scenarios=crossing.json" in words:
         import_module("my_parts.crossing").write(Path("crossing.json"), 4)
-    trained(*words, "total_timesteps=40", trainer=ON_POLICY if "PPO" in words else None)
+    trained(*words, "total_timesteps=24", trainer=ON_POLICY if "PPO" in words else None)

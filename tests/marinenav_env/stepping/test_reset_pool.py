@@ -97,7 +97,7 @@ def test_a_new_level_redraws_the_whole_pool() -> None:
     [((), (1 / 3, 1 / 3, 1 / 3)), ((1.0, 0.0, 3.0), (0.25, 0.0, 0.75)), ((0, 2, 0), (0.0, 1.0, 0.0))],
 )
 def test_mixture_weights(weights: tuple[float, ...], expected: tuple[float, ...]) -> None:
-    count = 3000
+    count = 1200
     pool = sampled(weights=weights, pool_size=count, refresh_size=count // 2)
     level = pool.states.scenario.level
     shares = torch.bincount(level, minlength=3) / count

@@ -75,7 +75,7 @@ def test_a_single_agent_without_a_batch_trains(tmp_path):
     assert trainer.finished and trainer.collector.env.num_robots == 1
 
 
-@pytest.mark.parametrize("words", [("DQN", "agent.memory.kind=frames"), ("PPO", "agent.memory.kind=gru")])
+@pytest.mark.parametrize("words", [("DQN", "agent.memory.kind=frames"), slow(("PPO", "agent.memory.kind=gru"))])
 def test_a_run_is_resumed_exactly_where_the_environment_has_a_state(words, tmp_path):
     whole = begun(tmp_path / "a", *words)
     whole.train()

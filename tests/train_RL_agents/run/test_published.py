@@ -75,7 +75,7 @@ def test_imported_policies_evaluate_like_any_other(capsys, tmp_path, probe):
 def test_published_iqn_acts_on_random_fractions_while_training(probe):
     """Then every robot draws its own: equal observations get different actions."""
     agent = import_agent("IQN", weights_of(probe, "IQN"), PROBE)
-    given = each_entry(observed(probe), lambda each: each[:, None].expand(-1, 500, *each.shape[1:]).float())
+    given = each_entry(observed(probe), lambda each: each[:, None].expand(-1, 200, *each.shape[1:]).float())
     with torch.no_grad():
         steady, drawn = agent.act(given), explored(agent, given)
         assert torch.equal(explored(agent, given), drawn)
