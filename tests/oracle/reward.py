@@ -1,6 +1,5 @@
 """Rewards and endings (world specification, section Reward, endings)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -44,8 +43,3 @@ def endings(has_collided: bool, has_reached: bool, steps_taken: int, max_steps: 
     """Ending of one robot after steps_taken control steps; a terminated robot is not truncated."""
     terminated = has_collided or has_reached
     return Ending(terminated, not terminated and steps_taken >= max_steps)
-
-
-def episode_over(ended: Sequence[bool], collisions: Sequence[bool], evaluation: bool = False) -> bool:
-    """Whether the episode stops: all robots ended, or in evaluation any collision."""
-    return all(ended) or (evaluation and any(collisions))

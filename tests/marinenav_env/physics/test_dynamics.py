@@ -41,16 +41,6 @@ def test_wrapping_is_half_open(dtype):
     assert (pi >= -math.pi).all() and (pi < math.pi).all()
 
 
-def test_discrete_actions_are_left_major():
-    left, right = (0.0, -1.0, 2.0), (10.0, 20.0)
-    vessel = vessel_of(VesselConfig(left_thrust_change=left, right_thrust_change=right), 3)
-    got = dynamics.thrust_rates_of_indices(torch.arange(6).reshape(2, 3), vessel)
-    expected = [[a, b] for a in left for b in right]
-    assert got.tolist() == [expected[:3], expected[3:]]
-    # An ended robot's action may be anything; it must not index out of the table.
-    assert dynamics.thrust_rates_of_indices(torch.tensor([[-7, 6, 99]]), vessel).shape == (1, 3, 2)
-
-
 def test_steady_thrust_balances_the_drag_ahead():
     vessel = vessel_of(VesselConfig(xU=(-60.0, -50.0), xUU=(-30.0, -20.0)), 2)
     velocity = torch.tensor([[[3.0, -4.0, 9.0], [0.0, 2.0, 0.0]]], dtype=torch.float64)

@@ -42,17 +42,6 @@ def closest_courses(courses, present):
     return min([between(*pair) for pair in combinations(there, 2)], default=math.pi)
 
 
-def test_smallest_angle_is_that_of_vessels_that_are_there():
-    courses = [[0.0, 3.0, 0.5, -0.25], [0.1, 6.2, 3.0, 0.0]]
-    present = [[True, True, True, False], [True, True, False, False]]
-    found = smallest_course_difference(torch.tensor(courses, dtype=DOUBLE), torch.tensor(present))
-    expected = [closest_courses(*each) for each in zip(courses, present, strict=True)]
-    assert found.tolist() == pytest.approx(expected)
-    assert expected == pytest.approx([0.5, 0.1 + TURN - 6.2])
-    alone = smallest_course_difference(torch.tensor(courses, dtype=DOUBLE), torch.eye(4, dtype=torch.bool)[:2])
-    assert alone.tolist() == [math.pi] * 2
-
-
 @pytest.mark.parametrize(("candidates", "least"), [(256, 20.0), (2, 20.0), (256, 7.0)])
 def test_courses_equal_scalar_code(monkeypatch, candidates, least):
     """Of two draws none may keep the separation: then the one that comes closest to it."""
