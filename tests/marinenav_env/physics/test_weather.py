@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from marinenav_env import MarineNavEnv, WorldConfig, write_scenarios
-from marinenav_env.config import MAX_DELAY, MODERATE_WEATHER, WeatherConfig
-from marinenav_env.physics.weather import build_weather, delay_commands, wave_force, wind_force
+from marinenav_env.config import MODERATE_WEATHER, WeatherConfig
+from marinenav_env.physics.weather import build_weather, wave_force, wind_force
 from tests.marinenav_env.helpers import CPU, random_world, simple_episode
 from tests.oracle import weather as oracle
 
@@ -65,15 +65,6 @@ def test_waves_equal_the_oracle(storm):
             waves, float(weather.wave_direction[e]), float(seconds[e]), pose[e, 0].tolist(), *sizes
         )
         assert got[e, 0].tolist() == pytest.approx(expected, rel=2e-3, abs=0.05)
-
-
-def test_commands_take_effect_after_the_delay_of_their_environment():
-    delay, pending = torch.tensor([0, 1, MAX_DELAY]), torch.zeros(3, 1, MAX_DELAY, 2)
-    seen = []
-    for step in range(6):
-        rates, pending = delay_commands(torch.full((3, 1, 2), float(step + 1)), pending, delay)
-        seen.append(rates[:, 0, 0].tolist())
-    assert seen == [[1, 0, 0], [2, 1, 0], [3, 2, 0], [4, 3, 0], [5, 4, 1], [6, 5, 2]]
 
 
 def world_of(weather, **options):

@@ -53,7 +53,11 @@ def test_it_says_how_late_commands_are_what_limits_a_side_and_the_rate_of_contin
 @pytest.mark.parametrize("name", AGENTS)
 def test_examples_are_the_outputs_and_actions_of_the_agent(name):
     policy = make_policy(name)
+    before = copy.deepcopy(policy.agent.state_dict())
     examples = make_contract(policy, {})["examples"]
+    torch.testing.assert_close(policy.agent.state_dict(), before, rtol=0.0, atol=0.0)
+    deployed = DeployedAgent(policy.agent).agent  # only what computes outputs
+    assert set(deployed.networks) == set(policy.agent.output_networks()) and not list(deployed.targets)
     for dtype, tolerance in ((torch.float64, 1e-7), (torch.float32, examples["tolerance"])):
         inputs = {key: torch.tensor(each, dtype=dtype) for key, each in examples["inputs"].items()}
         assert len(inputs["self_state"]) == NUM_EXAMPLES and (inputs["objects_state"][1:] != 0.0).any()

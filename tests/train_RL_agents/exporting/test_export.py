@@ -12,13 +12,17 @@ import pytest
 import torch
 
 from tests.train_RL_agents.exporting.policies import make_policy, require_onnx
-from tests.train_RL_agents.exporting.test_deployed import PLANNERS
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.exporting.deployed import DeployedAgent
 from train_RL_agents.exporting.export import FORMATS, ONNX_OPSET, export
 from train_RL_agents.exporting.torchscript import file_name
 
 ROOT, DTYPES = Path(__file__).parents[3], (torch.float64, torch.float32)
+PLANNERS = {
+    "AC-IQN": [(1, 2)], "IQN": [(1, 32, 25)], "DDPG": [(1, 2)], "DQN": [(1, 25)],
+    "SAC": [(1, 2), (1, 2)], "Rainbow": [(1, 25, 51)], "PPO": [(1, 25)], "A2C": [(1, 25)],
+}  # fmt: skip
+"""Shapes of what the field's planners are given."""
 WIDER = {
     "world.sensor.scan_beams": 12,
     "world.sensor.duties": True,
