@@ -5,10 +5,8 @@ import math
 import pytest
 import torch
 
-from marinenav_env.config import VesselConfig, WorldConfig
 from marinenav_env.physics import dynamics
-from marinenav_env.scenarios.parameters import build_parameters
-from tests.marinenav_env.helpers import CPU, oracle_cores, oracle_states, oracle_vessel, random_world
+from tests.marinenav_env.helpers import oracle_cores, oracle_states, oracle_vessel, random_world
 from tests.oracle import dynamics as oracle
 
 SIZES = [(4, 0, 3), (3, 0, 2), (4, 0, 0), (1, 0, 1)] * 6
@@ -23,11 +21,6 @@ def each_robot(world):
     return [(e, r) for e, episode in enumerate(world.episodes) for r in range(len(episode.start))]
 
 
-def vessel_of(config, robots=1):
-    parameters, _ = build_parameters([WorldConfig(vessel=config)], robots, CPU, torch.float64)
-    return parameters.vessel
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_wrapping_is_half_open(dtype):
     turns = 2.0 * math.pi * torch.arange(-5, 6, dtype=dtype)
@@ -39,13 +32,6 @@ def test_wrapping_is_half_open(dtype):
     assert (two_pi >= 0.0).all() and (two_pi < 2.0 * math.pi).all()
     pi = dynamics.wrap_to_pi(angle)
     assert (pi >= -math.pi).all() and (pi < math.pi).all()
-
-
-def test_steady_thrust_balances_the_drag_ahead():
-    vessel = vessel_of(VesselConfig(xU=(-60.0, -50.0), xUU=(-30.0, -20.0)), 2)
-    velocity = torch.tensor([[[3.0, -4.0, 9.0], [0.0, 2.0, 0.0]]], dtype=torch.float64)
-    found = dynamics.steady_thrust(velocity, vessel)
-    assert found.tolist() == [[[525.0, 525.0], [90.0, 90.0]]]  # half of 210 x 5 and of 90 x 2
 
 
 @pytest.mark.parametrize("newton", [0.0, 200.0])
@@ -83,18 +69,3 @@ def test_control_step_equals_the_oracle(world, newton):
             force[:, e, i].tolist(),
         )
         assert got[e, i].tolist() == pytest.approx(expected, abs=1e-10)
-
-
-def test_shared_parameters_mean_the_same_as_repeated_ones(world):
-    steps, envs, robots = [], *world.state.active.shape
-    for count in (1, robots):
-        per_robot = VesselConfig(m=350.0 if count == 1 else (350.0,) * robots, yDotR=30.0)
-        vessel = vessel_of(per_robot, robots)
-        assert vessel.m.shape == (1, count)
-        if count > 1:
-            vessel = torch.cat([vessel] * envs)
-        radius = torch.full((vessel.batch_size[0],), 0.5, dtype=torch.float64)
-        rates = torch.full_like(world.state.thrust, 200.0)
-        args = (world.state, rates, world.scenario, vessel, radius, 0.05, 10)
-        steps.append(torch.cat(dynamics.move_ideal_vessels(*args), -1))
-    assert torch.equal(*steps)

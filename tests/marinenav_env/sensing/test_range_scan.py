@@ -17,17 +17,6 @@ from tests.oracle import range_scan as oracle
 SIZES = [(5, 4, 0), (5, 1, 0), (3, 4, 0), (2, 0, 0), (1, 2, 0)] * 6
 
 
-def test_beams_share_the_field_evenly():
-    assert beam_angles(1, 2.0).tolist() == [0.0]
-    assert beam_angles(2, 2.0).tolist() == [-0.5, 0.5]
-    expected = [-3 * math.pi / 8, -math.pi / 8, math.pi / 8, 3 * math.pi / 8]
-    assert beam_angles(4, math.pi).tolist() == pytest.approx(expected)
-    around = beam_angles(7, 2.0 * math.pi).tolist()
-    assert around == pytest.approx(oracle.beam_angles(7, 2.0 * math.pi))
-    gaps = [(b - a) % (2.0 * math.pi) for a, b in zip(around, [*around[1:], around[0]], strict=True)]
-    assert gaps == pytest.approx([2.0 * math.pi / 7] * 7)
-
-
 @pytest.mark.parametrize(("beams", "field"), [(1, 0.5), (16, 2.0 * math.pi), (33, 3.0)])
 def test_equals_the_oracle(beams, field):
     world = random_world(4, SIZES, size=25.0)
