@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_700,
     "tools": 1_606,
     "tests": 37_854,
-    "docs (bytes)": 291_244,
+    "docs (bytes)": 291_780,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
