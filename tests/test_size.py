@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_044,
-    "train_RL_agents": 26_486,
+    "train_RL_agents": 26_546,
     "pages": 3_700,
     "tools": 1_606,
-    "tests": 37_854,
-    "docs (bytes)": 291_780,
+    "tests": 37_908,
+    "docs (bytes)": 292_293,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

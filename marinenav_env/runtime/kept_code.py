@@ -97,7 +97,7 @@ class KeptFunction:
             # A class from elsewhere may override tomorrow what it inherits today.
             keeps = self._are_known(_packages_of((everything, self._closure())))
             with self._guarded_threads():
-                self._code = keeps and (self._read(everything) or self._make(everything))
+                self._code = keeps and (self.read(everything) or self.make(everything))
             return self(*arguments)
         with self._guarded_threads():
             fits = self._code.guard_check(*everything)
@@ -135,7 +135,7 @@ class KeptFunction:
         cells = self._plain.__closure__ or ()
         return dict(zip(self._plain.__code__.co_freevars, (cell.cell_contents for cell in cells), strict=True))
 
-    def _read(self, arguments: Sequence[Any]) -> Any:
+    def read(self, arguments: Sequence[Any]) -> Any:
         """Return the code for arguments from its file; None if there is none that can be used."""
         try:
             with self._path(arguments).open("rb") as file, torch._inductor.config.patch(self._options):
@@ -146,7 +146,7 @@ class KeptFunction:
         except Exception:  # a file of any content; the function is compiled instead
             return None
 
-    def _make(self, arguments: Sequence[Any]) -> Any:
+    def make(self, arguments: Sequence[Any]) -> Any:
         """Compile the function for arguments and write the code to its file; False if it is to be compiled as usual.
 
         A mark is left for code that cannot be kept, so that no further run tries.

@@ -15,6 +15,7 @@ from marinenav_env.runtime.kept_code import keep_code_in
 from marinenav_env.support.validation import ConfigError, replace_settings
 from train_RL_agents import torchrl_trainer
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.experiments.scout import compiling_at_once
 from train_RL_agents.run.checkpoint import CHECKPOINTS_FOLDER
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
@@ -65,7 +66,7 @@ def run_to_the_end(run: Run) -> RunResult:
             with ranks.barrier():
                 if ranks.is_main:
                     folder.write_config()
-        with keep_code_in(cache_folder() / "marinenav", "marinenav_env", "train_RL_agents"):
+        with keep_code_in(cache_folder() / "marinenav", "marinenav_env", "train_RL_agents"), compiling_at_once(trainer):
             trainer.train()
         return RunResult(trainer.finished, trainer.stopped)
 
