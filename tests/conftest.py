@@ -84,6 +84,8 @@ HEAVY = (
 HEAVY_PATHS = {path for pattern in HEAVY for path in ROOT.glob(pattern)}
 RUNS = {"finished", "trained", "uninterrupted"}
 """Fixtures that train."""
+freeze = gc.freeze
+"""What pytest_collection replaces."""
 
 
 platform.platform()  # starts `uname -p` the first time, which no fast test is then caught at
@@ -114,11 +116,20 @@ def pytest_collection() -> Iterator[None]:
     gc.disable()
     collected = yield
     gc.freeze()
-    gc.set_threshold(700, 10, 100)  # what tests leave is little, and looking through all of it takes long
     atexit.register(gc.unfreeze)  # else libraries would tell of what is left at the end
     gc.freeze = gc.unfreeze = lambda: None  # the trainer would undo it
     gc.enable()
     return collected
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Leave what stays of a module out of later collections, too; runs make some by themselves."""
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        freeze()
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)

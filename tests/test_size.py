@@ -13,7 +13,7 @@ MOST = {
     "train_RL_agents": 26_546,
     "pages": 3_700,
     "tools": 1_606,
-    "tests": 37_908,
+    "tests": 37_919,
     "docs (bytes)": 292_293,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
