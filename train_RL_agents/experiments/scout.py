@@ -53,7 +53,7 @@ def _scout(trainer: TorchRLTrainer, make: Any) -> None:
         return False  # the scout calls the function as it is
 
     with patch.object(KeptFunction, "make", start):
-        policy, number = trainer.collector.policy, trainer.config.trainer.vector_steps
-        trainer.algorithm.add_steps(trainer.collector.env.rollout(number, policy, break_when_any_done=False))
+        collector, steps = trainer.collector, max(2, trainer.config.trainer.vector_steps)  # the last starts no episode
+        trainer.algorithm.add_steps(collector.env.rollout(steps, collector.policy, break_when_any_done=False))
         with torch.enable_grad():  # it is off while steps are made
             trainer.algorithm.update(sys.maxsize)  # ends by an error at once, as the optimiser must be compiled
