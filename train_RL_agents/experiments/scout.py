@@ -35,7 +35,7 @@ def compiling_at_once(trainer: TorchRLTrainer) -> AbstractContextManager[Any]:
             scout.start()
             ending.callback(scout.kill)
             import_module("torch._inductor.compile_fx")  # meanwhile, as reading code needs it
-            scout.join(600)
+            scout.join(180)  # seconds; more than a minute only where a copy hangs
         return function.read(arguments) or make_here(function, arguments)
 
     return patch.object(KeptFunction, "make", make)
