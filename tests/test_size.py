@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_700,
     "tools": 1_606,
     "tests": 37_919,
-    "docs (bytes)": 292_942,
+    "docs (bytes)": 293_084,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
