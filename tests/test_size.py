@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 14_044,
-    "train_RL_agents": 26_546,
+    "marinenav_env": 14_050,
+    "train_RL_agents": 26_549,
     "pages": 3_700,
     "tools": 1_606,
     "tests": 37_919,
-    "docs (bytes)": 293_084,
+    "docs (bytes)": 293_164,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

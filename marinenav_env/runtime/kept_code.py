@@ -28,18 +28,24 @@ from torch.utils._pytree import tree_flatten, tree_leaves
 _LIBRARIES = ("torch", "torchrl", "tensordict", "numpy")
 _folder: Path | None = None
 _packages: tuple[str, ...] = ()
+_make: Callable[["KeptFunction", Sequence[Any]], Any] | None = None
 
 
 @contextmanager
-def keep_code_in(folder: Path, *packages: str) -> Iterator[None]:
-    """Keep compiled functions of packages in files in a folder in this context; each may call those named before it."""
-    global _folder, _packages
-    before = _folder, _packages
-    _folder, _packages = folder if torch.__version__ >= "2.15" else None, packages
+def keep_code_in(
+    folder: Path, *packages: str, make: Callable[["KeptFunction", Sequence[Any]], Any] | None = None
+) -> Iterator[None]:
+    """Keep compiled functions of packages in files in a folder in this context; each may call those named before it.
+
+    ``make`` makes the code for arguments that no file has; it is ``KeptFunction.make`` by default.
+    """
+    global _folder, _packages, _make
+    before = _folder, _packages, _make
+    _folder, _packages, _make = folder if torch.__version__ >= "2.15" else None, packages, make
     try:
         yield
     finally:
-        _folder, _packages = before
+        _folder, _packages, _make = before
 
 
 @cache
@@ -97,7 +103,7 @@ class KeptFunction:
             # A class from elsewhere may override tomorrow what it inherits today.
             keeps = self._are_known(_packages_of((everything, self._closure())))
             with self._guarded_threads():
-                self._code = keeps and (self.read(everything) or self.make(everything))
+                self._code = keeps and (self.read(everything) or (_make or KeptFunction.make)(self, everything))
             return self(*arguments)
         with self._guarded_threads():
             fits = self._code.guard_check(*everything)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,7 +67,8 @@ def run_to_the_end(run: Run) -> RunResult:
             with ranks.barrier():
                 if ranks.is_main:
                     folder.write_config()
-        with keep_code_in(cache_folder() / "marinenav", "marinenav_env", "train_RL_agents"), compiling_at_once(trainer):
+        keep = partial(keep_code_in, cache_folder() / "marinenav", "marinenav_env", "train_RL_agents")
+        with compiling_at_once(trainer, keep):
             trainer.train()
         return RunResult(trainer.finished, trainer.stopped)
 

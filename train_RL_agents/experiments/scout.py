@@ -2,11 +2,11 @@
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
-from unittest.mock import patch
 
 import torch
 
@@ -15,33 +15,34 @@ from marinenav_env.support import plugins
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 
-def compiling_at_once(trainer: TorchRLTrainer) -> AbstractContextManager[Any]:
+def compiling_at_once(trainer: TorchRLTrainer, keep: Callable[..., AbstractContextManager[Any]]) -> Any:
     """Return a context in which all functions are compiled at once if code is missing when the first steps are made.
 
-    A copy of this process, the scout, makes an iteration without compiled code, and others compile what it calls.
+    ``keep`` is keep_code_in with its folder and packages. A copy of this process, the scout, makes an iteration without
+    compiled code, and others compile what it calls.
     """
     can_copy = sys.platform == "linux" and not torch.cuda.is_available() and not plugins.allowed_references()
     # A copy has one thread, and cannot call code for a given number of them.
     follows_load = torch.get_num_threads() > 1 and os.environ.get("TORCHINDUCTOR_CPP_DYNAMIC_THREADS") == "1"
     begin = trainer.env_steps if can_copy and follows_load and trainer.config.env.is_built_in else None
 
-    def make(function: KeptFunction, arguments: Any, make_here: Any = KeptFunction.make) -> Any:
+    def make(function: KeptFunction, arguments: Any) -> Any:
         nonlocal begin
         if trainer.env_steps != begin:
-            return make_here(function, arguments)
+            return KeptFunction.make(function, arguments)
         begin = None  # what is missing even after the scout is compiled here
-        scout = get_context("fork").Process(target=_scout, args=(trainer, make_here))
+        scout = get_context("fork").Process(target=_scout, args=(trainer, keep))
         with suppress(OSError), ExitStack() as ending:  # there may be too little memory
             scout.start()
             ending.callback(scout.kill)
             import_module("torch._inductor.compile_fx")  # meanwhile, as reading code needs it
             scout.join(180)  # seconds; more than a minute only where a copy hangs
-        return function.read(arguments) or make_here(function, arguments)
+        return function.read(arguments) or KeptFunction.make(function, arguments)
 
-    return patch.object(KeptFunction, "make", make)
+    return keep(make=make)
 
 
-def _scout(trainer: TorchRLTrainer, make: Any) -> None:
+def _scout(trainer: TorchRLTrainer, keep: Callable[..., AbstractContextManager[Any]]) -> None:
     """Make an iteration in which processes are started that compile its functions."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     import_module("torch._inductor.compile_fx").config.compile_threads = 1
@@ -49,10 +50,10 @@ def _scout(trainer: TorchRLTrainer, make: Any) -> None:
     torch.compiler.set_stance("force_eager")
 
     def start(*call: Any) -> bool:
-        get_context("fork").Process(target=make, args=call).start()
+        get_context("fork").Process(target=KeptFunction.make, args=call).start()
         return False  # the scout calls the function as it is
 
-    with patch.object(KeptFunction, "make", start):
+    with keep(make=start):
         collector, steps = trainer.collector, max(2, trainer.config.trainer.vector_steps)  # the last starts no episode
         trainer.algorithm.add_steps(collector.env.rollout(steps, collector.policy, break_when_any_done=False))
         with torch.enable_grad():  # it is off while steps are made

@@ -20,7 +20,7 @@ pytestmark = [
 
 
 def train_on_two_cores(path, fails, made):
-    """Train a run, with copies that fail if so asked; send the names of the functions that this process compiled."""
+    """Train a run, with copies that fail if so asked; send a 1 for each function that this process compiled."""
     threads.cpu_cores, threads.num_idle_cores, make = lambda: [0, 1], lambda: 2, KeptFunction.make
 
     def note(function, arguments):
