@@ -282,6 +282,20 @@ def test_a_fixed_temperature_is_not_that_of_given_weights(tmp_path, learns, expe
         assert agent.networks["temperature"]().exp().item() == pytest.approx(expected)
 
 
+def test_sizes_of_noise_are_in_no_policy_file_and_begin_anew(tmp_path):
+    first, policy = new_run(tmp_path / "first", "agent_type=Rainbow", "agent.sigma_0=0.5"), tmp_path / "first.pt"
+    agent = TorchRLTrainer(first, quiet=True).algorithm.learner.agent
+    before = {name: weight.clone() for name, weight in agent.networks.state_dict().items()}
+    for name, weight in agent.networks.state_dict().items():
+        weight.add_(1.0 if name.endswith("_sigma") else 0.0)
+    save_policy(policy, agent, first.config, 0, {})
+    assert differences(dict(load_policy(policy).agent.networks.state_dict()), before) == []
+    words = "agent_type=Rainbow", "agent.sigma_0=0.1", f"load_model={policy}"
+    weights = trainer_of(tmp_path / "next", *words).algorithm.learner.agent.networks.state_dict()
+    for name, weight in weights.items():
+        assert torch.allclose(weight, before[name] * (0.2 if name.endswith("_sigma") else 1.0)), name
+
+
 def test_training_starts_from_given_weights(tmp_path, finished):
     given = load_policy(finished.path, "latest")
     for path in (given.path, finished.path):

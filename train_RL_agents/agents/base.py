@@ -76,7 +76,7 @@ class Agent(nn.Module, ABC, Generic[ConfigType]):
             self.targets[name] = copy.deepcopy(self.networks[name]).requires_grad_(False)
 
     def follows_from_config(self, name: str) -> bool:
-        """Return whether the configuration determines the weight of this name, so that no policy's is loaded."""
+        """Return whether the configuration determines the weight of this name; a new run takes no policy's."""
         return is_scale_buffer(name)
 
     # Acting -------------------------------------------------------------------------------------

@@ -71,6 +71,10 @@ class Rainbow(Agent[RainbowConfig]):
         support = torch.linspace(config.v_min, config.v_max, config.atoms)
         self.register_buffer("support", support, persistent=False)
 
+    def follows_from_config(self, name: str) -> bool:
+        """Return whether the configuration determines a weight, as it does how large the noise of a new run is."""
+        return name.endswith("_sigma") or super().follows_from_config(name)
+
     @property
     def return_range(self) -> tuple[float, float]:
         """Return the returns of the lowest and of the highest atom."""

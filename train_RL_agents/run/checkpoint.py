@@ -133,7 +133,11 @@ def save_policy(
         "env_steps": env_steps,
         "metrics": metrics,
         # The weights are cloned because those of a learning agent are views of one tensor.
-        "weights": {name: weight.clone() for name, weight in agent.networks.state_dict().items()},
+        "weights": {
+            name: weight.clone()
+            for name, weight in agent.networks.state_dict().items()
+            if is_scale_buffer(name) or not agent.follows_from_config(name)
+        },
     }
     write_atomically(path, content, replace_input=True)
 
@@ -153,8 +157,9 @@ class LoadedPolicy:
 
 
 def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
-    """Load weights into an agent's networks and their target copies."""
+    """Load weights into an agent's networks and their target copies; what follows from its configuration may lack."""
     current = agent.networks.state_dict()
+    weights = {name: value for name, value in current.items() if agent.follows_from_config(name)} | weights
     expected, actual = ({name: list(weight.shape) for name, weight in each.items()} for each in (current, weights))
     for name in sorted(expected.keys() | actual.keys()):
         wanted, shape = expected.get(name, "absent"), actual.get(name, "absent")
