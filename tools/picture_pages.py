@@ -18,13 +18,13 @@ from PIL import Image
 
 from train_RL_agents.cli import main as marinenav
 
-NUM_STEPS = 44
+NUM_STEPS = 36
 """Number of control steps (of 0.5 s) in the animation."""
 FRAME_DURATION = 160
 """Time for which a step is shown (ms)."""
 ANIMATION_WIDTH = 720
 """Width of the animation (pixels)."""
-ANIMATION_QUALITY = 45
+ANIMATION_QUALITY = 30
 """Quality of the animation as WebP, from 0 to 100."""
 NUM_COLOURS = 160
 """Number of colours of the PNG files, which keeps them small."""
