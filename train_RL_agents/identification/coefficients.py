@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +27,8 @@ THRUST_LIMITS = ("max_thrust", "min_thrust")
 FITTABLE_COEFFICIENTS = (*INERTIA_TERMS, *DAMPING_TERMS, *COUPLING_TERMS, "cross_flow", *ACTUATOR_TERMS, *THRUST_LIMITS)
 _ALWAYS_FITTED = ("xU", "xUU", "yDotV", "yV", "nDotR", "nR", "nRR", "lag")
 """Coefficients that are fitted for every boat, even if they are 0 in the preset."""
-_MIN_DURATION, _MAX_DURATION = 6.0, 60.0
-"""Smallest, unless another is stated, and largest duration of a command, before parts of it are taken (s)."""
+_MIN_DURATIONS, _MAX_DURATION = (6.0, 6.0, 3.0), 60.0
+"""Smallest durations of commands, straight, in a circle and in a swing, and largest one, before parts are taken (s)."""
 _SURGE = ("xDotU", "xU", "xUU", "xUUU", "max_thrust")
 _YAW = ("nDotR", "nR", "nRR", "nRRR", "right_strength", "rudder_lift", "position")
 _SWAY = ("yDotV", "yV", "yVV", "yVVV", "cross_flow", "yDotR", "nDotV", *COUPLING_TERMS)
@@ -88,35 +89,27 @@ def choose_coefficients(
 
 def _make_coefficient(vessel: VesselConfig, name: str) -> Coefficient:
     """Return a coefficient with the preset's value, a scale and bounds."""
-    preset = coefficient_value(vessel, name)
-    mass, inertia, length = (coefficient_value(vessel, key) for key in ("m", "Izz", "length"))
-    speed, force = top_speed(vessel), 2.0 * coefficient_value(vessel, "max_thrust")
-    low, high, reference = -math.inf, math.inf, 0.0
-    if name in INERTIA_TERMS:
-        whole = {"xDotU": mass, "yDotV": mass, "nDotR": inertia}.get(name, mass * length)
-        share = {"xDotU": 0.15, "yDotV": 0.3, "nDotR": 0.3}.get(name, 0.05)
-        scale = max(abs(preset), share * whole)
-        symmetric = name in ("xDotU", "yDotV", "nDotR")
-        low, high = (-20.0 * whole, 0.0) if symmetric else (-0.3 * whole, 0.3 * whole)
-        reference = whole - preset if symmetric else share * whole
-    elif name in (*DAMPING_TERMS, *COUPLING_TERMS):
-        size = force if name[0] in "xy" else 0.5 * force * coefficient_value(vessel, "spacing")
-        # Powers of the speed, for U and V, and of the yaw rate, for R.
-        unit = speed ** (name.count("U") + name.count("V")) * (speed / length) ** name.count("R")
-        scale = abs(preset) or 0.3 * (size / unit)
-        high = 0.0 if name in DAMPING_TERMS else math.inf
-    elif name in ("cross_flow", "rudder_lift"):
-        area = speed**2 * (length if name == "cross_flow" else 1.0)
-        scale, low = abs(preset) or 0.3 * force / area, 0.0
-    elif name == "lag":
-        scale, low = max(preset, 0.3), 0.0
-    elif name == "right_strength":
-        scale, low, reference = 0.2, 0.05, 0.5
-    elif name == "position":
-        scale, low, high = 0.2 * length, -length, length
-    else:
-        scale = 0.5 * (abs(preset) or coefficient_value(vessel, "max_thrust"))
-        low, high = (-math.inf, -1e-3 * force) if name == "min_thrust" else (1e-3 * force, math.inf)
+    preset, value = coefficient_value(vessel, name), partial(coefficient_value, vessel)
+    mass, length, speed, force = value("m"), value("length"), top_speed(vessel), 2.0 * value("max_thrust")
+    own_masses = {"xDotU": (mass, 0.15), "yDotV": (mass, 0.3), "nDotR": (value("Izz"), 0.3)}
+    whole, share = own_masses.get(name, (mass * length, 0.05))
+    added, size = share * whole, force if name[0] in "xy" else 0.5 * force * value("spacing")
+    # Powers of the speed, for U and V, and of the yaw rate, for R.
+    unit = speed ** (name.count("U") + name.count("V")) * (speed / length) ** name.count("R")
+    damped, limit = abs(preset) or 0.3 * (size / unit), 0.5 * (abs(preset) or value("max_thrust"))
+    scale, low, high, reference = {
+        **dict.fromkeys(INERTIA_TERMS, (max(abs(preset), added), -0.3 * whole, 0.3 * whole, added)),
+        **dict.fromkeys(own_masses, (max(abs(preset), added), -20.0 * whole, 0.0, whole - preset)),
+        **dict.fromkeys(COUPLING_TERMS, (damped, -math.inf, math.inf, 0.0)),
+        **dict.fromkeys(DAMPING_TERMS, (damped, -math.inf, 0.0, 0.0)),
+        "cross_flow": (abs(preset) or 0.3 * force / (speed**2 * length), 0.0, math.inf, 0.0),
+        "rudder_lift": (abs(preset) or 0.3 * force / speed**2, 0.0, math.inf, 0.0),
+        "lag": (max(preset, 0.3), 0.0, math.inf, 0.0),
+        "right_strength": (0.2, 0.05, math.inf, 0.5),
+        "position": (0.2 * length, -length, length, 0.0),
+        "max_thrust": (limit, 1e-3 * force, math.inf, 0.0),
+        "min_thrust": (limit, -math.inf, -1e-3 * force, 0.0),
+    }[name]
     return Coefficient(name, preset, scale, low, high, reference)
 
 
@@ -140,9 +133,9 @@ def plan_manoeuvres(vessel: VesselConfig) -> tuple[Manoeuvre, ...]:
     force, lag = 2.0 * coefficient_value(vessel, "max_thrust"), coefficient_value(vessel, "lag")
     settling = (coefficient_value(vessel, "m") - coefficient_value(vessel, "xDotU")) * speed / force
     # Durations: to reach a speed and to lose most of it, to turn once, and to change the course.
-    straight = _rounded_duration(6.0 * settling + 2.0 * length / speed + 2.0 * lag)
-    circle = _rounded_duration(14.0 * length / speed + 4.0)
-    swing = _rounded_duration(3.0 * length / speed + 2.0 + lag, 3.0)
+    straight = 6.0 * settling + 2.0 * length / speed + 2.0 * lag
+    circle, swing = 14.0 * length / speed + 4.0, 3.0 * length / speed + 2.0 + lag
+    straight, circle, swing = np.clip(np.ceil((straight, circle, swing)), _MIN_DURATIONS, _MAX_DURATION).tolist()
     has_sides = vessel.actuators.steering == "thrusters"
     ahead, hard = (0.4, 0.4) if has_sides else (0.8, 1.0)
     # Duration, thrust and turning command, to starboard if positive.
@@ -167,11 +160,6 @@ def plan_manoeuvres(vessel: VesselConfig) -> tuple[Manoeuvre, ...]:
             commands[:, 1:] = np.clip(commands[:, 1:] @ [[1.0, 1.0], [1.0, -1.0]], -1.0, 1.0)
         manoeuvres.append(Manoeuvre(name, identified, commands))
     return tuple(manoeuvres)
-
-
-def _rounded_duration(seconds: float, shortest: float = _MIN_DURATION) -> float:
-    """Return a duration (s) rounded up to whole seconds, from ``shortest`` to _MAX_DURATION."""
-    return float(np.clip(np.ceil(seconds), shortest, _MAX_DURATION))
 
 
 def timed_commands(manoeuvres: tuple[Manoeuvre, ...]) -> Array:
