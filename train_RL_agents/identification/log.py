@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,11 @@ from marinenav_env.vessels import top_speed
 from marinenav_env.waters.projection import LocalPlane
 from train_RL_agents.identification.coefficients import Array, coefficient_value
 
-Groups = Sequence[tuple[str, ...]]
-"""Groups of names of columns, any of which gives a quantity."""
 _TIME, _YAW = (("time",),), (("yaw",), ("yaw_deg",))
 _POSITION = (("x", "y"), ("north", "east"), ("latitude", "longitude"))
 _THRUSTS = (("left", "right"), ("left_command", "right_command"))
 _STEERED_THRUST = (("thrust", "angle"), ("thrust_command", "angle_command"))
-_UNITS = {"left": " N", "right": " N", "thrust": " N", "angle": " rad"}
-"""Units of columns of commands; others are shares."""
+"""Groups of names of columns, any of which gives a quantity."""
 _MAX_SHOWN_LENGTH = 60
 _MAX_SPEED = 50.0
 """Largest plausible speed (m/s)."""
@@ -36,6 +34,8 @@ _MAX_SPEED_RATIO = 2.0
 """Ratio of the measured speed to that of the preset under the same thrust above which it is questioned."""
 _GRID_STEP, _RESPONSE_STEPS = 0.5, 2
 """Step of the time grid of the motion (s), and number of steps after which the yaw rate counts as the response."""
+_smooth = partial(uniform_filter1d, size=3, mode="nearest")
+"""Moving average of values [..., N] over three neighbours, with the end values repeated."""
 _SOME, _ANY = 1e-300, math.inf
 # Name of a fact, its smallest and its largest value, and the sentence if the fact is not between them.
 REFUSALS = (
@@ -43,7 +43,7 @@ REFUSALS = (
     ("lines", 1, _ANY, "there is nothing; must be a table with the names of its columns in the first line"),
     ("missing_quantities", 0, 0, "not a log of such a boat: it lacks the columns {missing}; it has {shown}"),
     ("rows", 100, _ANY, "rows: {rows}; must be at least 100"),
-    ("surplus", 0, 0, "line {line}: values: {count}; must be {wanted}, as many as names of columns{hint}"),
+    ("wrong_line", 0, 0, "line {line}: values: {count}; must be {wanted}, as many as names of columns{hint}"),
     ("disorder", 0, 0.05, "time: missing or not later than before in {rows_in_disorder} of {rows_in_all} rows; "
      "must be later in every row"),
     ("commands_present", 0.5, 1, "{name}: missing in {missing} of {rows_in_all} rows; must be there in half of them"),
@@ -56,8 +56,8 @@ REFUSALS = (
      "are from -1 to 1, others within the limits of {boat}, as a vessel file states them; of shares are {shares}"),
     ("thrust", 1.001, _ANY, "{name}: {low:.4g} to {high:.4g}; must be in newtons: name columns of shares {shares}"),
     ("range", _SOME, _ANY, "{name}: {value:g} in every row; must be measured: a sensor may be stuck"),
-    ("farthest", 0, 1e9, "{position}: up to {farthest:.3g}; must be in meters"),
     ("together", 0.3, 1, "{position}, {yaw}: together in {together:.0%} of the rows; must be in at least 30%"),
+    ("farthest", 0, 1e9, "{position}: up to {farthest:.3g}; must be in meters"),
     # Its motion.
     ("jumping", 0, 0.05, "position: jumping in {jumping:.0%} of the rows; "
      "must be that of one boat, of at most {fastest:.2g} m/s: is it in meters and seconds?"),
@@ -132,7 +132,7 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     (_, time), (command_names, commands), (position_names, position), (yaw_names, yaw) = (
         (names, values[order]) for names, values in columns
     )
-    time, yaw, commands = time[:, 0], yaw[:, 0], _fill_missing(commands, command_names)
+    time, yaw = time[:, 0], yaw[:, 0]
     _refuse(length=float(time[-1] - time[0]), interval=float(np.median(np.diff(time))))
     commands = _to_shares(commands, command_names, vessel)
     _check_poses(position, yaw, position_names, yaw_names[0])
@@ -154,31 +154,28 @@ def _parse_log(text: str, vessel: VesselConfig, frame: str) -> BoatLog:
     notes += [f"{int((~present).sum())} of {len(pose)} rows have no pose"] if not present.all() else []
     pose[present, 2] = np.unwrap(pose[present, 2])
     is_in_newtons = command_names[0] in ("left", "thrust")
-    doubts, offset = _check_motion(time, commands, pose, vessel, is_in_newtons)
-    return BoatLog(time, commands, pose, is_in_newtons, (*notes, *doubts), offset)
+    return _check_motion(BoatLog(time, commands, pose, is_in_newtons, tuple(notes)), vessel)
 
 
 # Tables -----------------------------------------------------------------------------------------
 
 
-def _read_columns(text: str, quantities: Sequence[Groups]) -> list[tuple[tuple[str, ...], Array]]:
+def _read_columns(text: str, quantities: Sequence[Sequence[tuple[str, ...]]]) -> list[tuple[tuple[str, ...], Array]]:
     """Return, for each quantity, the names of its columns in a CSV text, and their values [T, N], NaN if missing."""
     lines = [line for line in text.removeprefix("\ufeff").replace('"', "").splitlines() if line.strip(" ,;\t")]
     lines = lines[1:] if lines and lines[0].lower().startswith("sep=") else lines
     _refuse(lines=len(lines))
     delimiter = max(",;\t", key=lines[0].count)
     names = [name.strip().lower() for name in lines[0].split(delimiter)]
-    shown = ", ".join(names)[:_MAX_SHOWN_LENGTH]
     chosen = [next((group for group in groups if {*group} <= {*names}), None) for groups in quantities]
     lacking = [groups for groups, group in zip(quantities, chosen, strict=True) if group is None]
     missing = "; ".join(", or ".join(" and ".join(group) for group in groups) for groups in lacking)
-    _refuse(missing_quantities=len(lacking), missing=missing, shown=shown)
-    _refuse(rows=len(lines) - 1)
+    shown = ", ".join(names)[:_MAX_SHOWN_LENGTH]
+    _refuse(missing_quantities=len(lacking), missing=missing, shown=shown, rows=len(lines) - 1)
     counts = [line.count(delimiter) + 1 for line in lines]
     line = next((number for number, count in enumerate(counts) if count != len(names)), 0)
     hint = "; decimal commas need semicolons between the columns" if delimiter == "," else ""
-    surplus = abs(counts[line] - len(names))
-    _refuse(surplus=surplus, line=line + 1, count=counts[line], wanted=len(names), hint=hint)
+    _refuse(wrong_line=line, line=line + 1, count=counts[line], wanted=len(names), hint=hint)
     numbers = lines[1:] if delimiter == "," else [line.replace(",", ".") for line in lines[1:]]
     options: Any = {"delimiter": delimiter, "comments": None, "ndmin": 2}  # None is allowed, but not typed
     table = np.genfromtxt(numbers, **options)  # what is no number is missing
@@ -195,46 +192,40 @@ def _increasing_rows(time: Array) -> tuple[NDArray[np.intp], list[str]]:
     return rows, [f"{dropped} rows without a later time are not used"] if dropped else []
 
 
-# Quantities -------------------------------------------------------------------------------------
-
-
-def _fill_missing(commands: Array, names: Sequence[str]) -> Array:
-    """Return commands [T, 2] with missing values replaced by the one before, or at the start by the first one."""
-    held = commands.copy()
-    for name, side in zip(names, held.T, strict=True):
-        present = np.isfinite(side)
-        _refuse(commands_present=present.mean(), name=name, missing=int((~present).sum()), rows_in_all=len(side))
-        side[:] = side[np.maximum.accumulate(np.where(present, np.arange(len(side)), np.argmax(present)))]
-    return held
-
-
 # Plausibility -----------------------------------------------------------------------------------
 
 
 def _to_shares(commands: Array, names: Sequence[str], vessel: VesselConfig) -> Array:
-    """Return commands [T, 2] as shares of a boat's limits; those that do not change or are beyond them are refused."""
+    """Return commands [T, 2] as shares of a boat's limits; those that do not change or are beyond them are refused.
+
+    Missing ones are replaced by the one before, or at the start by the first one.
+    """
+    for name, missing in zip(names, np.isnan(commands).T, strict=True):
+        _refuse(commands_present=1.0 - missing.mean(), name=name, missing=missing.sum(), rows_in_all=len(missing))
+    held = np.where(np.isnan(commands), np.argmin(np.isnan(commands), 0), np.arange(len(commands))[:, None])
+    commands = np.take_along_axis(commands, np.maximum.accumulate(held), 0)
     first, second = commands[0]
     _refuse(change=float(np.ptp(commands, axis=0).max()), names=" and ".join(names), first=first, second=second)
-    angle, *thrusts = (coefficient_value(vessel, name) for name in ("angle_limit", "min_thrust", "max_thrust"))
-    limits, shares = {"": (-1.0, 1.0), " rad": (-angle, angle), " N": tuple(thrusts)}, np.empty_like(commands)
+    angle, least, most = (coefficient_value(vessel, name) for name in ("angle_limit", "min_thrust", "max_thrust"))
+    # Others are shares.
+    limits = dict.fromkeys(("left", "right", "thrust"), (least, most, " N")) | {"angle": (-angle, angle, " rad")}
     others = " and ".join(f"{name.removesuffix('_command')}_command" for name in names)
-    for name, column, share in zip(names, commands.T, shares.T, strict=True):
-        unit = _UNITS.get(name, "")
-        least, most = limits[unit]
+    for name, column in zip(names, commands.T, strict=True):
+        least, most, unit = limits.get(name, (-1.0, 1.0, ""))
         facts = {"name": name, "low": column.min(), "high": column.max(), "shares": others}
         beyond = max(1.01 * least - facts["low"], facts["high"] - 1.01 * most)
         _refuse(beyond=beyond, least=least, most=most, unit=unit, boat=vessel.name, **facts)
         if unit == " N" and most > 20.0:
             _refuse(thrust=float(np.abs(column).max()), **facts)
-        share[:] = np.clip(column / np.where(column < 0.0, max(-least, 1e-9), most), -1.0, 1.0)
-    return shares
+        column[:] = np.clip(column / np.where(column < 0.0, max(-least, 1e-9), most), -1.0, 1.0)
+    return commands
 
 
 def _check_poses(position: Array, yaw: Array, names: Sequence[str], yaw_name: str) -> None:
     """Refuse positions [T, 2] and yaws [T], NaN where missing, that are mostly missing, constant or in other units."""
-    together, positions = float((np.isfinite(position).all(1) & np.isfinite(yaw)).mean()), ", ".join(names)
-    _refuse(position=positions, yaw=yaw_name, together=together)
-    _refuse(position=positions, farthest=np.nanmax(np.abs(position)))
+    together = (np.isfinite(position).all(1) & np.isfinite(yaw)).mean()
+    farthest = np.abs(np.nan_to_num(position)).max()
+    _refuse(position=", ".join(names), yaw=yaw_name, together=together, farthest=farthest)
     for name, column in zip((*names, yaw_name), (*position.T, yaw), strict=True):
         present = column[np.isfinite(column)]
         _refuse(name=name, range=float(np.ptp(present)), value=present[0])
@@ -258,19 +249,14 @@ def _drop_jumps(time: Array, pose: Array, vessel: VesselConfig) -> int:
     return int(far.sum())
 
 
-def _check_motion(
-    time: Array, commands: Array, pose: Array, vessel: VesselConfig, is_in_newtons: bool
-) -> tuple[list[str], float]:
-    """Return doubts about a log, and the offset of its yaw (rad), if there is one; motion of no boat is refused.
-
-    Commands [T, 2] at times [T] (s) are shares of the limits, poses [T, 3] are NaN where missing, yaw not wrapped.
-    """
-    grid, (x, y, yaw, north, east, turn) = smoothed_motion(time, pose)
-    held = commands[np.searchsorted(time, grid, side="right") - 1]
+def _check_motion(log: BoatLog, vessel: VesselConfig) -> BoatLog:
+    """Return a log with doubts about its motion in its notes, and a doubtful offset; motion of no boat is refused."""
+    grid, (x, y, yaw, north, east, turn) = smoothed_motion(log)
+    held = log.commands[np.searchsorted(log.time, grid, side="right") - 1]
     speed, is_steered = np.hypot(north, east), vessel.actuators.steering != "thrusters"
     _refuse(extent=math.hypot(np.ptp(x), np.ptp(y)))
     _refuse(turned=math.degrees(np.ptp(yaw)), yaw_rate=float(np.quantile(np.abs(turn), 0.95)))
-    doubts, offset, ahead = [], 0.0, held[:, 0] if is_steered else held.mean(1)
+    ahead = held[:, 0] if is_steered else held.mean(1)
     moving = (_smooth(ahead) > 0.1) & (speed > max(0.3, 0.3 * float(np.quantile(speed, 0.9))))
     if moving.sum() >= 40:
         course = np.arctan2(east, north)[moving]
@@ -279,20 +265,21 @@ def _check_motion(
         is_mirrored = abs(mirrored) > 0.8 > abs(along) + 0.1
         _refuse(mirrored=is_mirrored, along=abs(along), offset=degrees)
         if abs(degrees) > _MAX_YAW_OFFSET:
-            offset = -math.radians(degrees)
             cause = "a constant offset of the compass or its mounting is fitted, other causes are not"
-            doubts.append(f"doubtful: the yaw is {-degrees:.0f} degrees off the course on average: {cause}")
+            doubt = f"doubtful: the yaw is {-degrees:.0f} degrees off the course on average: {cause}"
+            log = replace(log, notes=(*log.notes, doubt), yaw_offset=-math.radians(degrees))
     # Between linear and quadratic damping, of which the latter allows more.
     expected = top_speed(vessel) * math.sqrt(max(float(np.quantile(ahead, 0.95)), 0.0))
     fast = float(np.quantile(speed, 0.95))
-    if is_in_newtons and fast > _MAX_SPEED_RATIO * max(expected, 0.1):
+    if log.is_in_newtons and fast > _MAX_SPEED_RATIO * max(expected, 0.1):
         text = f"the boat sails at {fast:.2g} m/s, {vessel.name} would at {expected:.2g} m/s under these thrusts"
-        doubts.append(f"doubtful: {text}: are positions in meters and thrusts in newtons?")
+        doubt = f"doubtful: {text}: are positions in meters and thrusts in newtons?"
+        log = replace(log, notes=(*log.notes, doubt))
     # A positive angle pushes the hull to starboard, at the stern if no other position is stated.
     stern = np.sign(coefficient_value(vessel, "position"))
     turning = stern * held[:, 0] * held[:, 1] if is_steered else held[:, 0] - held[:, 1]
     _refuse(**{"angle_follows" if is_steered else "follows": _correlation(turning, turn)})
-    return doubts, offset
+    return log
 
 
 def _correlation(turning: Array, turn: Array) -> float:
@@ -311,14 +298,10 @@ def _correlation(turning: Array, turn: Array) -> float:
     return float(min(max(at_once, (delayed - at_once * own) / spread), 1.0))
 
 
-def smoothed_motion(time: Array, pose: Array) -> tuple[Array, Array]:
+def smoothed_motion(log: BoatLog) -> tuple[Array, Array]:
     """Return times on a grid (s), and the smoothed x, y (m) and yaw (rad) there with their derivatives [6, N]."""
-    present = np.isfinite(pose[:, 0])
-    grid = np.arange(time[present][0], time[present][-1], _GRID_STEP)
-    smooth = [_smooth(np.interp(grid, time[present], values)) for values in pose[present].T]
-    return grid, np.array([*smooth, *(np.gradient(values, _GRID_STEP) for values in smooth)])
-
-
-def _smooth(values: Array) -> Array:
-    """Return the moving average of values [N] over three neighbours, with the end values repeated."""
-    return np.asarray(uniform_filter1d(values, 3, mode="nearest"))
+    present = np.isfinite(log.pose[:, 0])
+    time, poses = log.time[present], log.pose[present]
+    grid = np.arange(time[0], time[-1], _GRID_STEP)
+    smooth = _smooth(np.array([np.interp(grid, time, values) for values in poses.T]))
+    return grid, np.vstack((smooth, np.gradient(smooth, _GRID_STEP, axis=1)))

@@ -107,7 +107,7 @@ def guess_initial_states(segments: Segments, yaw_offset: float) -> Array:
 
     They are x, y (m), yaw (rad), surge, sway (m/s) and yaw rate (rad/s). The offset of the measured yaw is in radians.
     """
-    grid, motion = smoothed_motion(segments.log.time, segments.log.pose)
+    grid, motion = smoothed_motion(segments.log)
     x, y, yaw, vx, vy, r = (np.interp(segments.start_times, grid, values) for values in motion)
     yaw = yaw - yaw_offset
     cos, sin = np.cos(yaw), np.sin(yaw)
