@@ -31,7 +31,7 @@ from train_RL_agents.identification.shooting import (
     huber_loss,
     prediction_windows,
 )
-from train_RL_agents.identification.simulation import TIME_STEP, Simulator, interpolate_poses, num_substeps
+from train_RL_agents.identification.simulation import TIME_STEP, Simulator, interpolate_poses
 
 MAX_AUTOCORRELATION = 0.1
 """Correlation of consecutive residuals above which they are not those of noise alone."""
@@ -99,7 +99,7 @@ def fit(
     allowed = f"at least {_MIN_SEGMENTS} between gaps in the log"
     require(len(divided[0]) >= _MIN_SEGMENTS, f"segments of {SEGMENT_SECONDS[0]:g} s", len(divided[0]), allowed)
     count, everything, noise = len(coefficients), range(len(coefficients)), FIRST_NOISE
-    simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
+    simulator = Simulator(vessel, [item.name for item in coefficients])
     unknowns, scales = (*coefficients, *NUISANCE), [item.scale for item in (*coefficients, *NUISANCE)]
     # A lag of 0 tells nothing of how a larger one would do.
     first = {item.name: max(item.preset, 0.2) if item.name == "lag" else item.preset for item in unknowns}
@@ -234,7 +234,7 @@ def predict(
     starts = windows[:, 0]
     if not len(starts):
         return Prediction(np.zeros(0), np.zeros((0, 1, 3)), ())
-    simulator = Simulator(vessel, [item.name for item in coefficients], num_substeps(vessel))
+    simulator = Simulator(vessel, [item.name for item in coefficients])
     before = cut_segments(log, [*zip(starts - RUN_UP_SECONDS, starts, strict=True)])
     problem = ShootingProblem(simulator, (*coefficients, *NUISANCE), before, FIRST_NOISE)
     shared = np.array([*values, *nuisance]) / problem.scales

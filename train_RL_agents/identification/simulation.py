@@ -29,22 +29,20 @@ _MIN_LAG = 1e-6
 """Lower bound of the time constant of actuators, which is a divisor (s)."""
 
 
-def num_substeps(vessel: VesselConfig) -> int:
-    """Return the number of substeps per TIME_STEP that last about as long as in the world scaled to the vessel."""
-    return max(1, round(TIME_STEP / float(scaled_settings(vessel)["dt"])))
-
-
 class Simulator:
     """Simulator of boats that differ from one preset in K named coefficients, in substeps of the grid's steps."""
 
-    def __init__(self, vessel: VesselConfig, names: Sequence[str], substeps: int) -> None:
-        self.names, self._substeps = tuple(names), substeps
+    def __init__(self, vessel: VesselConfig, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self.num_substeps = max(1, round(TIME_STEP / float(scaled_settings(vessel)["dt"])))
+        """Number of substeps of a step, which last about as long as in the world scaled to the vessel."""
         world = WorldConfig(vessel=vessel)
         parameters, _ = build_parameters([world], 1, torch.device("cpu"), torch.float64)
         # Boats with ideal actuators have ActuatorParameters here, too, since a lag may be fitted to them.
         self._parameters = parameters.replace(extras=build_extras([world], 1, **_TENSOR_OPTIONS))
-        self._is_steered, self._is_tied = vessel.actuators.steering != "thrusters", has_symmetric_mass(vessel)
-        self._angle_rate = float(vessel.actuators.angle_rate)  # type: ignore[arg-type]
+        self._is_tied = has_symmetric_mass(vessel)
+        self._is_angle = np.array([False, vessel.actuators.steering != "thrusters"])
+        self._max_change = np.where(self._is_angle, coefficient_value(vessel, "angle_rate") * TIME_STEP, np.inf)
         speed, length = top_speed(vessel), coefficient_value(vessel, "length")
         self.state_scale = _STATE_SHARE * np.array([length, length, 1.0, speed, speed, speed / length])
         """[6] changes of x, y (m), yaw (rad), surge, sway (m/s), yaw rate (rad/s) over which motion is about linear."""
@@ -62,11 +60,9 @@ class Simulator:
 
     def _setpoints(self, shares: Tensor, vessel: Vessel) -> Tensor:
         """Return the setpoints [B, N, 2] (N) of the actuators for commands [B, N, 2], shares of the limits."""
-        most, least = vessel.max_thrust[:, :, None], -vessel.min_thrust[:, :, None]
-        setpoints = shares * torch.where(shares < 0.0, least, most)
-        if self._is_steered:
-            return torch.stack((setpoints[..., 0], shares[..., 1] * most[..., 0]), -1)
-        return setpoints
+        # An angle has the largest thrust as its limit to both sides.
+        is_astern = (shares < 0.0) & ~torch.from_numpy(self._is_angle)
+        return shares * torch.where(is_astern, -vessel.min_thrust[:, :, None], vessel.max_thrust[:, :, None])
 
     def actuator_states(self, log: BoatLog, times: Array, values: Array) -> Array:
         """Return the states [V, E, 2] of the actuators at times [E] (s) of a log, of boats with coefficients [V, K].
@@ -74,7 +70,8 @@ class Simulator:
         They were steady 20 s before, which is longer than they remember.
         """
         lags = self._boats(torch.from_numpy(values)).extras.lag.numpy().clip(_MIN_LAG)  # type: ignore[union-attr]
-        followed = 1.0 - np.exp(-TIME_STEP / lags)[:, None]
+        # An angle has no lag, but a largest rate.
+        followed = np.where(self._is_angle, 1.0, 1.0 - np.exp(-TIME_STEP / lags)[:, None])
         shares = mean_commands(log, times - _MEMORY_STEPS * TIME_STEP, _MEMORY_STEPS)
         vessel, extras = self._parameters.vessel, self._parameters.extras
         setpoints = self._setpoints(torch.from_numpy(shares).reshape(-1, 1, 2), vessel)
@@ -82,11 +79,7 @@ class Simulator:
         targets = steady_actuator_state(setpoints, scenario, vessel, extras).numpy().reshape(shares.shape)
         state = np.repeat(targets[None, :, 0], len(values), 0)
         for target in targets.swapaxes(0, 1):
-            missing = target - state
-            state = state + followed * missing
-            if self._is_steered:
-                turn = self._angle_rate * TIME_STEP
-                state[..., 1] += missing[..., 1].clip(-turn, turn) - followed[..., 0] * missing[..., 1]
+            state = state + (followed * (target - state)).clip(-self._max_change, self._max_change)
         return state
 
     @torch.no_grad()
@@ -108,7 +101,7 @@ class Simulator:
         poses = [initial[:, :3]]
         for setpoint in setpoints.unbind(1):
             rates = (setpoint[:, None] - state.thrust) / TIME_STEP
-            state = move_vessels(state, rates, scenario, parameters, TIME_STEP / self._substeps, self._substeps)
+            state = move_vessels(state, rates, scenario, parameters, TIME_STEP / self.num_substeps, self.num_substeps)
             poses.append(state.pose[:, 0])
         found = np.array(torch.stack(poses, 1).numpy())
         with np.errstate(invalid="ignore"):  # A yaw is infinite where the simulation diverges.

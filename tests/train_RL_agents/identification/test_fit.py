@@ -99,7 +99,7 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys, monkeypatc
     # Longer segments and predictions, and the world's five substeps, take a minute; the slow tests have them.
     monkeypatch.setattr("train_RL_agents.identification.fit.SEGMENT_SECONDS", (5.0,))
     monkeypatch.setattr("train_RL_agents.identification.fit.HORIZONS", (5.0, 10.0))
-    monkeypatch.setattr("train_RL_agents.identification.fit.num_substeps", lambda vessel: 1)
+    monkeypatch.setattr("train_RL_agents.identification.simulation.scaled_settings", lambda vessel: {"dt": 0.1})
     rows, _ = sail("otter", seconds=240.0, seed=3)
     rows[:, 1:3] /= np.where(rows[:, 1:3] < 0.0, -TRUTH.min_thrust, TRUTH.max_thrust)
     log, boat, page = (tmp_path / name for name in ("log.csv", "mine.json", "mine.html"))
@@ -190,7 +190,7 @@ def test_predictions_start_where_poses_are_known(monkeypatch):
     starts = [start for start, _ in windows(log_of(has_pose=lambda time: not 51.0 < time < 60.0, seconds=100.1))]
     assert starts == [30.0, 35.0, 40.0, 45.0, 50.0, 55.0, 75.0, 80.0, 85.0, 90.0, 95.0]
     # One that starts there is compared with nothing if no pose follows.
-    monkeypatch.setattr("train_RL_agents.identification.fit.num_substeps", lambda vessel: 1)
+    monkeypatch.setattr("train_RL_agents.identification.simulation.scaled_settings", lambda vessel: {"dt": 0.1})
     monkeypatch.setattr("train_RL_agents.identification.fit.HORIZONS", (5.0,))
     log, (first, *_) = log_of(has_pose=lambda time: time < 88.5, seconds=120.0), choose_coefficients(TRUTH, True)
     found = predict(log, TRUTH, [first], [first.preset], Nuisance(), 90.0)
