@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_050,
-    "train_RL_agents": 26_522,
+    "train_RL_agents": 26_518,
     "pages": 3_700,
     "tools": 1_606,
     "tests": 37_933,

@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from train_RL_agents.figures.page import Track, assemble_report, tracks_svg
-from train_RL_agents.identification.report import Identification, coefficient_table, nuisance_line, summary_lines
+from train_RL_agents.identification import report
 from train_RL_agents.identification.simulation import TIME_STEP
 
 _INTERVALS = (
@@ -21,26 +21,27 @@ _MARK_INTERVAL = 10.0
 """Time between two marks of a track (s)."""
 
 
-def make_page(result: Identification, name: str) -> str:
+def make_page(result: report.Identification, name: str) -> str:
     """Return the page of an identified boat as self-contained HTML."""
-    held_out = result.log.duration - result.held_out_start
+    held_out = report.HELD_OUT_SHARE * result.log.duration
     about = (
         f"Predictions start every 5 s in the last {held_out:.0f} s of the log, which were not fitted, from a state "
         "that is estimated from the 20 s before. Dots are measured, the thick line is predicted, the thin line is the "
         "preset; marks are 10 s apart, north is up."
     )
-    lines = (*summary_lines(result), nuisance_line(result.fit), *result.log.notes)
+    lines = (*report.summary_lines(result), report.nuisance_line(result.fit), *result.log.notes)
     sentences = "".join(f"<p>{escape(line)}</p>\n" for line in lines)
+    table = report.coefficient_table(result.fit).html("Coefficients")
     whom = escape(f"Identified from {result.log_name}, from the preset {result.preset.name}")
     sheet = f'<div class="sheet">{"".join(_track_figures(result))}</div>\n'
     sections = (
         ("Predicted and measured", f"<p>{escape(about)}</p>\n{sheet}"),
-        ("Coefficients", f"<p>{_INTERVALS}</p>\n{coefficient_table(result.fit).html('Coefficients')}{sentences}"),
+        ("Coefficients", f"<p>{_INTERVALS}</p>\n{table}{sentences}"),
     )
     return assemble_report("identification", name, f"<p>{whom}</p>", sections)
 
 
-def _track_figures(result: Identification) -> Iterator[str]:
+def _track_figures(result: report.Identification) -> Iterator[str]:
     """Yield the HTML of pictures of predictions, chosen evenly over the log."""
     prediction, before = result.prediction, result.preset_prediction
     count = len(prediction.start_times)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -22,7 +22,6 @@ from train_RL_agents.identification.shooting import (
     SEGMENT_SECONDS,
     Linearised,
     Nuisance,
-    Segments,
     ShootingProblem,
     cut_segments,
     divide_log,
@@ -71,8 +70,7 @@ class Estimate:
     """Fitted value, or that of the preset."""
     low: float
     high: float
-    verdict: str
-    """A Verdict."""
+    verdict: Verdict
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def fit(
     named = np.select(conditions, verdicts, Verdict.DETERMINED if is_noise else Verdict.UNCERTAIN).tolist()
     numbers = np.column_stack((best.shared[:count], ends)) * problem.scales[:count, None]
     estimates = tuple(
-        Estimate(item, item.preset if verdict == Verdict.PRESET_KEPT else value, least, most, verdict)
+        Estimate(item, item.preset if verdict == Verdict.PRESET_KEPT else value, least, most, Verdict(verdict))
         for item, (value, least, most), verdict in zip(coefficients, numbers.tolist(), named, strict=True)
     )
     nuisance, width = (Nuisance(*(array * scales)[count:].tolist()) for array in (best.shared, widths))
@@ -195,7 +193,6 @@ class HorizonError:
 
     seconds: float
     """Horizon: time since the start of a prediction (s)."""
-    count: int
     position: float
     """Root of the mean squared distance from measured positions (m)."""
     yaw: float
@@ -243,19 +240,20 @@ def predict(
     num_before = before.num_steps
     longer = replace(before, num_steps=num_before + round(horizons[-1] / TIME_STEP))
     poses = replace(problem, segments=longer).simulate(shared[None], states[None])[0, :, num_before:]
-    errors = (_horizon_error(cut_segments(log, windows), horizon, poses, windows) for horizon in horizons)
-    return Prediction(starts, poses, tuple(error for error in errors if error.count))
+    return Prediction(starts, poses, tuple(_horizon_errors(log, windows, poses, horizons)))
 
 
-def _horizon_error(measured: Segments, horizon: float, poses: Array, windows: Array) -> HorizonError:
-    """Return the error of poses [W, N + 1, 3] at the measured pose nearest to a horizon (s) in each window [W, 2]."""
-    away = np.where(np.isfinite(measured.pose[..., 0]), np.abs(measured.pose_times - horizon), np.inf)
-    reached = (away.min(1, initial=np.inf) <= _MAX_TIME_DIFFERENCE) & (np.ptp(windows, axis=1) >= horizon - 1e-9)
-    if not reached.any():
-        return HorizonError(horizon, 0, *[math.nan] * 3)
+def _horizon_errors(log: BoatLog, windows: Array, poses: Array, horizons: Sequence[float]) -> Iterator[HorizonError]:
+    """Yield errors of poses [W, N + 1, 3] at the measured poses nearest to horizons (s) that windows [W, 2] reach."""
+    measured = cut_segments(log, windows)
     misses = interpolate_poses(poses, measured.pose_times) - measured.pose
-    x, y, turn = np.take_along_axis(misses, away.argmin(1)[:, None, None], 1)[reached, 0].T
-    square, turns = x**2 + y**2, np.angle(np.exp(1j * turn), deg=True)
-    tracks = poses[reached, : round(horizon / TIME_STEP) + 1, :2]
-    path = np.linalg.norm(np.diff(tracks, axis=1), axis=2).sum(1).mean()
-    return HorizonError(horizon, len(square), math.sqrt(square.mean()), math.sqrt((turns**2).mean()), float(path))
+    for horizon in horizons:
+        away = np.where(np.isfinite(measured.pose[..., 0]), np.abs(measured.pose_times - horizon), np.inf)
+        reached = (away.min(1, initial=np.inf) <= _MAX_TIME_DIFFERENCE) & (np.ptp(windows, axis=1) >= horizon - 1e-9)
+        if reached.any():
+            x, y, turn = np.take_along_axis(misses, away.argmin(1)[:, None, None], 1)[reached, 0].T
+            degrees = np.angle(np.exp(1j * turn), deg=True)
+            position, yaw = math.sqrt((x**2 + y**2).mean()), math.sqrt((degrees**2).mean())
+            tracks = poses[reached, : round(horizon / TIME_STEP) + 1, :2]
+            path = np.linalg.norm(np.diff(tracks, axis=1), axis=2).sum(1).mean()
+            yield HorizonError(horizon, position, yaw, float(path))

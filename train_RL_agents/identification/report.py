@@ -38,8 +38,6 @@ class Identification:
     log_name: str
     preset: VesselFile
     fit: Fit
-    held_out_start: float
-    """Time from which on the log was not fitted (s)."""
     prediction: Prediction
     """Predictions of the fitted boat over the part that was not fitted."""
     preset_prediction: Prediction
@@ -71,7 +69,7 @@ def identify(
     fitted, usual = [item.value for item in result.estimates], [item.preset for item in coefficients]
     prediction = predict(log, boat, coefficients, fitted, result.nuisance, begin)
     before = predict(log, boat, coefficients, usual, result.nuisance, begin)
-    return Identification(log, path.name, preset, result, begin, prediction, before)
+    return Identification(log, path.name, preset, result, prediction, before)
 
 
 # Files ------------------------------------------------------------------------------------------
@@ -113,7 +111,7 @@ def _setting_entry(name: str, value: Any, estimate: Estimate | None) -> Any:
         return None
     unit = {"unit": UNITS_BY_SETTING[name]} if name in UNITS_BY_SETTING else {}
     if estimate is None:
-        return {"value": list(value) if isinstance(value, tuple) else value} | unit
+        return {"value": value} | unit
     low, high, fitted = (float(f"{number:.5g}") for number in (estimate.low, estimate.high, estimate.value))
     doubt = "" if estimate.verdict == Verdict.DETERMINED else f"; {estimate.verdict}"
     interval = f"95% interval {low:g} to {high:g}{doubt}"
@@ -162,8 +160,7 @@ def check_predictions(result: Identification) -> None:
 
 def coefficient_table(fitted: Fit) -> Table:
     """Return the table of the coefficients with presets, values, 95% intervals and verdicts."""
-    value = Column("value", "value, 95% interval", ".4g", ("low", "high"))
-    columns = Column("coefficient"), Column("unit"), Column("preset", format=".4g"), value, Column("verdict", "the log")
-    kept = [{"coefficient": each.coefficient.name, "preset": each.coefficient.preset} for each in fitted.estimates]
-    rows = [vars(item) | row for item, row in zip(fitted.estimates, kept, strict=True)]
-    return Table(columns, [row | {"unit": UNITS_BY_SETTING[row["coefficient"]]} for row in rows])
+    value, verdict = Column("value", "value, 95% interval", ".4g", ("low", "high")), Column("verdict", "the log")
+    columns = Column("name", "coefficient"), Column("unit"), Column("preset", format=".4g"), value, verdict
+    rows = [vars(item.coefficient) | vars(item) for item in fitted.estimates]
+    return Table(columns, [row | {"unit": UNITS_BY_SETTING[row["name"]]} for row in rows])

@@ -44,9 +44,9 @@ def identification(name, is_in_newtons=True, predicted=True):
     log = BoatLog(time, np.zeros((500, 2)), np.zeros((500, 3)), is_in_newtons, ("2 rows were <lost>",))
     windows = 3 if predicted else 0
     poses = np.cumsum(np.full((windows, 201, 3), 0.1), 1)
-    errors = tuple(HorizonError(seconds, windows, 0.2, 1.0, 20.0) for seconds in (5.0, 20.0)) if predicted else ()
+    errors = tuple(HorizonError(seconds, 0.2, 1.0, 20.0) for seconds in (5.0, 20.0)) if predicted else ()
     prediction = Prediction(75.0 + np.arange(windows), poses, errors)
-    return Identification(log, "a <log>.csv", preset, fit, 75.0, prediction, prediction)
+    return Identification(log, "a <log>.csv", preset, fit, prediction, prediction)
 
 
 @pytest.mark.parametrize("name", ["published", *vessel_files()])
@@ -96,7 +96,7 @@ def test_horizons_that_the_log_is_too_short_for_are_named():
 def test_a_boat_that_predicts_badly_is_refused():
     result = identification("otter")
     check_predictions(result)
-    errors = (HorizonError(20.0, 3, 13.6, 40.0, 20.0),)
+    errors = (HorizonError(20.0, 13.6, 40.0, 20.0),)
     bad = replace(result, prediction=replace(result.prediction, errors=errors))
     with pytest.raises(ConfigError, match=r"predictions='off by 13.6 m, 68% of the path, after 20 s': must be off by"):
         check_predictions(bad)
