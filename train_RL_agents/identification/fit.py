@@ -21,7 +21,6 @@ from train_RL_agents.identification.shooting import (
     RUN_UP_SECONDS,
     SEGMENT_SECONDS,
     Linearised,
-    Nuisance,
     ShootingProblem,
     cut_segments,
     divide_log,
@@ -78,9 +77,8 @@ class Fit:
     """Result of a fit: estimates of the coefficients of the boat whose motion fits a log best."""
 
     estimates: tuple[Estimate, ...]
-    nuisance: Nuisance
-    nuisance_width: Nuisance
-    """Half of the widths of their 95% intervals."""
+    nuisance: Array
+    """[2, 3] values of NUISANCE, and half of the widths of their 95% intervals."""
     noise: tuple[float, float]
     """Standard deviations of measured positions (m) and yaw (rad), which include errors of the model."""
 
@@ -96,7 +94,7 @@ def fit(
     divided = [divide_log(log, end_time, seconds) for seconds in SEGMENT_SECONDS]
     allowed = f"at least {_MIN_SEGMENTS} between gaps in the log"
     require(len(divided[0]) >= _MIN_SEGMENTS, f"segments of {SEGMENT_SECONDS[0]:g} s", len(divided[0]), allowed)
-    count, everything, noise = len(coefficients), range(len(coefficients)), FIRST_NOISE
+    count, noise = len(coefficients), FIRST_NOISE
     simulator = Simulator(vessel, [item.name for item in coefficients])
     unknowns, scales = (*coefficients, *NUISANCE), [item.scale for item in (*coefficients, *NUISANCE)]
     # A lag of 0 tells nothing of how a larger one would do.
@@ -107,22 +105,21 @@ def fit(
         segments = cut_segments(log, parts)
         problem = ShootingProblem(simulator, unknowns, segments, noise)
         states = guess_initial_states(segments, float(shared[-1] * scales[-1]))
-        best = problem.solve(shared, states, everything, _COARSE_TOLERANCE)
+        best = problem.solve(shared, states, (), _COARSE_TOLERANCE)
         shared, noise = best.shared.copy(), estimate_noise(problem, best.residuals)
         report(f"fitted {len(parts)} segments of up to {segments.num_steps * TIME_STEP:.0f} s")
     problem = replace(problem, noise=noise)
     kept = _choose_kept(problem, problem.linearise(shared, best.states, damping=_EXACT))
-    shared[kept] = problem.presets[kept]
-    free = [number for number in everything if number not in kept]
-    best = problem.solve(shared, best.states_at(shared), free, _FINE_TOLERANCE)
+    shared[kept] = problem.scaled("preset")[kept]
+    best = problem.solve(shared, best.states_at(shared), kept, _FINE_TOLERANCE)
     if kept:
         report(f"{len(kept)} coefficients keep the values of {vessel.name}")
     exact = problem.linearise(best.shared, best.states, damping=_EXACT)
-    widths, ends, relative = _intervals(problem, exact, everything)
-    low, high = problem.bounds
+    widths, ends, relative = _intervals(problem, exact, ())
+    low, high = problem.scaled("low"), problem.scaled("high")
     is_at_bound = (np.minimum(best.shared - low, high - best.shared) < _NEAR_BOUND)[:count]
     is_noise = autocorrelation(best.residuals.reshape(len(best.states), -1, 3)) <= MAX_AUTOCORRELATION
-    conditions = np.isin(everything, kept), is_at_bound, relative > _MAX_RELATIVE_WIDTH
+    conditions = np.isin(np.arange(count), kept), is_at_bound, relative > _MAX_RELATIVE_WIDTH
     verdicts = (Verdict.PRESET_KEPT, Verdict.AT_BOUND, Verdict.JOINTLY_DETERMINED)
     named = np.select(conditions, verdicts, Verdict.DETERMINED if is_noise else Verdict.UNCERTAIN).tolist()
     numbers = np.column_stack((best.shared[:count], ends)) * problem.scales[:count, None]
@@ -130,8 +127,8 @@ def fit(
         Estimate(item, item.preset if verdict == Verdict.PRESET_KEPT else value, least, most, Verdict(verdict))
         for item, (value, least, most), verdict in zip(coefficients, numbers.tolist(), named, strict=True)
     )
-    nuisance, width = (Nuisance(*(array * scales)[count:].tolist()) for array in (best.shared, widths))
-    return Fit(estimates, nuisance, width, (float(problem.noise[0]), float(problem.noise[2])))
+    nuisance = np.stack((best.shared, widths))[:, count:] * problem.scales[count:]
+    return Fit(estimates, nuisance, (float(problem.noise[0]), float(problem.noise[2])))
 
 
 def autocorrelation(errors: Array) -> float:
@@ -143,15 +140,15 @@ def autocorrelation(errors: Array) -> float:
 # Intervals and verdicts -------------------------------------------------------------------------
 
 
-def _intervals(problem: ShootingProblem, best: Linearised, free: Sequence[int]) -> tuple[Array, Array, Array]:
+def _intervals(problem: ShootingProblem, best: Linearised, kept: Sequence[int]) -> tuple[Array, Array, Array]:
     """Return half of the widths [Q] of 95% intervals, their clipped ends [K, 2], and their relative widths [K].
 
-    They are of scaled unknowns; only coefficients that are ``free`` are unknown. The variance is the larger of that by
+    They are of scaled unknowns; coefficients that are ``kept`` are known. The variance is the larger of that by
     the noise alone and the sandwich estimate (White, Econometrica 48, 1980) with segments as clusters, which covers
     errors of the model that differ between segments. Both include the prior.
     """
     count, known = len(best.residuals), len(problem.simulator.names)
-    unknown = np.array([*free, *range(known, len(best.shared))])
+    unknown = np.delete(np.arange(len(best.shared)), kept)
     weighted = best.slopes * huber_loss(best.residuals**2)[1][..., None]
     matrix, gradient = weighted.mT @ best.slopes, (weighted.mT @ best.residuals[..., None])[:, unknown, 0]
     gradient = gradient - gradient.mean(0)
@@ -161,12 +158,9 @@ def _intervals(problem: ShootingProblem, best: Linearised, free: Sequence[int]) 
     variance = np.maximum(np.diag(inverse), np.diag(inverse @ (scatter + precision) @ inverse))
     widths = np.zeros(len(best.shared))
     widths[unknown] = student_t.ppf(0.975, max(count - 1, 1)) * np.sqrt(variance)
-    ends = np.stack((best.shared - widths, best.shared + widths)).clip(*problem.bounds).T[:known]
-    sizes = [
-        (item.preset / item.scale, item.reference_size / item.scale, 1e-12) for item in problem.coefficients[:known]
-    ]
-    size = np.abs(np.column_stack((ends.mean(1), np.reshape(sizes, (-1, 3))))).max(1)
-    return widths, ends, np.ptp(ends, axis=1) / size
+    ends = np.stack((best.shared - widths, best.shared + widths)).clip(problem.scaled("low"), problem.scaled("high"))
+    sizes = np.abs((ends.mean(0), problem.scaled("preset"), problem.scaled("reference_size"))).max(0)
+    return widths, ends.T[:known], (np.ptp(ends, axis=0) / np.maximum(sizes, 1e-12))[:known]
 
 
 def _choose_kept(problem: ShootingProblem, best: Linearised) -> list[int]:
@@ -177,8 +171,7 @@ def _choose_kept(problem: ShootingProblem, best: Linearised) -> list[int]:
     """
     kept: list[int] = []
     while True:
-        free = [number for number in range(len(problem.simulator.names)) if number not in kept]
-        *_, width = _intervals(problem, best, free)
+        *_, width = _intervals(problem, best, kept)
         if width.max(initial=0.0) <= _MAX_RELATIVE_WIDTH:
             return kept
         kept.append(int(width.argmax()))
@@ -218,13 +211,13 @@ def predict(
     vessel: VesselConfig,
     coefficients: Sequence[Coefficient],
     values: Sequence[float],
-    nuisance: Nuisance,
+    nuisance: Sequence[float],
     begin: float,
 ) -> Prediction:
     """Return predictions of a boat's poses from the time ``begin`` (s) of a log on, with their errors.
 
     The initial state of each prediction is estimated from the 20 s before its start, and not from what it predicts. The
-    boat is the preset but for the values of some coefficients; the nuisance is that of the log.
+    boat is the preset but for the values of some coefficients; ``nuisance`` are values of NUISANCE.
     """
     horizons = [horizon for horizon in HORIZONS if begin + horizon <= log.duration] or [HORIZONS[0]]
     windows = prediction_windows(log, begin, horizons)
@@ -235,7 +228,7 @@ def predict(
     before = cut_segments(log, [*zip(starts - RUN_UP_SECONDS, starts, strict=True)])
     problem = ShootingProblem(simulator, (*coefficients, *NUISANCE), before, FIRST_NOISE)
     shared = np.array([*values, *nuisance]) / problem.scales
-    states = problem.fit_states(shared, guess_initial_states(before, nuisance.yaw_offset))
+    states = problem.fit_states(shared, guess_initial_states(before, nuisance[-1]))
     # The simulation goes on from the run-up, whose end is the start of the prediction.
     num_before = before.num_steps
     longer = replace(before, num_steps=num_before + round(horizons[-1] / TIME_STEP))

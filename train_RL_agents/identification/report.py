@@ -67,8 +67,8 @@ def identify(
     coefficients = choose_coefficients(boat, log.is_in_newtons, extra, kept)
     result = fit(log, boat, coefficients, begin, report)
     fitted, usual = [item.value for item in result.estimates], [item.preset for item in coefficients]
-    prediction = predict(log, boat, coefficients, fitted, result.nuisance, begin)
-    before = predict(log, boat, coefficients, usual, result.nuisance, begin)
+    prediction = predict(log, boat, coefficients, fitted, result.nuisance[0], begin)
+    before = predict(log, boat, coefficients, usual, result.nuisance[0], begin)
     return Identification(log, path.name, preset, result, prediction, before)
 
 
@@ -141,11 +141,10 @@ def summary_lines(result: Identification) -> list[str]:
 
 def nuisance_line(fitted: Fit) -> str:
     """Return a sentence on the current and the offset of the yaw."""
-    value, width = fitted.nuisance, fitted.nuisance_width
+    (north, east, yaw_offset), (*widths, yaw_width) = fitted.nuisance
     return (
-        f"Current: {value.north:.3f} m/s to the north, {value.east:.3f} m/s to the east, "
-        f"to {max(width.north, width.east):.3f} m/s; "
-        f"the yaw is {math.degrees(value.yaw_offset):.1f} degrees off, to {math.degrees(width.yaw_offset):.1f}."
+        f"Current: {north:.3f} m/s to the north, {east:.3f} m/s to the east, to {max(widths):.3f} m/s; "
+        f"the yaw is {math.degrees(yaw_offset):.1f} degrees off, to {math.degrees(yaw_width):.1f}."
     )
 
 

@@ -13,10 +13,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
+import torch
 from scipy.optimize import least_squares
+from torch.nn.utils.rnn import pad_sequence
 
 from train_RL_agents.identification.coefficients import Array, Coefficient
 from train_RL_agents.identification.log import BoatLog, smoothed_motion
@@ -91,15 +92,12 @@ def _find_gaps(times: Array, longest: float) -> list[tuple[float, float]]:
 
 def cut_segments(log: BoatLog, parts: Sequence[tuple[float, float]] | Array) -> Segments:
     """Return segments of a log, from and to the times in ``parts`` (s), simulated for as long as the longest."""
-    present = np.isfinite(log.pose[:, 0])
-    rows = [np.flatnonzero((log.time >= begin) & (log.time <= end) & present) for begin, end in parts]
-    stamp = np.zeros((len(parts), max(map(len, rows))))
-    pose = np.full((*stamp.shape, 3), np.nan)
-    for number, chosen in enumerate(rows):
-        stamp[number, : len(chosen)] = log.time[chosen] - parts[number][0]
-        pose[number, : len(chosen)] = log.pose[chosen]
+    measured = np.column_stack((log.time, log.pose))[np.isfinite(log.pose[:, 0])]
+    inside = [measured[(measured[:, 0] >= begin) & (measured[:, 0] <= end)] for begin, end in parts]
+    samples = pad_sequence([torch.from_numpy(each) for each in inside], True, math.nan).numpy()
     begins, ends = np.transpose(parts)
-    return Segments(log, begins, math.ceil((ends - begins).max() / TIME_STEP - 1e-6), stamp, pose)
+    pose_times = np.nan_to_num(samples[..., 0] - begins[:, None])
+    return Segments(log, begins, math.ceil((ends - begins).max() / TIME_STEP - 1e-6), pose_times, samples[..., 1:])
 
 
 def guess_initial_states(segments: Segments, yaw_offset: float) -> Array:
@@ -137,23 +135,13 @@ def prediction_windows(log: BoatLog, begin: float, horizons: Sequence[float]) ->
 # Residuals and their derivatives ------------------------------------------------------------------
 
 
-class Nuisance(NamedTuple):
-    """Numbers of a log that are fitted beside the coefficients."""
-
-    north: float = 0.0
-    """Velocity of the water to the north (m/s)."""
-    east: float = 0.0
-    """Velocity of the water to the east (m/s)."""
-    yaw_offset: float = 0.0
-    """Difference of the measured yaw from that of the hull (rad)."""
-
-
 NUISANCE = (
     Coefficient("north", 0.0, 0.5, -math.inf, math.inf, 0.0),
     Coefficient("east", 0.0, 0.5, -math.inf, math.inf, 0.0),
     Coefficient("yaw_offset", 0.0, 0.2, -math.pi, math.pi, 0.0),
 )
-"""The fields of a Nuisance as coefficients, with the standard deviations of their priors as scales."""
+"""Velocities of the water to the north and to the east (m/s) and the difference of the measured yaw from that of the
+hull (rad), fitted beside the coefficients, with the standard deviations of their priors as scales."""
 
 
 @dataclass(frozen=True)
@@ -192,15 +180,9 @@ class ShootingProblem:
         """Return the scales [Q] of the coefficients, by which shared unknowns are divided."""
         return np.array([item.scale for item in self.coefficients])
 
-    @cached_property
-    def bounds(self) -> Array:
-        """Return the lowest and the highest values of the shared unknowns [2, Q]."""
-        return np.array([(item.low, item.high) for item in self.coefficients]).T / self.scales
-
-    @cached_property
-    def presets(self) -> Array:
-        """Return the means [Q] of the prior of the shared unknowns, whose standard deviations are 1."""
-        return np.array([item.preset for item in self.coefficients]) / self.scales
+    def scaled(self, field: str) -> Array:
+        """Return a field [Q] of the coefficients as a value of the shared unknowns, whose prior has deviations of 1."""
+        return np.array([getattr(item, field) for item in self.coefficients]) / self.scales
 
     def simulate(self, shared: Array, states: Array) -> Array:
         """Return simulated poses [V, E, N + 1, 3] for V shared unknowns [V, Q] and initial states [V, E, 6]."""
@@ -238,15 +220,15 @@ class ShootingProblem:
         residuals = errors[0] + (by_state @ step[..., None])[..., 0]
         return Linearised(shared, residuals, by_shared + by_state @ following, states + step, following)
 
-    def solve(self, shared: Array, states: Array, free: Sequence[int], tolerance: float) -> Linearised:
+    def solve(self, shared: Array, states: Array, kept: Sequence[int], tolerance: float) -> Linearised:
         """Return the problem linearised at the least loss near a start: shared unknowns [Q] and initial states [E, 6].
 
-        Only the coefficients with the indices ``free`` change. The search ends below a relative step of ``tolerance``,
+        Coefficients with the indices ``kept`` do not change. The search ends below a relative step of ``tolerance``,
         or below a tenth of it as a relative decrease of the loss.
         """
-        low, high = self.bounds
+        low, high, presets = map(self.scaled, ("low", "high", "preset"))
         shared = shared.clip(low, high)
-        columns = np.array([*free, *range(len(self.simulator.names), len(shared))])
+        columns = np.delete(np.arange(len(shared)), kept)
         latest: list[Linearised] = []
         accepted: list[Linearised] = []
 
@@ -254,7 +236,7 @@ class ShootingProblem:
             point = shared.copy()
             point[columns] = values
             latest[:] = [self.linearise(point, accepted[0].states_at(point) if accepted else states)]
-            return np.concatenate((latest[0].residuals.ravel(), point - self.presets))
+            return np.concatenate((latest[0].residuals.ravel(), point - presets))
 
         def slopes(_: Array) -> Array:
             accepted[:] = latest  # SciPy asks for derivatives where it accepts a step: at the point that it tried last.
@@ -286,9 +268,8 @@ def huber_loss(squares: Array) -> Array:
 
 def estimate_noise(problem: ShootingProblem, residuals: Array) -> Array:
     """Return the standard deviations [3] of measured x, y (m) and yaw (rad), from the median size of residuals."""
-    measured = np.isfinite(problem.segments.pose)
-    sizes = np.abs(residuals).reshape(measured.shape)
-    medians = np.array([np.median(sizes[..., axis][measured[..., axis]]) for axis in range(3)])
-    noise = problem.noise * np.maximum(1.4826 * medians, 1e-3)
+    pose = problem.segments.pose
+    sizes = np.where(np.isfinite(pose), np.abs(residuals).reshape(pose.shape), math.nan)
+    noise = problem.noise * np.maximum(1.4826 * np.nanmedian(sizes, (0, 1)), 1e-3)
     noise[:2] = np.sqrt((noise[:2] ** 2).mean())
     return np.asarray(np.maximum(noise, (1e-3, 1e-3, 1e-4)))

@@ -15,7 +15,7 @@ from train_RL_agents.cli import main
 from train_RL_agents.identification.coefficients import choose_coefficients, coefficient_value
 from train_RL_agents.identification.fit import Verdict, fit, predict
 from train_RL_agents.identification.log import read_log
-from train_RL_agents.identification.shooting import Nuisance, prediction_windows
+from train_RL_agents.identification.shooting import prediction_windows
 
 TRUTH = read_vessel("otter")
 
@@ -50,7 +50,7 @@ def identified(name, folder, seed, vessel, **how):
     coefficients = choose_coefficients(vessel, True)
     result = fit(log, vessel, coefficients, 0.75 * log.duration)
     values = [item.value for item in result.estimates]
-    prediction = predict(log, vessel, coefficients, values, result.nuisance, 0.75 * log.duration)
+    prediction = predict(log, vessel, coefficients, values, result.nuisance[0], 0.75 * log.duration)
     return result, distance(prediction, 60.0, truth, rows[:, 0] - rows[0, 0])
 
 
@@ -89,7 +89,7 @@ def test_no_coefficient_is_told_when_the_boat_is_not_the_model(how, tmp_path):
 @pytest.mark.slow
 def test_a_constant_offset_of_the_yaw_is_estimated(tmp_path):
     result, (error, path) = identified("otter", tmp_path, 0, wrong(TRUTH, 0), offset=15.0)
-    assert math.degrees(result.nuisance.yaw_offset) == pytest.approx(15.0, abs=1.0)
+    assert math.degrees(result.nuisance[0, 2]) == pytest.approx(15.0, abs=1.0)
     assert error < max(0.5, 0.02 * path)
     assert sum(inside(result, TRUTH).values()) >= 9
 
@@ -193,5 +193,5 @@ def test_predictions_start_where_poses_are_known(monkeypatch):
     monkeypatch.setattr("train_RL_agents.identification.simulation.scaled_settings", lambda vessel: {"dt": 0.1})
     monkeypatch.setattr("train_RL_agents.identification.fit.HORIZONS", (5.0,))
     log, (first, *_) = log_of(has_pose=lambda time: time < 88.5, seconds=120.0), choose_coefficients(TRUTH, True)
-    found = predict(log, TRUTH, [first], [first.preset], Nuisance(), 90.0)
+    found = predict(log, TRUTH, [first], [first.preset], (0.0, 0.0, 0.0), 90.0)
     assert found.start_times.tolist() == [90.0] and found.errors == ()

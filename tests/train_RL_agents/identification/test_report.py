@@ -26,7 +26,6 @@ from train_RL_agents.identification.report import (
     summary_lines,
     vessel_text,
 )
-from train_RL_agents.identification.shooting import Nuisance
 
 
 def identification(name, is_in_newtons=True, predicted=True):
@@ -39,7 +38,7 @@ def identification(name, is_in_newtons=True, predicted=True):
         for item, verdict in zip(coefficients, verdicts, strict=True)
         for value in [item.preset if verdict == Verdict.PRESET_KEPT else 1.5 * item.preset]
     )
-    fit = Fit(estimates, Nuisance(0.1, -0.2, 0.05), Nuisance(0.01, 0.01, 0.02), (0.1, 0.02))
+    fit = Fit(estimates, np.array([[0.1, -0.2, 0.05], [0.01, 0.01, 0.02]]), (0.1, 0.02))
     time = np.arange(0.0, 100.0, 0.2)
     log = BoatLog(time, np.zeros((500, 2)), np.zeros((500, 3)), is_in_newtons, ("2 rows were <lost>",))
     windows = 3 if predicted else 0
