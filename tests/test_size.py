@@ -13,8 +13,8 @@ MOST = {
     "train_RL_agents": 26_491,
     "pages": 3_700,
     "tools": 1_606,
-    "tests": 37_932,
-    "docs (bytes)": 293_164,
+    "tests": 37_933,
+    "docs (bytes)": 293_589,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
