@@ -33,13 +33,8 @@ def list_manoeuvres(second: Sequence[Pair | None], first_steps: Sequence[int]) -
     return tuple(Manoeuvre(*phases, steps) for steps in first_steps for phases in product(PAIRS, second))
 
 
-SHORT_LIST = tuple(
-    manoeuvre
-    for manoeuvre in list_manoeuvres(((NEUTRAL, NEUTRAL), (HIGH, HIGH), None), (2, 4))
-    # Going astern permanently only delays a collision until that is the last escape.
-    if manoeuvre[:2] != ((LOW, LOW), (NEUTRAL, NEUTRAL))
-)
-"""The 52 manoeuvres of the shield, the first of which keeps the thrust."""
+SHORT_LIST = list_manoeuvres(((NEUTRAL, NEUTRAL), (HIGH, HIGH), None, (LOW, LOW)), (2, 4, 8))
+"""The 108 manoeuvres of the shield, the first of which keeps the thrust."""
 DENSE_LIST = list_manoeuvres(PAIRS, (1, 2, 4, 8))
 """The 324 manoeuvres of which one has to avoid an avoidable collision."""
 

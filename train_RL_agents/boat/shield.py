@@ -1,9 +1,10 @@
 """Safety shield: it replaces a command after which no escape manoeuvre would be left.
 
-A command is kept if, after it, one of the manoeuvres keeps clear of all that is observed for some seconds (a predictive
-safety filter: Wabersich and Zeilinger, Automatica 129, 2021). Otherwise it is replaced by the first command of a
-manoeuvre that is safe if it begins now, the nearest to the policy's; if none is safe, of the one that misses the margin
-by the least. So the shield acts late; keeping clear before that is left to the policy.
+A command is kept if, after it, one of the manoeuvres keeps clear of all that is observed for some seconds, and for as
+long again at its last velocity (a predictive safety filter: Wabersich and Zeilinger, Automatica 129, 2021). Otherwise
+it is replaced by the first command of a manoeuvre that is safe if it begins now, the nearest to the policy's; if none
+is safe, of the one that misses the margin by the least. So the shield acts late; keeping clear before that is left to
+the policy.
 
 Objects are assumed to keep their velocity, and the water to be at rest. The functions take numpy arrays or torch
 tensors; ``xp`` is the module, numpy or torch.
@@ -18,10 +19,15 @@ from .checks import common_number, require
 from .manoeuvres import EscapeManoeuvres, escape_manoeuvres
 
 HORIZON_STEPS = 28
+"""Control steps of the prediction; for as long again, the vessel then keeps the velocity that it has at its end."""
+NUM_TRIED_FIRST = 12
+"""Number of manoeuvres that are tried before the others are."""
 SUBSTEPS = 2
 """Number of integration steps in a control step."""
 MARGIN_RADII = 0.4
 """Smallest allowed gap between the circles around hulls in the prediction, as a share of the own radius."""
+MARGIN_GROWTH = 0.01
+"""Growth of the allowed gap to objects, not to land, per control step, because measured velocities have errors."""
 LAND_WEIGHT = 4.0
 """Factor on shortfalls of the gap to land where no manoeuvre is safe: others may still give way, land does not."""
 OBSERVED_ENTRIES = ("self_state", "objects_state", "objects_mask")
@@ -72,7 +78,7 @@ class Scene(NamedTuple):
 def clearance_shortfall(
     xp: Any, scene: Scene, vessel: Mapping[str, Any], seconds: float, plans: EscapeManoeuvres, begin: Any = None
 ) -> Any:
-    """Return by how much the gaps in manoeuvres fall short of the margin, [N, M] (m); at most 0 for safe manoeuvres.
+    """Return by how much the gaps in manoeuvres fall short of the margin, [N, M] (m); 0 for safe manoeuvres.
 
     Objects that are already within the margin must only not come nearer. Parameters of the vessels by name
     (VESSEL_PARAMETERS and LIMIT_FACTORS) are numbers or [N, 1]; a control step takes ``seconds``. The M manoeuvres
@@ -81,9 +87,15 @@ def clearance_shortfall(
     u, v, r, *thrusts = (
         scene.own_state[:, column, None] + 0.0 * plans.first_commands[..., 0] for column in range(2, 7)
     )
-    vx, vy = (scene.objects[:, :, column, None] for column in (2, 3))
-    start = _distance(xp, scene, 0.0, 0.0)
-    least, pose = start + 0.0 * u[:, None], (0.0 * u, 0.0 * u, 0.0 * u)
+    x, y, vx, vy = (scene.objects[:, :, column, None] for column in range(4))
+    along, is_land = None, xp.zeros_like(scene.is_object)[:, :, None]
+    if scene.along is not None:
+        along = scene.along[..., 0, None], scene.along[..., 1, None]
+        is_land = (scene.along != 0.0).any(-1)[:, :, None]
+    start, pose = _distance(xp, x, y, along), (0.0 * u, 0.0 * u, 0.0 * u)
+    wanted = (scene.contact_distance + MARGIN_RADII * scene.own_radius)[:, :, None]
+    growth = ~is_land * (0.0 * scene.contact_distance + MARGIN_GROWTH * scene.own_radius)[:, :, None]
+    short = 0.0 * (start + u[:, None])
     delay, most = 0 if begin is None else 1, seconds * vessel["max_thrust_rate"]
     limits = [(vessel[name] * vessel["min_thrust"], vessel[name] * vessel["max_thrust"]) for name in LIMIT_FACTORS]
     for step in range(HORIZON_STEPS):
@@ -97,21 +109,20 @@ def clearance_shortfall(
             thrusts[side] = xp.clip(thrust + most * command, *limits[side])
         for _ in range(SUBSTEPS):
             pose, (u, v, r) = _integrate(xp, pose, (u, v, r), thrusts, vessel, seconds / SUBSTEPS)
-        time = seconds * (step + 1)
-        least = xp.minimum(least, _distance(xp, scene, time * vx - pose[0][:, None], time * vy - pose[1][:, None]))
-    wanted = xp.minimum(start, (scene.contact_distance + MARGIN_RADII * scene.own_radius)[:, :, None])
-    short = wanted - least
-    if scene.along is not None:
-        is_land = (scene.along != 0.0).any(-1)[:, :, None]
-        short = xp.where(is_land, LAND_WEIGHT * short, short)
+        time, allowed = seconds * (step + 1), xp.minimum(start, wanted + (step + 1) * growth)
+        place = x + time * vx - pose[0][:, None], y + time * vy - pose[1][:, None]
+        short = xp.maximum(short, allowed - _distance(xp, *place, along))
+    # For as long again the vessel keeps its velocity, because to delay a collision is no escape.
+    cos, sin = xp.cos(pose[2]), xp.sin(pose[2])
+    swept = time * (vx - (cos * u - sin * v)[:, None]), time * (vy - (sin * u + cos * v)[:, None])
+    short = xp.where(is_land, LAND_WEIGHT * short, xp.maximum(short, allowed - _distance(xp, *place, swept)))
     return xp.amax(xp.where(scene.is_object[:, :, None], short, 0.0), 1)
 
 
-def _distance(xp: Any, scene: Scene, x: Any, y: Any) -> Any:
-    """Return the distances [N, K, M] (m) of objects that are moved by x and y (m) from the origin."""
-    x, y = scene.objects[:, :, 0, None] + x, scene.objects[:, :, 1, None] + y
-    if scene.along is not None:
-        along_x, along_y = scene.along[..., 0, None], scene.along[..., 1, None]
+def _distance(xp: Any, x: Any, y: Any, along: tuple[Any, Any] | None) -> Any:
+    """Return the distances from the origin (m) of points, or of segments that begin there, ``along`` x and y."""
+    if along is not None:
+        along_x, along_y = along
         square = xp.clip(along_x * along_x + along_y * along_y, 1e-12, None)
         share = xp.clip(-(x * along_x + y * along_y) / square, 0.0, 1.0)
         x, y = x + share * along_x, y + share * along_y
@@ -196,9 +207,10 @@ def choose_manoeuvres(
             values[rows] = function(rows)
         return values
 
-    # After most commands the first manoeuvre is safe, so that all others are tried in few rows.
+    # After most commands the first manoeuvres are safe, so that the others are tried in few rows.
     left = where(scene.is_object.any(-1), after(plans.subset(0, 1)), 0.0)
-    left = where(left > SHORTFALL_TOLERANCE, after(plans), 0.0)
+    for begin, end in ((1, NUM_TRIED_FIRST), (NUM_TRIED_FIRST, None)):
+        left = xp.minimum(left, where(left > SHORTFALL_TOLERANCE, after(plans.subset(begin, end)), 0.0))
     return where(left > SHORTFALL_TOLERANCE, best, -1.0)
 
 

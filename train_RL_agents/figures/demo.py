@@ -19,8 +19,8 @@ from marinenav_env.sensing.perception import von_mises_quantiles
 from marinenav_env.state import Scenario
 from marinenav_env.support.validation import require
 from marinenav_env.vessels import value_for_robot
+from train_RL_agents.boat import shield
 from train_RL_agents.boat.manoeuvres import SHORT_LIST
-from train_RL_agents.boat.shield import HORIZON_STEPS, LAND_WEIGHT, MARGIN_RADII, SHORTFALL_TOLERANCE, SUBSTEPS
 from train_RL_agents.evaluation.suites.suites import make_scenario_set
 from train_RL_agents.figures.episode_view import CROSSING, HEAD_ON, RULE_NAMES, zone_outline
 from train_RL_agents.figures.page import PAGES, assemble_page
@@ -38,11 +38,12 @@ FIRST_SCENARIO = ("currents", 0)
 """Scenario that the page shows first: suite, and index of the episode in it."""
 SHIELD_SETTINGS = {
     "manoeuvres": SHORT_LIST,
-    "horizon": HORIZON_STEPS,
-    "substeps": SUBSTEPS,
-    "margin": MARGIN_RADII,
-    "tolerance": SHORTFALL_TOLERANCE,
-    "landWeight": LAND_WEIGHT,
+    "horizon": shield.HORIZON_STEPS,
+    "substeps": shield.SUBSTEPS,
+    "margin": shield.MARGIN_RADII,
+    "growth": shield.MARGIN_GROWTH,
+    "tolerance": shield.SHORTFALL_TOLERANCE,
+    "landWeight": shield.LAND_WEIGHT,
 }
 """Manoeuvres and numbers of the safety shield, for ``pages/shields.js``."""
 _NUM_QUANTILES = 1025

@@ -69,11 +69,11 @@ def ahead(distance, speed=0.0, aside=0.0):
 
 
 def test_it_turns_to_starboard_where_both_sides_are_equal():
-    rates, is_other = BoatShield(VESSEL, SECONDS)(np.array([0.0, 0.0]), *ahead(13.0, -2.0))
+    rates, is_other = BoatShield(VESSEL, SECONDS)(np.array([0.0, 0.0]), *ahead(13.0, -3.0))
     assert is_other and rates[0] > rates[1]
 
 
-AHEAD = Tracks(0.0, np.array([[10.0 + 12.0 * np.cos(0.3), 20.0 + 12.0 * np.sin(0.3), -2.0, -0.6, 2.8]]))
+AHEAD = Tracks(0.0, np.array([[10.0 + 12.0 * np.cos(0.3), 20.0 + 12.0 * np.sin(0.3), -3.0, -0.9, 2.8]]))
 
 
 def test_a_pilot_uses_it_if_it_is_asked_for(make_pilot):

@@ -114,7 +114,7 @@ globalThis.checks = {
     });
   },
 
-  // Two vessels that meet head-on, 18 m apart, under full thrust, with and without the shield: the
+  // Two vessels that meet head-on, 14 m apart, under full thrust, with and without the shield: the
   // first thrust of the first one, and how many commands were replaced.
   shielded({ data, scenario }) {
     const policy = { act: () => ({ action: data.continuous ? [1, 1] : [24] }) };
@@ -127,7 +127,7 @@ globalThis.checks = {
         state.obstacles.splice(0);
         state.cores.splice(0);
         state.vessels.forEach((vessel, i) => Object.assign(vessel, {
-          x: 30, y: 21 + 18 * i, theta: Math.PI * (0.5 + i), wx: 0, wy: 2 - 4 * i, gx: 0, gy: 2 - 4 * i,
+          x: 30, y: 21 + 14 * i, theta: Math.PI * (0.5 + i), wx: 0, wy: 2 - 4 * i, gx: 0, gy: 2 - 4 * i,
           r: 0, left: 400, right: 400, goal: [30, 60 - 60 * i],
         }));
       });

@@ -16,11 +16,12 @@ const simplified = (hull) => ({
   },
 });
 
-// By how much a manoeuvre misses the margin (m), after a control step of the command `begin` if
-// there is one; of objects nearer than that, by how much they approach.
+// By how much a manoeuvre misses the margin, which grows with time (m), after a control step of the command `begin` if
+// there is one; of objects nearer than that, by how much they approach. What moves must keep clear for as long again
+// if the vessel keeps its last velocity.
 function shortfall({ own, objects, hull, seconds, settings }, { first, second, steps }, begin) {
-  const delay = begin ? 1 : 0, least = objects.map(({ start }) => start);
-  let now = own;
+  const delay = begin ? 1 : 0;
+  let now = own, worst = 0;
   for (let step = 0; step < settings.horizon; step++) {
     const command = step < delay ? begin : step - delay < steps ? first : second;
     const most = hull.max_thrust_rate;
@@ -28,12 +29,15 @@ function shortfall({ own, objects, hull, seconds, settings }, { first, second, s
       : [now.left, now.right].map((thrust) => most * dynamics.limit(-thrust / (seconds * most)));
     const moved = dynamics.move(now, rates, hull, [0, 0, 0], [], 1, seconds / settings.substeps, settings.substeps);
     now = { ...now, ...moved };
-    const time = seconds * (step + 1);
-    objects.forEach(({ segment, vx, vy }, i) => {
-      least[i] = Math.min(least[i], Math.hypot(...shores.offset(now.x - time * vx, now.y - time * vy, segment)));
-    });
+    const time = seconds * (step + 1), isLast = step + 1 === settings.horizon;
+    for (const { segment, vx, vy, start, wanted, growth, weight } of objects) {
+      const [x, y] = [now.x - time * vx, now.y - time * vy], allowed = Math.min(start, wanted + (step + 1) * growth);
+      const later = [x + time * (now.wx - vx), y + time * (now.wy - vy)];
+      const away = isLast && growth ? shores.offset(segment[0], segment[1], [x, y, ...later]) : shores.offset(x, y, segment);
+      worst = Math.max(worst, weight * (allowed - Math.hypot(...away)));
+    }
   }
-  return Math.max(0, ...objects.map(({ start, wanted, weight }, i) => weight * (Math.min(start, wanted) - least[i])));
+  return worst;
 }
 
 // A command [left, right], in multiples of max_thrust_rate, after which an escape is left: the same one, or another.
@@ -42,11 +46,12 @@ export function guard(command, observation, hull, seconds, ratio, sides, setting
   const [, , u, v, r, ...thrusts] = observation.self_state;
   const objects = observation.seen.map((_, slot) => {
     const [x, y, vx, vy, radius] = observation.objects_state.subarray(5 * slot, 5 * slot + 5);
-    return { segment: [x, y, x, y], vx, vy, weight: 1, wanted: radius / ratio + (1 + settings.margin) * hull.radius };
+    const wanted = radius / ratio + (1 + settings.margin) * hull.radius, growth = settings.growth * hull.radius;
+    return { segment: [x, y, x, y], vx, vy, weight: 1, wanted, growth };
   });
   observation.shore_mask?.forEach((isShore, slot) => {
     const segment = observation.shore.subarray(shores.COLUMNS * slot, shores.COLUMNS * slot + 4);
-    if (isShore) objects.push({ segment, vx: 0, vy: 0, weight: settings.landWeight, wanted: (1 + settings.margin) * hull.radius });
+    if (isShore) objects.push({ segment, vx: 0, vy: 0, weight: settings.landWeight, growth: 0, wanted: (1 + settings.margin) * hull.radius });
   });
   for (const object of objects) object.start = Math.hypot(...shores.offset(0, 0, object.segment));
   const own = {
