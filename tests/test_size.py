@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_050,
     "train_RL_agents": 26_499,
-    "pages": 3_705,
+    "pages": 3_699,
     "tools": 1_606,
     "tests": 37_933,
     "docs (bytes)": 294_122,

@@ -11,9 +11,7 @@ function escapes({ manoeuvres }, left, right) {
 // The hull without the terms that the prediction leaves out.
 const simplified = (hull) => ({
   ...hull, xUUU: 0, yVVV: 0, nRRR: 0, nUV: 0, cross_flow: 0,
-  actuators: {
-    ...hull.actuators, lag: 0, speed_exponent: 0.5, dead_band: 0, left_strength: 1, right_strength: 1,
-  },
+  actuators: { ...hull.actuators, lag: 0, speed_exponent: 0.5, dead_band: 0, left_strength: 1, right_strength: 1 },
 });
 
 // By how much a manoeuvre misses the margin, which grows with time (m), after a control step of the command `begin` if
@@ -43,7 +41,7 @@ function shortfall({ own, objects, hull, seconds, settings }, { first, second, s
 // A command [left, right], in multiples of max_thrust_rate, after which an escape is left: the same one, or another.
 // ratio: mean share of true radii in measured ones; sides: see escapes; settings: those of figures/demo.py.
 export function guard(command, observation, hull, seconds, ratio, sides, settings) {
-  const [, , u, v, r, ...thrusts] = observation.self_state;
+  const [, , wx, wy, r, left, right] = observation.self_state;
   const objects = observation.seen.map((_, slot) => {
     const [x, y, vx, vy, radius] = observation.objects_state.subarray(5 * slot, 5 * slot + 5);
     const wanted = radius / ratio + (1 + settings.margin) * hull.radius, growth = settings.growth * hull.radius;
@@ -54,22 +52,18 @@ export function guard(command, observation, hull, seconds, ratio, sides, setting
     if (isShore) objects.push({ segment, vx: 0, vy: 0, weight: settings.landWeight, growth: 0, wanted: (1 + settings.margin) * hull.radius });
   });
   for (const object of objects) object.start = Math.hypot(...shores.offset(0, 0, object.segment));
-  const own = {
-    x: 0, y: 0, theta: 0, wx: u, wy: v, r, left: thrusts[0], right: thrusts[1], angles: [0, 0], actuator: [0, 0],
-  };
+  const own = { x: 0, y: 0, theta: 0, wx, wy, r, left, right, angles: [0, 0], actuator: [0, 0] };
   const scene = { own, objects, hull: simplified(hull), seconds, settings };
   const plans = escapes(settings, ...sides);
   const isSafe = (short) => short <= settings.tolerance;
-  let left = Infinity;
-  for (const plan of objects.length ? plans : []) {
-    left = Math.min(left, shortfall(scene, plan, command));
-    if (isSafe(left)) return command;
+  let least = Infinity; // without objects, every manoeuvre is safe
+  for (const plan of plans) {
+    least = Math.min(least, shortfall(scene, plan, command));
+    if (isSafe(least)) return command;
   }
   const shorts = plans.map((plan) => shortfall(scene, plan)), anySafe = shorts.some(isSafe);
-  if (!objects.length || left - Math.min(...shorts) <= settings.tolerance) return command;
-  const cost = plans.map(({ first }, i) => {
-    if (!anySafe) return shorts[i];
-    return isSafe(shorts[i]) ? (first[0] - command[0]) ** 2 + (first[1] - command[1]) ** 2 : Infinity;
-  });
+  if (least - Math.min(...shorts) <= settings.tolerance) return command;
+  const change = ({ first }) => (first[0] - command[0]) ** 2 + (first[1] - command[1]) ** 2;
+  const cost = plans.map((plan, i) => (!anySafe ? shorts[i] : isSafe(shorts[i]) ? change(plan) : Infinity));
   return plans[cost.indexOf(Math.min(...cost))].first;
 }
