@@ -282,7 +282,7 @@ def test_a_fixed_temperature_is_not_that_of_given_weights(tmp_path, learns, expe
         assert agent.networks["temperature"]().exp().item() == pytest.approx(expected)
 
 
-def test_sizes_of_noise_are_in_no_policy_file_and_begin_anew(tmp_path):
+def test_sizes_of_noise_are_in_no_policy_file_and_start_from_the_configuration(tmp_path):
     first, policy = new_run(tmp_path / "first", "agent_type=Rainbow", "agent.sigma_0=0.5"), tmp_path / "first.pt"
     agent = TorchRLTrainer(first, quiet=True).algorithm.learner.agent
     before = {name: weight.clone() for name, weight in agent.networks.state_dict().items()}

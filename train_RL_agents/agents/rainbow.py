@@ -72,7 +72,7 @@ class Rainbow(Agent[RainbowConfig]):
         self.register_buffer("support", support, persistent=False)
 
     def follows_from_config(self, name: str) -> bool:
-        """Return whether the configuration determines a weight, as it does how large the noise of a new run is."""
+        """Return whether the configuration determines the weight of this name, as it does initial sizes of noise."""
         return name.endswith("_sigma") or super().follows_from_config(name)
 
     @property

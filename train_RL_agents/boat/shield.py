@@ -20,8 +20,6 @@ from .manoeuvres import EscapeManoeuvres, escape_manoeuvres
 
 HORIZON_STEPS = 28
 """Control steps of the prediction; for as long again, the vessel then keeps the velocity that it has at its end."""
-NUM_TRIED_FIRST = 12
-"""Number of manoeuvres that are tried before the others are."""
 SUBSTEPS = 2
 """Number of integration steps in a control step."""
 MARGIN_RADII = 0.4
@@ -120,7 +118,7 @@ def clearance_shortfall(
 
 
 def _distance(xp: Any, x: Any, y: Any, along: tuple[Any, Any] | None) -> Any:
-    """Return the distances from the origin (m) of points, or of segments that begin there, ``along`` x and y."""
+    """Return the distances [N, K, M] (m) of points, or of segments from them ``along`` x and y, from the origin."""
     if along is not None:
         along_x, along_y = along
         square = xp.clip(along_x * along_x + along_y * along_y, 1e-12, None)
@@ -207,10 +205,9 @@ def choose_manoeuvres(
             values[rows] = function(rows)
         return values
 
-    # After most commands the first manoeuvres are safe, so that the others are tried in few rows.
+    # After most commands the first manoeuvre is safe, so that all others are tried in few rows.
     left = where(scene.is_object.any(-1), after(plans.subset(0, 1)), 0.0)
-    for begin, end in ((1, NUM_TRIED_FIRST), (NUM_TRIED_FIRST, None)):
-        left = xp.minimum(left, where(left > SHORTFALL_TOLERANCE, after(plans.subset(begin, end)), 0.0))
+    left = where(left > SHORTFALL_TOLERANCE, after(plans), 0.0)
     return where(left > SHORTFALL_TOLERANCE, best, -1.0)
 
 

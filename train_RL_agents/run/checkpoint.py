@@ -132,7 +132,7 @@ def save_policy(
         **({} if config.env.is_built_in else {"spec": json.dumps(agent.spec.to_dict())}),
         "env_steps": env_steps,
         "metrics": metrics,
-        # The weights are cloned because those of a learning agent are views of one tensor.
+        # Cloned because those of a learning agent are views of one tensor. Scales tell whose boat the policy is for.
         "weights": {
             name: weight.clone()
             for name, weight in agent.networks.state_dict().items()
@@ -157,7 +157,7 @@ class LoadedPolicy:
 
 
 def load_weights(agent: Agent[Any], weights: dict[str, Any], path: Path) -> None:
-    """Load weights into an agent's networks and their target copies; what follows from its configuration may lack."""
+    """Load weights into an agent's networks and their target copies; what its configuration determines may lack."""
     current = agent.networks.state_dict()
     weights = {name: value for name, value in current.items() if agent.follows_from_config(name)} | weights
     expected, actual = ({name: list(weight.shape) for name, weight in each.items()} for each in (current, weights))
