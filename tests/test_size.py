@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_050,
-    "train_RL_agents": 26_499,
+    "train_RL_agents": 26_496,
     "pages": 3_699,
     "tools": 1_606,
     "tests": 37_933,
-    "docs (bytes)": 294_353,
+    "docs (bytes)": 294_627,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -16,7 +16,7 @@ from marinenav_env.runtime.kept_code import keep_code_in
 from marinenav_env.support.validation import ConfigError, replace_settings
 from train_RL_agents import torchrl_trainer
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.experiments.scout import compiling_at_once
+from train_RL_agents.experiments.parallel_compilation import compiling_at_once
 from train_RL_agents.run.checkpoint import CHECKPOINTS_FOLDER
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder

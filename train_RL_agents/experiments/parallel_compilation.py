@@ -18,7 +18,7 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer
 def compiling_at_once(trainer: TorchRLTrainer, keep: Callable[..., AbstractContextManager[Any]]) -> Any:
     """Return a context in which all functions are compiled at once if code is missing when the first steps are made.
 
-    ``keep`` is keep_code_in with its folder and packages. A copy of this process, the scout, makes an iteration without
+    ``keep`` is keep_code_in with its folder and packages. A first copy of this process makes an iteration without
     compiled code, and others compile what it calls.
     """
     can_copy = sys.platform == "linux" and not torch.cuda.is_available() and not plugins.allowed_references()
@@ -30,19 +30,19 @@ def compiling_at_once(trainer: TorchRLTrainer, keep: Callable[..., AbstractConte
         nonlocal begin
         if trainer.env_steps != begin:
             return KeptFunction.make(function, arguments)
-        begin = None  # what is missing even after the scout is compiled here
-        scout = get_context("fork").Process(target=_scout, args=(trainer, keep))
+        begin = None  # what is missing even after that is compiled here
+        first = get_context("fork").Process(target=_rehearse, args=(trainer, keep))
         with suppress(OSError), ExitStack() as ending:  # there may be too little memory
-            scout.start()
-            ending.callback(scout.kill)
+            first.start()
+            ending.callback(first.kill)
             import_module("torch._inductor.compile_fx")  # meanwhile, as reading code needs it
-            scout.join(180)  # seconds; more than a minute only where a copy hangs
+            first.join(180)  # seconds; more than a minute only where a copy hangs
         return function.read(arguments) or KeptFunction.make(function, arguments)
 
     return keep(make=make)
 
 
-def _scout(trainer: TorchRLTrainer, keep: Callable[..., AbstractContextManager[Any]]) -> None:
+def _rehearse(trainer: TorchRLTrainer, keep: Callable[..., AbstractContextManager[Any]]) -> None:
     """Make an iteration in which processes are started that compile its functions."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     import_module("torch._inductor.compile_fx").config.compile_threads = 1
@@ -51,7 +51,7 @@ def _scout(trainer: TorchRLTrainer, keep: Callable[..., AbstractContextManager[A
 
     def start(*call: Any) -> bool:
         get_context("fork").Process(target=KeptFunction.make, args=call).start()
-        return False  # the scout calls the function as it is
+        return False  # the first copy calls the function as it is
 
     with keep(make=start):
         collector, steps = trainer.collector, max(2, trainer.config.trainer.vector_steps)  # the last starts no episode
