@@ -1,4 +1,4 @@
-"""Take the screenshots of pages for the documentation: demo.webp, demo_page.png, play_page.png.
+"""Take the screenshots of pages for the documentation: demo.webp, demo_page.webp, play_page.webp.
 
     python tools/picture_pages.py --out docs
 
@@ -18,16 +18,16 @@ from PIL import Image
 
 from train_RL_agents.cli import main as marinenav
 
-NUM_STEPS = 36
+NUM_STEPS = 30
 """Number of control steps (of 0.5 s) in the animation."""
 FRAME_DURATION = 160
 """Time for which a step is shown (ms)."""
 ANIMATION_WIDTH = 720
 """Width of the animation (pixels)."""
-ANIMATION_QUALITY = 30
+ANIMATION_QUALITY = 20
 """Quality of the animation as WebP, from 0 to 100."""
 NUM_COLOURS = 160
-"""Number of colours of the PNG files, which keeps them small."""
+"""Number of colours of the screenshots, which keeps them small."""
 VIEWPORT_SIZE = {"width": 1280, "height": 800}
 """Size of the browser's window (pixels)."""
 
@@ -38,9 +38,9 @@ def screenshot(page: Any) -> Image.Image:
 
 
 def picture(page: Any, path: Path) -> None:
-    """Write a screenshot of a Playwright page to a PNG file."""
+    """Write a screenshot of a Playwright page to a lossless WebP file."""
     image = screenshot(page).quantize(NUM_COLOURS, kmeans=3, dither=Image.Dither.NONE)
-    image.save(path, optimize=True)
+    image.save(path, lossless=True, quality=100, method=6)
 
 
 def animate(page: Any, path: Path) -> None:
@@ -72,11 +72,11 @@ def main() -> None:
         page = browser.new_page(viewport=VIEWPORT_SIZE, reduced_motion="reduce")
         page.goto(demo.as_uri())
         animate(page, out / "demo.webp")
-        picture(page, out / "demo_page.png")
+        picture(page, out / "demo_page.webp")
         page.goto(replay.as_uri())
         page.wait_for_function("window.replay")
         page.evaluate("replay.episode(6); replay.seek(20)")
-        picture(page, out / "play_page.png")
+        picture(page, out / "play_page.webp")
         browser.close()
 
 
