@@ -20,7 +20,6 @@ from tests.own_parts import allow_only
 
 ROOT = Path(__file__).parent
 HEAVY = (
-    "test_collection.py",
     "marinenav_env/interfaces/test_gymnasium_*.py",
     "marinenav_env/interfaces/test_interface_examples.py",
     "marinenav_env/interfaces/test_scripted.py",

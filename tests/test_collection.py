@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 COLLECT = """
 import re, sys
 from importlib.machinery import PathFinder
@@ -43,6 +45,7 @@ sys.exit(pytest.main(["-q", "-m", "gpu", "--collect-only", "--assert=plain", "-p
 """
 
 
+@pytest.mark.slow
 def test_gpu_tests_are_collected_without_extras():
     done = subprocess.run(
         [sys.executable, "-c", COLLECT],
