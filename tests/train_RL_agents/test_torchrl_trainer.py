@@ -149,8 +149,13 @@ def recorded_episodes(trainer):
     ("words", "uses_cuda_graphs"),
     [
         (("trainer.steps_per_batch=3",), True),
-        (("agent_type=PPO",), False),
-        (('training_schedule.levels={"like": "traffic", "traffic": 0.5},{"like": "traffic", "num_robots": 3}',), False),
+        (
+            (
+                'training_schedule.levels={"like": "traffic", "traffic": 0.5},{"like": "traffic", "num_robots": 3}',
+                "agent_type=PPO",
+            ),
+            False,
+        ),
         (("world.reward.function=marinenav_env.rules.reward:published_reward",), True),
     ],
 )
@@ -310,15 +315,17 @@ def test_training_starts_from_given_weights(tmp_path, finished):
                 assert differences(dict(target.state_dict()), ours) == []
 
 
-def test_start_weights_are_not_needed_any_more_on_resume(tmp_path, trained, uninterrupted):
+def test_start_weights_and_a_teacher_are_not_needed_any_more_on_resume(tmp_path, trained, uninterrupted):
     policy = tmp_path / "start.pt"
     policy.write_bytes(load_policy(trained.path).path.read_bytes())
-    expected = uninterrupted(f"load_model={policy}")
-    run = new_run(tmp_path, f"load_model={policy}")
+    words = (f"load_model={policy}", "imitation_learning=true", f"teacher={policy}")
+    expected = uninterrupted(*words)
+    run = new_run(tmp_path, *words)
     train(run, stop_at=104)
     policy.unlink()
     train(run)
     assert differences(expected, results(run)) == []
+    assert len(expected["scalars"]["losses/loss_imitation"]) == 4
 
 
 # What is evaluated and saved --------------------------------------------------------------------

@@ -11,7 +11,7 @@ from marinenav_env.stepping.actions import commands_of_discrete_actions
 from tests.train_RL_agents.helpers import make_rollout
 from tests.train_RL_agents.learners import KNOWN, agent_of
 from tests.train_RL_agents.observed import observations
-from tests.train_RL_agents.tiny_runs import differences, new_run, results, train, trainer_of
+from tests.train_RL_agents.tiny_runs import trainer_of
 from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.flat import FlatWeights
@@ -125,21 +125,6 @@ def test_normal_numbers_imitate_with_their_mean(actions, like):
     assert errors.tolist() == pytest.approx(expected, rel=1e-4)
     errors.sum().backward()
     assert agent.networks["policy"].output_layer.bias.grad.abs().min() > 1.0
-
-
-@pytest.mark.usefixtures("surroundings")
-def test_a_run_keeps_its_teacher(tmp_path, trained, uninterrupted):
-    """It resumes exactly without the file that it was given."""
-    policy = tmp_path / "given.pt"
-    policy.write_bytes((trained.checkpoints / "policy_000000000160.pt").read_bytes())
-    words = ("agent_type=PPO", "imitation_learning=true", f"teacher={policy}")
-    expected = uninterrupted(*words)
-    run = new_run(tmp_path, *words)
-    train(run, stop_at=104)
-    policy.unlink()
-    train(run)
-    assert differences(expected, results(run)) == []
-    assert len(expected["scalars"]["losses/loss_imitation"]) == 4
 
 
 @pytest.mark.parametrize("name", ["DQN", "PPO"])
