@@ -21,7 +21,6 @@ RARELY = 1000
 
 pytestmark = pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
 CAPTURED, PLAIN = "execution.capture=true", "execution.capture=false"
-KINDS = [("PPO", "trainer.epochs=1", CAPTURED)]
 VARIANTS = [
     *((name, CAPTURED) for name in AGENTS),
     ("DQN", PLAIN),
@@ -34,44 +33,30 @@ VARIANTS = [
     ("PPO", "agent.critic=fleet", CAPTURED),
     ("PPO", "agent.actions=gaussian", "agent.target_kl=0.01", PLAIN),
     ("A2C", "agent.actions=clipped_gaussian", "trainer.optimizer=rmsprop", CAPTURED),
+    ("DQN", CAPTURED, "world.sensor.scan_beams=4", "world.sensor.duties=true"),
+    ("DQN", PLAIN, 'training_schedule.levels={"like": "crossing"},{"num_robots": 2, "min_start_goal_dis": 10}'),
+    ("DQN", CAPTURED, "world.scenario.draws=20"),
+    ("DQN", PLAIN, "world.scenario.draws=20"),
+    ("DQN", CAPTURED, "training_schedule.timesteps=0,9"),
 ]
 
 
 @pytest.mark.parametrize(
-    "words", [*KINDS, *(pytest.param(words, marks=pytest.mark.slow) for words in VARIANTS)], ids=" ".join
-)
-def test_nothing_leaves_the_device(words):
-    with small_pool(RARELY, 16), fake_gpu() as mode:
-        loop = Loop(mode, *words)
-        assert loop.collector.uses_cuda_graphs == (CAPTURED in words)
-        loop.collect()
-        loop.learn()
-
-
-@pytest.mark.parametrize(
     "words",
-    [
-        (CAPTURED,),
-        pytest.param((PLAIN,), marks=pytest.mark.slow),
-        pytest.param((CAPTURED, "world.sensor.scan_beams=4", "world.sensor.duties=true"), marks=pytest.mark.slow),
-        pytest.param(
-            (PLAIN, 'training_schedule.levels={"like": "crossing"},{"num_robots": 2, "min_start_goal_dis": 10}'),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param((CAPTURED, "world.scenario.draws=20"), marks=pytest.mark.slow),
-        pytest.param((PLAIN, "world.scenario.draws=20"), marks=pytest.mark.slow),
-        pytest.param((CAPTURED, "training_schedule.timesteps=0,9"), marks=pytest.mark.slow),
-    ],
+    [("PPO", "trainer.epochs=1", CAPTURED), *(pytest.param(words, marks=pytest.mark.slow) for words in VARIANTS)],
     ids=" ".join,
 )
-def test_a_refresh_of_scenarios_stays_on_the_device(words):
-    with small_pool(1, 16), fake_gpu() as mode:
-        loop = Loop(mode, "DQN", *words)
+def test_nothing_leaves_the_device(words):
+    """Also when scenarios are drawn anew."""
+    with small_pool(3, 16), fake_gpu() as mode:
+        loop = Loop(mode, *words)
+        assert loop.collector.uses_cuda_graphs == (CAPTURED in words)
         drawn = []
         sample = loop.collector.env.reset_pool._sampler.sample
         loop.collector.env.reset_pool._sampler.sample = lambda *given: (drawn.append(given), sample(*given))[1]
         loop.collect(drawn.clear)
         assert len(drawn) >= 1
+        loop.learn()
 
 
 def test_a_captured_step_of_the_environment_stays_on_the_device():
