@@ -53,8 +53,6 @@ OWN = {
 }
 """Rainbow's atoms lie as close as returns are small here, where nobody collides. A2C learns by
 more and smaller updates than PPO: so it does with every seed, and not with some alone."""
-QUICK = "PPO"
-"""The quick tests train this one here, and all of them on toys."""
 
 
 def learned(folder, name, **settings):
@@ -68,10 +66,9 @@ def learned(folder, name, **settings):
     return trainer.run, *(row["success_rate"] for row in trainer.history.rows)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the reward .* counts as")  # nobody is there to collide with
-@pytest.mark.parametrize(
-    "name", [each if each == QUICK else pytest.param(each, marks=pytest.mark.slow) for each in AGENTS]
-)
+@pytest.mark.parametrize("name", AGENTS)
 def test_a_vessel_alone_learns_to_find_its_goal(tmp_path, name):
     _, before, after = learned(tmp_path, name)
     assert before < 0.3

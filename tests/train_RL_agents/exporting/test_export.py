@@ -51,10 +51,7 @@ STYLED = [
     for style in (ON_POLICY_STYLES if kind.algorithm == "on-policy" else STYLES)
 ]
 FILES = [(name, "frames" if name == "IQN" else "plain", dtype) for name in AGENTS for dtype in DTYPES]
-ONNX_FILES = [
-    pytest.param(*file, marks=[pytest.mark.slow] * (file[1] != "memory"))
-    for file in (*FILES, *(("PPO", style, torch.float64) for style in ON_POLICY_STYLES))
-]
+ONNX_FILES = [*FILES, *(("PPO", style, torch.float64) for style in ON_POLICY_STYLES)]
 
 
 def test_the_numbers_of_a_torchscript_file_have_the_type_that_is_asked_for(tmp_path):
@@ -94,6 +91,7 @@ def test_every_encoder_can_be_exported(name, style, tmp_path):
     assert [len(line) > 2000 for line in text.splitlines()].count(True) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "style", "dtype"), ONNX_FILES)
 def test_onnx_computes_as_the_agent(name, style, dtype, tmp_path):
     require_onnx()
