@@ -48,7 +48,7 @@ ROLLOUTS = ("agent_type=PPO", "trainer.rollout_steps=5", "agent.critic=fleet", "
 @pytest.mark.parametrize(
     "words",
     [
-        ("agent_type=IQN", "trainer.n_steps=3", "trainer.steps_per_batch=2", *LONG),
+        ("agent_type=IQN", "trainer.n_steps=3", "trainer.steps_per_batch=2", "eval_freq=160"),
         pytest.param((*KINDS[0], "trainer.replay_storage=host"), marks=pytest.mark.slow),
         KINDS[3],
         ROLLOUTS,

@@ -11,7 +11,7 @@ from marinenav_env.config import RewardConfig
 from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.fake_gpu import GPU, fake_gpu
 from tests.train_RL_agents.learners import agent_of
-from tests.train_RL_agents.tiny_runs import small_pool
+from tests.train_RL_agents.tiny_runs import small_pool, tiny_settings
 from train_RL_agents.config.reading import from_dict, load_config
 from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainingReward
 from train_RL_agents.environments.marinenav import BuiltInEnvironment
@@ -45,8 +45,8 @@ def test_situations_of_other_programs_are_trained_on_with_the_world_of_the_run()
 )
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
 def test_its_step_is_captured_where_no_graph_collector_is(words, captured):
-    config = from_dict({}, [*WORDS, *words])
-    with small_pool(), fake_gpu():
+    config = from_dict(tiny_settings("DQN"), words)
+    with small_pool(8, 8), fake_gpu():
         env = BuiltInEnvironment(config).make_envs(agent_of("DQN"), GPU, 0)
     assert env.captures_step == captured
 
