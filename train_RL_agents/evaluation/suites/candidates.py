@@ -45,17 +45,19 @@ MAX_BATCH = 500
 """Largest number of candidates that are run as one batch."""
 SPARE_SHARE = 1.5
 """Number of encounters that are drawn for each candidate; in some the own vessel is not hit."""
+MAX_EMPTY = 10
+"""Number of batches without a candidate in a row, as in a wind from one side, after which none are drawn any more."""
 
 
 def draw_candidates(world: WorldConfig, episodes: int, seed: int, in_weather: bool) -> Iterator[Part]:
     """Yield candidates, ``episodes`` of each group, in batches; ``in_weather``, with wind and waves and with faults.
 
     Wind and waves differ from batch to batch; faults are late commands and missed detections. Vessels that are not
-    steered by two thrusters are refused, and a whole batch in which no vessel is hit.
+    steered by two thrusters are refused, and MAX_EMPTY batches in a row in which no vessel is hit.
     """
     generator = torch.Generator().manual_seed(seed)
     for group, name in enumerate(GROUPS):
-        missing = episodes
+        missing, empty = episodes, 0
         while missing:
             wanted = min(MAX_BATCH, missing)
             size = math.ceil(SPARE_SHARE * wanted)
@@ -64,15 +66,15 @@ def draw_candidates(world: WorldConfig, episodes: int, seed: int, in_weather: bo
             towards = math.radians(wind % 360)
             weather = replace(MODERATE_WEATHER, wind_direction=towards, wave_direction=towards, wave_seed=waves)
             varied = replace(batch.world, weather=weather) if in_weather else batch.world
-            varied, drawn = (
-                with_points(varied, batch.scenarios.robot_mask.shape[-1]),
-                with_group(batch.scenarios, group),
-            )
+            varied = with_points(varied, batch.scenarios.robot_mask.shape[-1])
+            drawn = with_group(batch.scenarios, group)
             hit = is_hit(drawn, varied, noise)
-            require(bool(hit.any()), "suite candidates", name, "encounters in which the own vessel is hit")
-            kept = drawn[hit.nonzero()[:wanted, 0]]
-            missing -= len(kept)
-            yield Part(varied, kept, only_own=True, seed=noise)
+            empty = 0 if hit.any() else empty + 1
+            require(empty < MAX_EMPTY, "suite candidates", name, "encounters in which the own vessel is hit")
+            if not empty:
+                kept = drawn[hit.nonzero()[:wanted, 0]]
+                missing -= len(kept)
+                yield Part(varied, kept, only_own=True, seed=noise)
 
 
 def _draw(group: str, episodes: int, world: WorldConfig, generator: torch.Generator) -> Encounters:

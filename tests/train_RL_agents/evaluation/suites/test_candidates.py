@@ -66,10 +66,14 @@ def test_weather_differs_from_batch_to_batch(monkeypatch):
     assert len({each.wind_direction for each in weather}) == len(weather) >= 3
 
 
-def test_without_a_hit_it_says_so(monkeypatch):
-    def misses(scenarios, world, seed):
-        return torch.zeros(len(scenarios), dtype=torch.bool)
+def test_batches_without_a_hit_are_drawn_anew_some_times(monkeypatch):
+    hits = iter([0, 0, 1, *[0] * 10])
 
-    monkeypatch.setattr("train_RL_agents.evaluation.suites.candidates.is_hit", misses)
-    with pytest.raises(ConfigError, match="suite candidates='head-on': must be encounters in which the own vessel"):
-        next(draw_candidates(WORLD, 1, 0, in_weather=False))
+    def found(scenarios, world, seed):
+        return torch.full((len(scenarios),), bool(next(hits)))
+
+    monkeypatch.setattr("train_RL_agents.evaluation.suites.candidates.is_hit", found)
+    drawn = draw_candidates(WORLD, 4, 0, in_weather=True)
+    assert len(next(drawn).scenarios) == 4
+    with pytest.raises(ConfigError, match="'crossing from starboard': must be encounters in which the own"):
+        next(drawn)
