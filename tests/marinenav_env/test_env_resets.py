@@ -116,14 +116,14 @@ def test_the_guard_against_host_reads_works(read):
 @pytest.mark.parametrize(("kind", "continuous"), [(kind, kind != "mixture") for kind in KINDS])
 def test_steps_and_resets_read_nothing_on_the_host(kind, continuous):
     env = make(kind, continuous=continuous)
-    td, actions = env.reset(), actions_of(env, 15)  # refreshes of the pool and time-outs
+    td, actions = env.reset(), actions_of(env, 9)  # refreshes of the pool and time-outs
     first = env.state.pose.clone()
     with no_host_reads():
         for action in actions:
             td.set(ACTION, action)
             td = env.step(td)
             td = env.maybe_reset(step_mdp(td))
-    assert env.env_steps == 15 * 4
+    assert env.env_steps == 9 * 4
     assert env.state.steps.max() < 7 and not torch.equal(env.state.pose, first)
 
 

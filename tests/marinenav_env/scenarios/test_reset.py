@@ -17,7 +17,7 @@ def test_a_step_and_new_episodes_are_the_same_as_one_function(kind, free, monkey
     together = make(kind, seed=1, compile_step=True)
     td, expected = together.reset(), apart.reset()
     started = 0
-    for action in actions_of(apart, 15):
+    for action in actions_of(apart, 9):
         before = together.world_state.now.clone()
         given = together.world_state.now
         row, td = together.step_and_maybe_reset(td.set(ACTION, action))
