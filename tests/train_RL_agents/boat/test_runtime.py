@@ -158,9 +158,9 @@ def test_duties_are_the_environments(boat, tmp_path):
     settings = {} if boat == "published" else {"world.vessel": boat}
     policy = make_policy("DQN", **EXACT, **settings, **{"world.sensor.duties": True})
     contract = contract_of(policy, tmp_path)
-    pilots = [[Pilot(contract, lambda inputs: np.array([12]), PATIENT) for _ in range(4)] for _ in range(12)]
+    pilots = [[Pilot(contract, lambda inputs: np.array([12]), PATIENT) for _ in range(4)] for _ in range(10)]
     rows = []
-    for found, expected in decisions(policy, pilots, 40, ENCOUNTER):
+    for found, expected in decisions(policy, pilots, 32, ENCOUNTER):
         if "duties" in expected:  # thrusts differ, since vessels of encounters begin with one
             for key in ("objects_state", "duties"):
                 np.testing.assert_allclose(found[key][0], expected[key], rtol=0.0, atol=1e-8)

@@ -26,7 +26,7 @@ def short(monkeypatch, tmp_path):
     monkeypatch.setattr(selection, "WorldConfig", partial(WorldConfig, dt=0.25, substeps=2))
     monkeypatch.setattr(passing_encounters, "INITIAL_DISTANCES", (21.0, 24.0))
     monkeypatch.setattr(passing_encounters, "MAX_STEPS", 30)
-    monkeypatch.setattr(avoidance, "DENSE_LIST", avoidance.DENSE_LIST[::18])
+    monkeypatch.setattr(avoidance, "DENSE_LIST", avoidance.DENSE_LIST[::41])
     monkeypatch.setattr(failures, "POPULATION_SIZE", 36)
 
 

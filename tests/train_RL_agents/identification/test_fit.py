@@ -99,7 +99,7 @@ def test_the_command_writes_a_boat_that_worlds_read(tmp_path, capsys, monkeypatc
     # Longer segments and predictions, and the world's five substeps, take a minute; the slow tests have them.
     monkeypatch.setattr("train_RL_agents.identification.fit.SEGMENT_SECONDS", (5.0,))
     monkeypatch.setattr("train_RL_agents.identification.fit.HORIZONS", (5.0, 10.0))
-    monkeypatch.setattr("train_RL_agents.identification.simulation.scaled_settings", lambda vessel: {"dt": 0.1})
+    monkeypatch.setattr("train_RL_agents.identification.simulation.scaled_settings", lambda vessel: {"dt": 0.2})
     rows, _ = sail("otter", seconds=240.0, seed=3)
     rows[:, 1:3] /= np.where(rows[:, 1:3] < 0.0, -TRUTH.min_thrust, TRUTH.max_thrust)
     log, boat, page = (tmp_path / name for name in ("log.csv", "mine.json", "mine.html"))

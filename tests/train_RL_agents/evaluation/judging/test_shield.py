@@ -192,7 +192,8 @@ def test_it_equals_the_shield_on_board(continuous, vessel):
 @pytest.mark.heavy
 def test_evaluations_report_how_often_it_acts(monkeypatch):
     schedule, world = scoring.default_schedule_and_world([])
-    monkeypatch.setattr(scoring, "default_schedule_and_world", lambda _: (schedule, replace(world, max_steps=30)))
+    short = replace(world, max_steps=30, dt=0.25, substeps=2)
+    monkeypatch.setattr(scoring, "default_schedule_and_world", lambda _: (schedule, short))
     options = {"levels": [6], "episodes": 2}
     evaluation = evaluate_all({"straight": EvaluatedPolicy("straight")}, options | {"shield": True}, CPU)
     share = evaluation.results[0].shielded

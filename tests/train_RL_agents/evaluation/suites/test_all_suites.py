@@ -77,7 +77,7 @@ def test_frozen_suites_are_run_with_their_seed(monkeypatch, tmp_path, capsys):
     few = {name: FROZEN_SUITES[name] for name in ("currents", "imazu_ntnu_own")}
     monkeypatch.setattr(scoring, "FROZEN_SUITES", few)
     monkeypatch.setattr(
-        scoring, "frozen_world", lambda own: replace(frozen_world(own), max_steps=100, dt=0.25, substeps=2)
+        scoring, "frozen_world", lambda own: replace(frozen_world(own), max_steps=70, dt=0.25, substeps=2)
     )
     monkeypatch.chdir(tmp_path)
     words = ["evaluate", "straight", "apf", "--suite", "all", "--episodes", "1", "-D", "cpu", "--json", "a.json"]
