@@ -51,15 +51,6 @@ def printed(code):
     return done.stdout.splitlines()
 
 
-def test_help_names_every_command_without_importing_torch():
-    lines = printed(
-        "import sys; from train_RL_agents.cli import main; status = main(['--help']);"
-        "print('torch' in sys.modules, status)"
-    )
-    assert lines[-1] == "False 0"
-    assert all(any(line.startswith(f"    {name}") for line in lines) for name in COMMANDS)
-
-
 def test_train_help_lists_the_settings_of_the_chosen_agent(capsys):
     assert main(["train", "--help", "--agent", "DQN"]) == 0
     text = capsys.readouterr().out
@@ -120,24 +111,20 @@ MISTYPED = (
 )
 
 
-def test_a_typo_is_answered_without_importing_torch(tmp_path):
-    lines = printed(
-        "import sys; from train_RL_agents.cli import main;"
-        f"statuses = [main(line.split()) for line in {MISTYPED!r}]; print(statuses, 'torch' in sys.modules)"
-    )
-    *versions, statuses = lines
-    assert [line.split()[0] for line in versions] == ["marinenav", "torch", "torchrl"]
-    assert versions[1].split()[1].startswith(torch.__version__.partition("+")[0])
-    assert statuses == f"{[0 if line == '--version' else 2 for line in MISTYPED]} False"
-
-
 def test_libraries_are_imported_where_they_are_used():
-    *_, last = printed(
-        "import sys; from train_RL_agents.cli import main;"
+    """Help and answers to typos need no torch, and what reads a policy or a log no torchrl."""
+    *lines, last = printed(
+        "import sys; from train_RL_agents.cli import main; help = main(['--help']);"
+        f"statuses = [main(line.split()) for line in {MISTYPED!r}]; print(help, statuses, 'torch' in sys.modules);"
         "info = main(['info', 'iqn']); loaded = {'torchrl', 'scipy'} & {*sys.modules};"
         "identify = main(['identify', 'none.csv', '--out', 'boat.json']);"
         "print(info, loaded, identify, 'torchrl' in sys.modules)"
     )
+    assert all(any(line.startswith(f"    {name}") for line in lines) for name in COMMANDS)
+    place = lines.index(f"0 {[0 if line == '--version' else 2 for line in MISTYPED]} False")
+    versions = [line.split() for line in lines[place - 3 : place]]
+    assert [words[0] for words in versions] == ["marinenav", "torch", "torchrl"]
+    assert versions[1][1].startswith(torch.__version__.partition("+")[0])
     assert last == "0 set() 2 False"
 
 
