@@ -52,19 +52,14 @@ ROLLOUT_KINDS = [
     ("agent_type=PPO", *GRU, "agent.actions=gaussian", "agent.target_kl=0.01", *DUTIES, *SHORES),
     ("agent_type=PPO", "agent.memory.kind=frames"),
 ]
-ALIKE = (
-    *KINDS[:3],
-    *KINDS[5:],
-    ROLLOUT_KINDS[0],
-    ROLLOUT_KINDS[-1],
-)
-"""Runs that are resumed as others here and in collecting/test_graphs.py are, whose tests are slow."""
+QUICK = (KINDS[4], ROLLOUT_KINDS[2])
+"""The other runs are resumed as these, as those that die below and as in collecting/test_graphs.py; they are slow."""
 pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 def slowly(words):
     """The words of a run, marked as slow if it is like another one."""
-    return pytest.param(words, marks=[pytest.mark.slow] * (words in ALIKE))
+    return pytest.param(words, marks=[pytest.mark.slow] * (words not in QUICK))
 
 
 def _name(words):
