@@ -103,7 +103,7 @@ def recalling(agent_type, total, **trainer):
 
 
 # The length of a rollout is no multiple of that of an episode.
-RECALLING = recalling("PPO", 40_960, num_envs=128, rollout_steps=10, batch_size=320, learning_rate=5e-3)
+RECALLING = recalling("PPO", 30_720, num_envs=128, rollout_steps=10, batch_size=320, learning_rate=5e-3)
 OFF_POLICY = recalling(
     "DQN",
     8_192,
