@@ -108,7 +108,7 @@ def test_environments_of_several_processes_have_the_scenarios_of_one_batch(kind)
         MarineNavEnv(config, scenarios=given, num_envs=4, seed=seed, noise=noise)
         for seed, noise in zip((3, 4), noises, strict=True)
     ]
-    actions, rows = actions_of(whole, 18), (slice(4), slice(4, 8))
+    actions, rows = actions_of(whole, 13), (slice(4), slice(4, 8))
     expected, _ = advance(whole, whole.reset(), actions)
     halves = [
         advance(env, env.reset(), [each[own] for each in actions])[0] for env, own in zip(parts, rows, strict=True)
