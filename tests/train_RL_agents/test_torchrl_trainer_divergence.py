@@ -19,7 +19,6 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer
 pytestmark = pytest.mark.usefixtures("surroundings")
 SEEN = {"DQN": 120, "SAC": 120, "PPO": 128}
 """When what goes wrong at 112 env-steps is seen: at the next entry in the log."""
-NAMES = list(SEEN)
 
 
 def spoil_loss(trainer, value):
@@ -115,7 +114,7 @@ WRONG = {"DQN": 25, "SAC": math.nan, "PPO": -1}
 """Actions that are none."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["DQN", "SAC", pytest.param("PPO", marks=pytest.mark.slow)])
 def test_an_action_that_is_none_stops_the_run(tmp_path, name):
     """One of a robot that acts; the world would take an index for the closest."""
     run = new_run(tmp_path, f"agent_type={name}")
