@@ -221,7 +221,7 @@ def test_boats_with_actuators_move_as_in_python(boat):
 @pytest.mark.parametrize("rotation", [0.0, 1.0])
 def test_the_shield_is_pythons(rotation):
     """In open water, and beside land."""
-    (own, objects, seen, command), (shore, is_shore) = random_scenes(40), random_shores(40)
+    (own, objects, seen, command), (shore, is_shore) = random_scenes(24), random_shores(24)
     is_shore[::2] = False
     vessel = VesselConfig(single_rotation=rotation)
     most = vessel.max_thrust_rate

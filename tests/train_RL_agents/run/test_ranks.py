@@ -44,7 +44,7 @@ from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
 ROWS = 26
 FRAMES = ("agent.memory.kind=frames", "world.sensor.duties=true")
-WORDS = ("agent_type=AC-IQN", "trainer.n_steps=3", "trainer.buffer_size=300", *FRAMES)
+WORDS = ("agent_type=DQN", "trainer.n_steps=3", "trainer.buffer_size=300", *FRAMES)
 
 
 # Processes --------------------------------------------------------------------------------------
