@@ -66,9 +66,8 @@ def learned(folder, name, **settings):
     return trainer.run, *(row["success_rate"] for row in trainer.history.rows)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the reward .* counts as")  # nobody is there to collide with
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "PPO")) for name in AGENTS])
 def test_a_vessel_alone_learns_to_find_its_goal(tmp_path, name):
     _, before, after = learned(tmp_path, name)
     assert before < 0.3
