@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_699,
     "tools": 1_606,
     "tests": 37_894,
-    "docs (bytes)": 294_520,
+    "docs (bytes)": 294_539,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

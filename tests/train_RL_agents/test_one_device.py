@@ -47,7 +47,7 @@ VARIANTS = [
     ids=" ".join,
 )
 def test_nothing_leaves_the_device(words):
-    """Also when scenarios are drawn anew."""
+    """Also when scenarios are refreshed."""
     with small_pool(3, 16), fake_gpu() as mode:
         loop = Loop(mode, *words)
         assert loop.collector.uses_cuda_graphs == (CAPTURED in words)

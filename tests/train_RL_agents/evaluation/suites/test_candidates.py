@@ -67,7 +67,7 @@ def test_weather_differs_from_batch_to_batch(monkeypatch):
     assert len({each.wind_direction for each in weather}) == len(weather) >= 3
 
 
-def test_batches_without_a_hit_are_drawn_anew_some_times(monkeypatch):
+def test_batches_without_a_hit_are_resampled_some_times(monkeypatch):
     hits = iter([0, 0, 1, *[0] * 10])
 
     def found(scenarios, world, seed):
