@@ -24,7 +24,6 @@ WORLD = (
     "specs",
     "scenarios",
     "stepping",
-    "kernels",
     "pictures",
     "env",
     "interfaces",
