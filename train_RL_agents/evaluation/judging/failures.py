@@ -47,7 +47,7 @@ class EpisodeWatch(StepShare):
         if env is not self._env:
             self._env = env
             self._parts.append([])
-            self._interval = max(1, round(TRACK_INTERVAL / (env.config.dt * env.config.substeps)))
+            self._interval = max(1, round(TRACK_INTERVAL / env.config.control_step))
         before, after = transition.before.now.state, transition.after.now.state
         heading, (vx, vy) = after.pose[..., 2], after.velocity_ground[..., :2].unbind(-1)
         self.add(heading.cos() * vx + heading.sin() * vy < ASTERN_SPEED, before.active)

@@ -214,7 +214,7 @@ def test_the_share_astern_counts_active_vessels_by_their_speed_along_the_bow():
         active=torch.tensor([[True, True, False, True, True]]),
     )
     world = SimpleNamespace(now=SimpleNamespace(state=state))
-    counter, env = EpisodeWatch(), SimpleNamespace(config=SimpleNamespace(dt=0.05, substeps=10))
+    counter, env = EpisodeWatch(), SimpleNamespace(config=WorldConfig())
     counter(SimpleNamespace(before=world, after=world, rows=torch.tensor([0])), env)
     assert counter.value == 2 / 4
 

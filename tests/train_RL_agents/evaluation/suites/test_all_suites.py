@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from marinenav_env import ConfigError
+from marinenav_env import ConfigError, WorldConfig
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.suite_results import episodes, two_suites
 from train_RL_agents.cli import main
@@ -52,7 +52,7 @@ def test_a_file_has_counts_and_intervals_of_every_group(monkeypatch, tmp_path):
 
 
 def test_failures_are_those_of_the_worst_groups_with_their_tracks():
-    watch, env = EpisodeWatch(), SimpleNamespace(config=SimpleNamespace(dt=0.05, substeps=10))
+    watch, env = EpisodeWatch(), SimpleNamespace(config=WorldConfig())
     for step in range(4):
         rows = torch.tensor([0, 1, 2, 3]) if step < 2 else torch.tensor([1, 3])
         pose = torch.stack((rows * 10.0 + step, rows * 0.0, rows * 0.0), -1)[:, None].repeat(1, 2, 1)
