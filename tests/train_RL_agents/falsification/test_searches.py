@@ -23,7 +23,7 @@ def narrow(*regions, unavoidable_kinds=()):
 
     Args:
         regions: kind, course, side and speed of each.
-        hopeless: kinds whose collisions are unavoidable.
+        unavoidable_kinds: kinds whose collisions are unavoidable.
     """
 
     def run(encounters, seed):

@@ -82,9 +82,9 @@ def _find_unavoidable(
             policy, part.scenarios[each], part.world, continuous=True, device=device, drop_ended=False
         )
         left = left[ended.collision.view(-1, size).all(-1)]
-    hopeless = torch.zeros(len(part.scenarios), dtype=torch.bool)
-    hopeless[left] = True
-    return hopeless
+    unavoidable = torch.zeros(len(part.scenarios), dtype=torch.bool)
+    unavoidable[left] = True
+    return unavoidable
 
 
 def first_detection_step(recording: Recording) -> Tensor:
@@ -123,11 +123,11 @@ def collision_masks(
         "unavoidable": first_misbehaviour_step(recording),
         "unavoidable_at_sight": first_detection_step(recording),
     }
-    hopeless = {
+    unavoidable = {
         name: find_unavoidable_in_set(chosen, recording, collision, begin, world, acting, device)
         for name, begin in begins.items()
     }
-    return {"collision": collision, **hopeless}
+    return {"collision": collision, **unavoidable}
 
 
 def find_unavoidable_in_set(
@@ -143,7 +143,7 @@ def find_unavoidable_in_set(
 
     The result is false for episodes that are not in the mask ``examined`` [E].
     """
-    hopeless, first = torch.zeros_like(examined), 0
+    unavoidable, first = torch.zeros_like(examined), 0
     for part in chosen.parts:
         assert isinstance(part.scenarios, Scenario)
         rows = first + torch.arange(len(part.scenarios))
@@ -157,9 +157,9 @@ def find_unavoidable_in_set(
             most = min(part.world.max_steps, int(recording.steps[rows].max()) + STEPS_AFTER_COLLISION)
             collided = replace(part, world=replace(part.world, max_steps=most), scenarios=part.scenarios[rows - first])
             others = steering_policy(part, acting, device)
-            hopeless[rows] = _find_unavoidable(collided, commands, begin[rows], others, world, device)
+            unavoidable[rows] = _find_unavoidable(collided, commands, begin[rows], others, world, device)
         first += len(part.scenarios)
-    return hopeless
+    return unavoidable
 
 
 def safety_metrics(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | None]:
@@ -168,14 +168,14 @@ def safety_metrics(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | 
     They are those of the episodes in the mask ``rows`` [E], from the masks of ``collision_masks``; None if none counts.
     """
     total = int(rows.sum())
-    collisions, hopeless, at_sight = (
+    collisions, unavoidable, at_sight = (
         int((found[name] & rows).sum()) for name in ("collision", "unavoidable", "unavoidable_at_sight")
     )
     metrics: dict[str, float | None] = {}
-    for name, count in (("no_collision", total), ("avoided", total - hopeless)):
+    for name, count in (("no_collision", total), ("avoided", total - unavoidable)):
         metrics |= share_estimate(total - collisions, count).entries(name)
     return metrics | {
-        "unavoidable": hopeless / total,
+        "unavoidable": unavoidable / total,
         "unavoidable_at_sight": at_sight / total,
     }
 
