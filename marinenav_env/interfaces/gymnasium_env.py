@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marinenav_env.config import STEERING_TYPES, WorldConfig
+from marinenav_env.config import WorldConfig
 from marinenav_env.interfaces.numpy_worlds import METADATA, NumpyWorlds, Results
 from marinenav_env.interfaces.scripted import SCRIPTED_POLICIES, write_actions
+from marinenav_env.physics.actuators import THRUSTERS
 from marinenav_env.pictures.rendering import DEFAULT_FPS
 from marinenav_env.sensing.entries import Entry
 from marinenav_env.specs import GROUP
@@ -38,7 +39,7 @@ class _FirstVesselWorlds(NumpyWorlds):
         require(is_policy, "others", others, f"a policy, or one of {', '.join(SCRIPTED_POLICIES)}")
         extras = self.env.constants.extras
         if others == "straight" and self.env.num_robots > 1 and extras is not None:
-            has_thrusters = not (extras.steering != STEERING_TYPES.index("thrusters")).any()
+            has_thrusters = not (extras.steering != THRUSTERS).any()
             allowed = "a policy, or idle, for vessels with a rudder or an azimuth thruster"
             require(has_thrusters, "others", others, allowed)
         self._others = others

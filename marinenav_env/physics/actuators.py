@@ -39,7 +39,7 @@ from marinenav_env.physics.dynamics import Wrench, integrate_motion, move_ideal_
 from marinenav_env.runtime.layout import env_first, env_last
 from marinenav_env.state import ActuatorParameters, Parameters, Scenario, State, Vessel
 
-THRUSTERS, AZIMUTH, RUDDER = (STEERING_TYPES.index(name) for name in ("thrusters", "azimuth", "rudder"))
+THRUSTERS, RUDDER = (STEERING_TYPES.index(name) for name in ("thrusters", "rudder"))
 WATER_DENSITY = 1025.0
 """Density of the water (kg/m^3)."""
 _MIN_DIVISOR = 1e-30

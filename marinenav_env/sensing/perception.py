@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marinenav_env.config import STEERING_TYPES, PerRobot, WorldConfig
+from marinenav_env.config import PerRobot, WorldConfig
+from marinenav_env.physics.actuators import THRUSTERS
 from marinenav_env.physics.contact import Discs
 from marinenav_env.physics.routes import next_waypoint
 from marinenav_env.runtime.layout import env_first, env_last, stack_last
@@ -85,7 +86,7 @@ def with_thrust_limits(
     own = entries["self_state"]
     low, high = float(vessel.min_thrust.min()) * spread, float(vessel.max_thrust.max()) * spread
     # The right setpoint of a steered vessel stands for an angle, whose limit is the same to both sides.
-    is_steered = extras is not None and bool((extras.steering != STEERING_TYPES.index("thrusters")).any())
+    is_steered = extras is not None and bool((extras.steering != THRUSTERS).any())
     right_low = min(low, -high) if is_steered else low
     return entries | {own.name: replace(own, limits=(*own.limits[:-2], (low, high), (right_low, high)))}
 

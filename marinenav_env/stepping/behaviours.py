@@ -21,8 +21,8 @@ import math
 import torch
 from torch import Tensor
 
-from marinenav_env.config import STEERING_TYPES
 from marinenav_env.levels import BEHAVIOURS
+from marinenav_env.physics.actuators import THRUSTERS
 from marinenav_env.physics.dynamics import thrust_rates_of_commands
 from marinenav_env.physics.thrust import ThrustController, velocity_to_goal
 from marinenav_env.sensing.perception import own_state
@@ -48,11 +48,7 @@ def require_thrusters(scenario: Scenario, extras: ActuatorParameters | None) -> 
     """Raise ConfigError if a vessel that misbehaves lacks the two thrusters that behaviours control."""
     if scenario.behaviour is None or extras is None:
         return
-    is_steered = (
-        (scenario.behaviour != KEEP)
-        & (scenario.behaviour != TRACK)
-        & (extras.steering != STEERING_TYPES.index("thrusters"))
-    )
+    is_steered = (scenario.behaviour != KEEP) & (scenario.behaviour != TRACK) & (extras.steering != THRUSTERS)
     has_thrusters = not is_steered.any()  # host: at the start
     require(has_thrusters, "world.vessel.actuators.steering", "...", "thrusters for vessels that misbehave")
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env import MarineNavEnv
-from marinenav_env.config import STEERING_TYPES
+from marinenav_env.physics.actuators import THRUSTERS
 from marinenav_env.physics.shores import has_shores
 from marinenav_env.state import Parameters, Scenario, Vessel
 
@@ -54,7 +54,7 @@ def _steering_tensor(constants: Parameters, robots: Tensor) -> Tensor:
     thrust, extras = constants.vessel.max_thrust, constants.extras
     angle = position = torch.zeros_like(thrust)
     if extras is not None:
-        angle = torch.where(extras.steering == STEERING_TYPES.index("thrusters"), 0.0, extras.angle_limit)
+        angle = torch.where(extras.steering == THRUSTERS, 0.0, extras.angle_limit)
         position = extras.position
     return torch.stack([each.expand(robots.shape) for each in (thrust, angle, position)], -1)
 
