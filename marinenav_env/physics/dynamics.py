@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marinenav_env.physics.current import current_velocity
+from marinenav_env.physics.current import current_share, current_velocity
 from marinenav_env.runtime.layout import env_first, env_last, stack_last
 from marinenav_env.state import Scenario, State, Vessel
 
@@ -153,9 +153,10 @@ def integrate_motion(
     vessel_last = vessel.apply(env_last, batch_size=[])
     x, y, theta = env_last(state.pose)
     wx, wy, r = env_last(state.velocity_water)
+    share = current_share(state.pose[..., :2], scenario.shores, scenario.core_position, core_radius)
     for _ in range(substeps):
         cx, cy = current_velocity(
-            env_first(x), env_first(y), scenario.core_position, scenario.core_circulation, core_radius
+            env_first(x), env_first(y), scenario.core_position, scenario.core_circulation, core_radius, share
         )
         gx, gy, gr = wx + env_last(cx), wy + env_last(cy), r
         x, y, theta = x + dt * gx, y + dt * gy, theta + dt * r

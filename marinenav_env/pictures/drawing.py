@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from marinenav_env.physics.current import current_velocity
+from marinenav_env.physics.current import current_share, current_velocity
 from marinenav_env.physics.shores import shore_clearance
 from marinenav_env.support.extras import import_optional
 
@@ -134,7 +134,9 @@ def current_field(view: VesselTracks, x: NDArray[Any], y: NDArray[Any]) -> tuple
     if len(cores) == 0:
         return np.zeros_like(x), np.zeros_like(x)
     north, east = (torch.as_tensor(axis, dtype=cores.dtype).reshape(1, -1) for axis in (x, y))
-    flow = current_velocity(north, east, cores[None, :, :2], cores[None, :, 2], cores[:1, 3])
+    shores = torch.as_tensor(view.shores)[None] if len(view.shores) else None
+    share = current_share(torch.stack((north, east), -1), shores, cores[None, :, :2], cores[:1, 3])
+    flow = current_velocity(north, east, cores[None, :, :2], cores[None, :, 2], cores[:1, 3], share)
     return flow[0].numpy().reshape(x.shape), flow[1].numpy().reshape(x.shape)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from marinenav_env.config import MAX_DELAY, WorldConfig
 from marinenav_env.physics.actuators import move_vessels, propulsive_thrust, steady_actuator_state, steady_setpoint
 from marinenav_env.physics.contact import in_contact, in_contact_with_land
-from marinenav_env.physics.current import current_velocity
+from marinenav_env.physics.current import current_share, current_velocity
 from marinenav_env.physics.dynamics import thrust_rates_of_commands, thrust_rates_of_indices, wrap_to_two_pi
 from marinenav_env.physics.routes import goal_distance, is_at_goal, pass_waypoints
 from marinenav_env.physics.shores import Segments, crossing, hiding_shores, nearest_shores
@@ -49,7 +49,8 @@ perception has the purpose 0."""
 def initial_state(scenario: Scenario, core_radius: Tensor) -> State:
     """Return the state of the robots at the start of episodes, batch [E]."""
     x, y = scenario.start.unbind(-1)
-    current = current_velocity(x, y, scenario.core_position, scenario.core_circulation, core_radius)
+    share = current_share(scenario.start, scenario.shores, scenario.core_position, core_radius)
+    current = current_velocity(x, y, scenario.core_position, scenario.core_circulation, core_radius, share)
     drift = torch.stack((*current, torch.zeros_like(x)), -1)
     heading = wrap_to_two_pi(scenario.heading)
     never = torch.zeros_like(scenario.robot_mask)

@@ -292,9 +292,10 @@ def in_order(vessels):
 
 
 def test_waters_are_those_of_the_world():
-    """Vessels leave for their goals in windows of charts at random; some of them run aground."""
+    """Vessels leave for their goals in windows of charts and currents at random; some of them run aground."""
     world = WorldConfig(sensor=QUIET)
     episodes = episodes_from_scenarios(make_scenario_set("harbours", world, 5).parts[0].scenarios[7::10], world)
+    episodes = [replace(each, cores=[[x + 2.0, y, 15.0] for x, y in each.start]) for each in episodes]
     generator = torch.Generator().manual_seed(0)
     env = MarineNavEnv(world, scenarios=episodes, dtype=torch.float64, seed=0)
     names = ("shore", "shore_mask", "objects_mask", "self_state")

@@ -24,12 +24,12 @@ export function toBody(heading, x, y) {
   return [cos * x + sin * y, cos * y - sin * x];
 }
 
-// Velocity of the water; cores are [x, y, circulation], positive for clockwise.
-export function current(x, y, cores, radius) {
+// Velocity of the water, of which land leaves a share; cores are [x, y, circulation], positive for clockwise.
+export function current(x, y, cores, radius, share) {
   let along = 0, across = 0;
   for (const [coreX, coreY, circulation] of cores) {
     const dx = coreX - x, dy = coreY - y;
-    const strength = circulation / (FULL_TURN * Math.max(dx * dx + dy * dy, radius * radius));
+    const strength = share * circulation / (FULL_TURN * Math.max(dx * dx + dy * dy, radius * radius));
     along -= dy * strength;
     across += dx * strength;
   }
@@ -84,15 +84,14 @@ export function weatherForce(vessel, weather, k, height, spectrum, seconds) {
   return wind(vessel, weather, k, height).map((force, axis) => force + swell[axis]);
 }
 
-// A control step with a force from outside: what changes of the vessel, and its path [x, y, yaw]
-// after each substep.
-export function move(vessel, rates, k, outer, cores, coreRadius, dt, substeps) {
+// A control step in the flow of the water, with a force from outside: what changes, and the path [x, y, yaw] by substep.
+export function move(vessel, rates, k, outer, flow, dt, substeps) {
   const [left, right] = actuators.limitSetpoints(
     vessel.left + dt * substeps * rates[0], vessel.right + dt * substeps * rates[1], k);
   const target = actuators.steadyState([left, right], k), path = [];
   let { x, y, theta, wx, wy, r, actuator } = vessel, gx = 0, gy = 0, gr = 0;
   for (let substep = 0; substep < substeps; substep++) {
-    const [cx, cy] = current(x, y, cores, coreRadius);
+    const [cx, cy] = flow(x, y);
     [gx, gy, gr] = [wx + cx, wy + cy, r];
     [x, y, theta] = [x + dt * gx, y + dt * gy, theta + dt * r];
     const cos = Math.cos(theta), sin = Math.sin(theta);

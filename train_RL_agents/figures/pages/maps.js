@@ -3,7 +3,7 @@
 import * as actuators from "./actuators.js";
 import * as dynamics from "./dynamics.js";
 import * as items from "./items.js";
-import { clearance } from "./shores.js";
+import { clearance, current } from "./shores.js";
 
 // Margin around all that is in view, half the width of a view that follows a vessel, and half the smallest width (m).
 const SCENE_MARGIN = 4, FOLLOWING_HALF_WIDTH = 22, MIN_HALF_WIDTH = 6;
@@ -179,16 +179,16 @@ export function make(canvas, session, data) {
   }
 
   // The speed of the water.
-  function drawWater(cores) {
+  function drawWater({ cores, shores }) {
     if (!cores.length) return;
-    drawLayer(water, cores, theme.flow, (x, y) =>
-      0.6 * Math.min(1, Math.hypot(...dynamics.current(x, y, cores, session.k.core_radius))));
+    drawLayer(water, [cores, shores], theme.flow, (x, y) =>
+      0.6 * Math.min(1, Math.hypot(...current(x, y, { cores, shores }, session.k.core_radius))));
     const apart = Math.max(1, Math.round(view.half / 8));
     const first = (middle) => Math.ceil((middle - view.half) / apart) * apart;
     context.globalAlpha = 0.5;
     for (let x = first(view.x); x < view.x + view.half; x += apart) {
       for (let y = first(view.y); y < view.y + view.half; y += apart) {
-        const [along, across] = dynamics.current(x, y, cores, session.k.core_radius);
+        const [along, across] = current(x, y, { cores, shores }, session.k.core_radius);
         const speed = Math.hypot(along, across);
         const length = apart * Math.min(0.8, 1.5 * speed) / Math.max(speed, 1e-6);
         arrow(x - along * length / 2, y - across * length / 2,
@@ -350,7 +350,7 @@ export function make(canvas, session, data) {
     context.textAlign = "center";
     context.textBaseline = "middle";
     context.lineJoin = "round";
-    drawWater(frame.state.cores);
+    drawWater(frame.state);
     drawZone(frame);
     drawGround(frame.state);
     poses.forEach((pose, vessel) => drawVessel(frame, vessel, pose, upTo));

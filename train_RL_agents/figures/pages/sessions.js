@@ -5,6 +5,7 @@ import * as dynamics from "./dynamics.js";
 import * as encounters from "./encounters.js";
 import * as policies from "./policies.js";
 import * as shields from "./shields.js";
+import { clearance, current } from "./shores.js";
 import * as world from "./world.js";
 
 // Distance from all else beyond which the place for a new item no longer counts as better (m).
@@ -138,9 +139,8 @@ export function make(data, policy = policies.load(data.policy)) {
     const state = structuredClone(now().state);
     change(state);
     for (const vessel of moved ? state.vessels : []) {
-      const [cx, cy] = dynamics.current(vessel.x, vessel.y, state.cores, session.k.core_radius);
-      const drift = { gx: vessel.wx + cx, gy: vessel.wy + cy };
-      if (vessel.active) Object.assign(vessel, { present: true, ...drift });
+      const [cx, cy] = current(vessel.x, vessel.y, state, session.k.core_radius);
+      if (vessel.active) Object.assign(vessel, { present: true, gx: vessel.wx + cx, gy: vessel.wy + cy });
     }
     if (moved) state.encounters = encounters.follow(session.k, [], state.vessels, state.shores);
     const { memories } = now(), frame = { state, memories, ...world.observe(session.k, state), edited: true };
@@ -148,14 +148,14 @@ export function make(data, policy = policies.load(data.policy)) {
     choose(session.chosen);
   }
 
-  // A place near the middle with room around it.
+  // A place on the water near the middle with room around it.
   function freePlace(state) {
     const { width, height } = session.k.scenario, taken = [
       ...state.vessels.map(({ x, y }) => [x, y]), ...state.obstacles, ...state.cores];
     let best = [width / 2, height / 2], room = -1;
     for (let x = 6; x < width; x += 4) {
       for (let y = 6; y < height; y += 4) {
-        const gap = Math.min(CENTRE_CLEARANCE, ...taken.map((at) => Math.hypot(at[0] - x, at[1] - y)));
+        const gap = Math.min(CENTRE_CLEARANCE, clearance(x, y, state.shores), ...taken.map(([a, b]) => Math.hypot(a - x, b - y)));
         const middle = -0.01 * Math.hypot(x - width / 2, y - height / 2);
         if (gap + middle > room) [best, room] = [[x, y], gap + middle];
       }
@@ -167,7 +167,7 @@ export function make(data, policy = policies.load(data.policy)) {
     vessel(state, [x, y]) {
       const goal = [session.k.scenario.width - x, session.k.scenario.height - y];
       const heading = Math.atan2(goal[1] - y, goal[0] - x);
-      state.vessels.push(world.launch(session.k, 0, state.cores, { start: [x, y], goal, heading }));
+      state.vessels.push(world.launch(session.k, 0, state, { start: [x, y], goal, heading }));
     },
     obstacle: (state, place) => state.obstacles.push([...place, 1]),
     vortex: (state, place) => state.cores.push([...place, 2 * Math.PI * session.k.core_radius * 3]),

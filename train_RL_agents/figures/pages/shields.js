@@ -25,7 +25,7 @@ function shortfall({ own, objects, hull, seconds, settings }, { first, second, s
     const most = hull.max_thrust_rate;
     const rates = command ? command.map((part) => part * most)
       : [now.left, now.right].map((thrust) => most * dynamics.limit(-thrust / (seconds * most)));
-    const moved = dynamics.move(now, rates, hull, [0, 0, 0], [], 1, seconds / settings.substeps, settings.substeps);
+    const moved = dynamics.move(now, rates, hull, [0, 0, 0], () => [0, 0], seconds / settings.substeps, settings.substeps);
     now = { ...now, ...moved };
     const time = seconds * (step + 1), isLast = step + 1 === settings.horizon;
     for (const { segment, vx, vy, start, wanted, growth, weight } of objects) {

@@ -1,8 +1,8 @@
-// Shores (marinenav_env/physics/shores.py, physics/routes.py and sensing/shores.py): segments [x, y, end x, end y]
+// Shores (marinenav_env/physics/shores.py, physics/routes.py, physics/current.py, sensing/shores.py): segments [x, y, end x, end y]
 // with land on their left, routes as waypoints of which the last is the goal.
 import * as dynamics from "./dynamics.js";
 
-const SLOTS = 8, SAME_DISTANCE = 1e-3, SHORTEST = 1e-12;
+const SLOTS = 8, SAME_DISTANCE = 1e-3, SHORTEST = 1e-12, FADE_RADII = 10;
 export const COLUMNS = 7;
 
 // From a place to the nearest point of a segment.
@@ -27,6 +27,10 @@ export function clearance(x, y, shores) {
   });
   return low + high > SAME_DISTANCE * least ? -least : least;
 }
+
+// The share of a current that land leaves at a place, and the velocity of the water there.
+export const share = (x, y, shores, radius) => Math.min(1, Math.max(0, clearance(x, y, shores) / (FADE_RADII * radius)));
+export const current = (x, y, { cores, shores = [] }, radius) => dynamics.current(x, y, cores, radius, share(x, y, shores, radius));
 
 export function nearest(x, y, shores) {
   return shores.map((segment) => ({ segment, away: distance(x, y, segment) }))

@@ -38,10 +38,10 @@ export function setting(config, episode = {}) {
 
 const copy = (rows) => rows.map((row) => [...row]);
 
-// A vessel of a kind in water with cores, at rest unless it is told otherwise.
-export function launch(k, kind, cores, { start: [x, y], goal, heading, ...more }) {
+// A vessel of a kind in water with cores and shores, at rest unless it is told otherwise.
+export function launch(k, kind, water, { start: [x, y], goal, heading, ...more }) {
   const { velocity: [wx, wy, r] = [0, 0, 0], thrust = [0, 0], angles = [0, 0], route = [] } = more;
-  const [left, right] = thrust, [cx, cy] = dynamics.current(x, y, cores, k.core_radius);
+  const [left, right] = thrust, [cx, cy] = shores.current(x, y, water, k.core_radius);
   return {
     x, y, theta: dynamics.wrap(heading), wx, wy, r, gx: wx + cx, gy: wy + cy, gr: r, left, right, kind,
     actuator: actuators.steadyState(thrust, k.of(kind).hull), angles: [...angles], goal: [...goal],
@@ -51,7 +51,7 @@ export function launch(k, kind, cores, { start: [x, y], goal, heading, ...more }
 }
 
 export function start(k, episode, seed) {
-  const vessels = episode.start.map((place, i) => launch(k, i, episode.cores, {
+  const vessels = episode.start.map((place, i) => launch(k, i, episode, {
     start: place, goal: episode.goal[i], heading: episode.heading[i], velocity: episode.velocity[i],
     thrust: episode.thrust[i], angles: episode.thruster_angle[i], route: episode.route?.[i],
   }));
@@ -61,9 +61,6 @@ export function start(k, episode, seed) {
     encounters: encounters.follow(k, [], vessels, episode.shores),
   };
 }
-
-const goalDistance = ({ x, y, goal }) =>
-  Math.sqrt((goal[0] - x) * (goal[0] - x) + (goal[1] - y) * (goal[1] - y));
 
 // The segments of shore near each vessel.
 const nearOf = ({ vessels, shores: all = [] }) => vessels.map(({ x, y }) => shores.nearest(x, y, all));
@@ -114,8 +111,9 @@ export function step(k, state, rates, random) {
     if (!vessel.active) return { ...vessel, present: false };
     const { hull } = k.of(vessel.kind);
     const outer = dynamics.weatherForce(vessel, state.weather, hull, k.weather.hull_height, k.spectrum, seconds);
-    const { path, ...motion } = dynamics.move(
-      vessel, rates[i], hull, outer, state.cores, k.core_radius, k.dt, k.substeps);
+    const share = shores.share(vessel.x, vessel.y, state.shores, k.core_radius);
+    const flow = (x, y) => dynamics.current(x, y, state.cores, k.core_radius, share);
+    const { path, ...motion } = dynamics.move(vessel, rates[i], hull, outer, flow, k.dt, k.substeps);
     paths[i] = path;
     return { ...vessel, ...motion, present: true };
   });
@@ -140,7 +138,7 @@ export function step(k, state, rates, random) {
 
 // The published reward by its terms, the energy spent, and whether the vessel has ended.
 function outcome(k, before, after, collided, phi) {
-  const { hull } = k.of(after.kind), distance = goalDistance(after);
+  const { hull } = k.of(after.kind), distance = Math.hypot(after.goal[0] - after.x, after.goal[1] - after.y);
   const arrived = distance <= hull.goal_distance && !collided;
   const terms = {
     time: k.reward.timestep_penalty,
