@@ -93,15 +93,15 @@ class Node:
 @contextmanager
 def stood_in():
     """The module of the node, imported with this instead of ROS."""
-    made = {name: ModuleType(name) for name in ("rclpy", "rclpy.node", "rclpy.signals")}
-    made["rclpy.node"].Node = Node
-    made["rclpy.signals"].SignalHandlerOptions = SimpleNamespace(NO="no handlers")
+    modules = {name: ModuleType(name) for name in ("rclpy", "rclpy.node", "rclpy.signals")}
+    modules["rclpy.node"].Node = Node
+    modules["rclpy.signals"].SignalHandlerOptions = SimpleNamespace(NO="no handlers")
     for package, names in MESSAGES.items():
-        made[package], made[f"{package}.msg"] = ModuleType(package), ModuleType(f"{package}.msg")
+        modules[package], modules[f"{package}.msg"] = ModuleType(package), ModuleType(f"{package}.msg")
         for name in names:
-            setattr(made[f"{package}.msg"], name, type(name, (SimpleNamespace,), {}))
-    before = {name: sys.modules.get(name) for name in (*made, NODE)}
-    sys.modules.update(made)
+            setattr(modules[f"{package}.msg"], name, type(name, (SimpleNamespace,), {}))
+    before = {name: sys.modules.get(name) for name in (*modules, NODE)}
+    sys.modules.update(modules)
     try:
         yield importlib.import_module(NODE)
     finally:

@@ -165,13 +165,13 @@ def test_the_tables_of_the_published_weights_are_those_of_the_file():
             [
                 agent,
                 *(
-                    f"{ours:{form}} / {theirs:{form}}"
-                    for (ours, theirs), form in zip(pairs, (".1f", ",", ".1f"), strict=True)
+                    f"{actual:{form}} / {expected:{form}}"
+                    for (actual, expected), form in zip(pairs, (".1f", ",", ".1f"), strict=True)
                 ),
             ]
         )
         pairs = zip(published["per_level"], here["per_level"], strict=True)
-        levels.append([agent, *(f"{ours:.2f} / {theirs:.2f}" for ours, theirs in pairs)])
+        levels.append([agent, *(f"{actual:.2f} / {expected:.2f}" for actual, expected in pairs)])
     assert rows_of(page, "agent | actions") == success
     assert rows_of(page, "agent | time (s)") == metrics
     assert rows_of(page, "agent | level 1") == levels
@@ -218,8 +218,8 @@ def test_the_rates_of_the_page_on_speed_are_those_of_the_files():
     assert best[1:] == [*map(spread, vmas["best"]), spread(vmas["ratio"])]
     for label, *cells in sizes:
         count = int(re.match(r"[\d,]+", label)[0].replace(",", ""))
-        ours, theirs = (row["median"] for row in vmas["rows"] if row["environments"] == count)
-        assert cells == [rounded(ours), rounded(theirs), f"{ours / theirs:.1f}"]
+        actual, expected = (row["median"] for row in vmas["rows"] if row["environments"] == count)
+        assert cells == [rounded(actual), rounded(expected), f"{actual / expected:.1f}"]
     shown = [re.sub(r" [a-z-]+/s", "", cells[2]) for cells in rows_of(page, "part | size | rate")]
     single, half = (rates(f"update_cpu_{kind}")["rows"] for kind in ("fp32", "bf16"))
     for row in (*rates("world_cpu")["rows"], *single, *half, *rates("loop_cpu")["rows"]):

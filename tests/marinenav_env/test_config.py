@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from marinenav_env import config as ours
+from marinenav_env import config as cfg
 from marinenav_env import levels
 from marinenav_env.stepping.reset_pool import Curriculum
 from tests.oracle import colregs, dynamics, perception, reward, scenario
@@ -16,13 +16,13 @@ from tests.refusals import refusal
 @pytest.mark.parametrize(
     ("config", "expected", "names"),
     [
-        (ours.VesselConfig(), dynamics.VesselParams(), {}),
-        (ours.WorldConfig(), dynamics.VesselParams(), {}),
-        (ours.SensorConfig(), perception.Sensor(), {}),
-        (ours.RewardConfig(), reward.RewardParams(), {"colregs_penalty": "COLREGs_penalty"}),
-        (ours.ScenarioConfig(), scenario.ScenarioParams(), {}),
+        (cfg.VesselConfig(), dynamics.VesselParams(), {}),
+        (cfg.WorldConfig(), dynamics.VesselParams(), {}),
+        (cfg.SensorConfig(), perception.Sensor(), {}),
+        (cfg.RewardConfig(), reward.RewardParams(), {"colregs_penalty": "COLREGs_penalty"}),
+        (cfg.ScenarioConfig(), scenario.ScenarioParams(), {}),
         (
-            ours.ColregsConfig(),
+            cfg.ColregsConfig(),
             colregs.ColregsParams(),
             {
                 "crossing_psi": "crossing_heading",
@@ -46,16 +46,16 @@ def test_defaults_are_those_of_the_specification(config, expected, names):
 
 def test_more_defaults():
     corner = colregs.ColregsParams()
-    zones = ours.ColregsConfig()
+    zones = cfg.ColregsConfig()
     assert corner.crossing_corner == (zones.crossing_x[1], zones.crossing_corner_y)
     assert corner.crossing_slope == -zones.crossing_corner_slope
-    vessel = ours.VesselConfig()
+    vessel = cfg.VesselConfig()
     assert vessel.radius == vessel.detect_radius == pytest.approx(2.795, abs=1e-3)
     assert vessel.goal_distance == 2.0 and vessel.max_thrust_rate == 1000.0
     assert vessel.left_thrust_change == vessel.right_thrust_change == (0, -500, -1000, 500, 1000)
-    assert ours.WorldConfig().max_steps == 1000
-    assert ours.SensorConfig().slots == 5
-    assert ours.SensorConfig(max_objects=(2, 7, 3)).slots == 7
+    assert cfg.WorldConfig().max_steps == 1000
+    assert cfg.SensorConfig().slots == 5
+    assert cfg.SensorConfig(max_objects=(2, 7, 3)).slots == 7
 
 
 def test_levels_are_the_published_ones():
@@ -68,21 +68,21 @@ def test_levels_are_the_published_ones():
 
 NAN, INF = math.nan, math.inf
 SECTIONS = {
-    ours.ActuatorConfig: "world.vessel.actuators",
-    ours.VesselConfig: "world.vessel",
-    ours.SensorConfig: "world.sensor",
-    ours.RewardConfig: "world.reward",
-    ours.ColregsConfig: "world.colregs",
-    ours.ScenarioConfig: "world.scenario",
-    ours.WeatherConfig: "world.weather",
-    ours.WorldConfig: "world",
+    cfg.ActuatorConfig: "world.vessel.actuators",
+    cfg.VesselConfig: "world.vessel",
+    cfg.SensorConfig: "world.sensor",
+    cfg.RewardConfig: "world.reward",
+    cfg.ColregsConfig: "world.colregs",
+    cfg.ScenarioConfig: "world.scenario",
+    cfg.WeatherConfig: "world.weather",
+    cfg.WorldConfig: "world",
     levels.Level: "level",
     Curriculum: "curriculum",
 }
 RANGES = [(2.0, 1.0), (-1.0, 1.0), (1.0,), (1.0, 2.0, 3.0), 3.0, (NAN, 1.0)]
 # Values that fields refuse, by the names of the fields.
 REFUSED = {
-    ours.VesselConfig: {
+    cfg.VesselConfig: {
         "length width radius detect_radius goal_distance m Izz max_thrust_rate": [0.0],
         "m": [(400.0, -1.0), (), "heavy", True],
         "power_coefficient max_thrust": [-1.0],
@@ -90,7 +90,7 @@ REFUSED = {
         "left_thrust_change": [()],
         "right_thrust_change": [(0.0, INF)],
     },
-    ours.SensorConfig: {
+    cfg.SensorConfig: {
         "range": [0.0],
         "angle r_kappa": [-1.0],
         "max_objects": [0, (5, 65), 2.5],
@@ -98,19 +98,19 @@ REFUSED = {
         "r_kappa": [501.0],
         "r_mean_ratio": [1.1],
     },
-    ours.RewardConfig: {"timestep_penalty COLREGs_penalty collision_penalty": [INF], "goal_reward": [INF, (1.0, 2.0)]},
-    ours.ColregsConfig: {
+    cfg.RewardConfig: {"timestep_penalty COLREGs_penalty collision_penalty": [INF], "goal_reward": [INF, (1.0, 2.0)]},
+    cfg.ColregsConfig: {
         "min_speed head_on_half_width clearance": [-1.0],
         "crossing_x crossing_y crossing_heading head_on_x": [(1.0, 0.0)],
     },
-    ours.ScenarioConfig: {
+    cfg.ScenarioConfig: {
         "width height core_radius v_rel_max p": [0.0],
         "start_margin obstacle_margin": [-1.0, 27.5],
         "clear_r": [-1.0, (1.0,)],
         "draws": [0, 1e9, 10.5],
         "v_range obs_r_range": RANGES,
     },
-    ours.WorldConfig: {"dt": [(0.05,), 0.0, 1.5], "substeps": [0, 10.5], "max_steps": [0]},
+    cfg.WorldConfig: {"dt": [(0.05,), 0.0, 1.5], "substeps": [0, 10.5], "max_steps": [0]},
     levels.Level: {"num_robots": [0, 2.5], "num_cores": [-1], "num_obstacles": [1001], "min_start_goal_dis": [-1.0]},
     Curriculum: {
         "levels": [()],

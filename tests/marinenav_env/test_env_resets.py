@@ -177,15 +177,15 @@ def with_extras(env):
 
 @pytest.mark.parametrize(("kind", "flat"), [("sea", False), ("episodes", False), ("mixture", True)])
 def test_a_step_with_resets_is_torchrls_own(kind, flat):
-    ours, theirs = (make(kind, seed=1, flat=flat) for _ in range(2))
-    td, expected = with_extras(ours), with_extras(theirs)
+    actual, reference = (make(kind, seed=1, flat=flat) for _ in range(2))
+    td, expected = with_extras(actual), with_extras(reference)
     started = 0
-    for action in actions_of(ours, 10):
+    for action in actions_of(actual, 10):
         td.set(ACTION, action)
         expected.set(ACTION, action)
         (row, td), (row_expected, expected) = (
-            ours.step_and_maybe_reset(td),
-            EnvBase.step_and_maybe_reset(theirs, expected),
+            actual.step_and_maybe_reset(td),
+            EnvBase.step_and_maybe_reset(reference, expected),
         )
         assert equal(row, row_expected) and equal(td, expected)
         for a, b in ((row, row_expected), (td, expected)):

@@ -96,8 +96,8 @@ def test_scenarios_of_a_saved_world_keep_their_parameters():
     )
     worlds = env, other = [MarineNavEnv(SHORT, 2, scenarios=given, seed=0) for given in (light, heavy)]
     other.load_state_dict(env.state_dict())
-    rows, theirs = ([each.reset().clone(), *play(each, 9)] for each in worlds)
-    assert same(rows, theirs) and equal(*(each.constants.to_tensordict() for each in worlds))
+    rows, expected = ([each.reset().clone(), *play(each, 9)] for each in worlds)
+    assert same(rows, expected) and equal(*(each.constants.to_tensordict() for each in worlds))
 
 
 @pytest.mark.parametrize(("part", "kind"), [("generator", "mixture"), ("generator", "episodes"), ("cursor", "mixture")])

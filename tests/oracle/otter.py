@@ -121,9 +121,9 @@ class Otter:
         force[5] += cross_flow(self.nu[1], self.nu[5])[1]
         force -= self._coriolis() @ self.nu + self.stiffness @ self.eta
         force[4] -= self.trim
-        kept = [0, 1, 5] if self.planar else [0, 1, 2, 3, 4, 5]
+        axes = [0, 1, 5] if self.planar else [0, 1, 2, 3, 4, 5]
         rate = np.zeros(6)
-        rate[kept] = np.linalg.solve(self.mass[np.ix_(kept, kept)], force[kept])
+        rate[axes] = np.linalg.solve(self.mass[np.ix_(axes, axes)], force[axes])
         self.eta = self.eta + dt * self._to_world(self.nu)
         self.nu = self.nu + dt * rate
         self.n = n + dt * (np.asarray(wanted) - n) / LAG

@@ -104,10 +104,10 @@ def test_disagreements_are_counted_with_both_marks():
     def row(duty, mark, part=""):
         return {"duty": duty, "mark": mark, "part": part}
 
-    ours = [row("give-way", "kept"), row("stand-on", "kept"), row("head-on", "broken", "late"), row("none", "no duty")]
-    theirs = [row("give-way", "broken", "no manoeuvre"), row("stand-on", "kept"), *[row("none", "no duty")] * 2]
+    first = [row("give-way", "kept"), row("stand-on", "kept"), row("head-on", "broken", "late"), row("none", "no duty")]
+    second = [row("give-way", "broken", "no manoeuvre"), row("stand-on", "kept"), *[row("none", "no duty")] * 2]
     seen = {"R_G3_act_steps": True}
-    metrics = agreement(ours, theirs, [seen] * 4)
+    metrics = agreement(first, second, [seen] * 4)
     assert metrics["vessels"] == 4 and metrics["duties"]["head-on"]["none"] == 1
     assert metrics["marks"]["kept"] == {"no duty": 0, "kept": 1, "broken": 1}
     assert metrics["marks_by_duty"]["give-way"]["kept"]["broken"] == 1
@@ -222,7 +222,7 @@ def test_roles_are_those_of_dnvs_titles():
         labels += zip((names[title] for title in published.name.split(", ")), found, courses, strict=True)
     differing = [label for label in labels if label[0] != label[1]]
     assert len(labels) == 140 and cohens_kappa([label[:2] for label in labels]) == pytest.approx(0.982, abs=1e-3)
-    assert [(theirs, ours) for theirs, ours, _ in differing] == [("give-way", "head-on")] * 2
+    assert [(second, first) for second, first, _ in differing] == [("give-way", "head-on")] * 2
     assert all(course > 157.5 for *_, course in differing), differing
 
 

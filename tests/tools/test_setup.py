@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2]
 READ = ("setup.cfg", "pyproject.toml", "setup.py", "tools/requirements.lock", "tools/setup.sh")
 
 
-@pytest.mark.parametrize(("words", "free", "told"), [([], 9, "about 10 GB"), (["--cpu"], 4, "")])
-def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(tmp_path, words, free, told):
+@pytest.mark.parametrize(("words", "free", "message"), [([], 9, "about 10 GB"), (["--cpu"], 4, "")])
+def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(tmp_path, words, free, message):
     programs = tmp_path / "programs"
     for folder in (programs, tmp_path / "tools"):
         folder.mkdir()
@@ -31,9 +31,9 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(tmp_path, w
         ["bash", "tools/setup.sh", *words], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert not (tmp_path / ".venv").exists()  # so that the next call looks again
-    assert ("of free disk" in done.stderr) == bool(told)
-    assert told in done.stderr
-    assert ("installing" in done.stdout) == (not told)
+    assert ("of free disk" in done.stderr) == bool(message)
+    assert message in done.stderr
+    assert ("installing" in done.stdout) == (not message)
 
 
 def test_an_option_that_does_not_exist_is_told():

@@ -165,8 +165,8 @@ class Loop:
         config = from_dict(tiny_settings(name), ["trainer.fused_optimizer=false", "world.substeps=1", *words])
         generators = {each: torch.Generator(GPU) for each in ("policy", "learner", "replay")}
         self.mode, display = mode, ProgressDisplay(1, quiet=True, bar=False)
-        self.told: list[str] = []
-        clock = PhaseTimer(lambda phase, seconds: self.told.append(phase))
+        self.compiled: list[str] = []
+        clock = PhaseTimer(lambda phase, seconds: self.compiled.append(phase))
         with GPU:
             agent = AGENTS[name](config.agent, config.world.vessel.num_actions)
         noise = RandomSource.from_seed(0, config.trainer.num_envs, GPU)

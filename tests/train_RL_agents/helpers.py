@@ -142,11 +142,11 @@ class Replays:
 @contextmanager
 def replayed() -> Iterator[list[str]]:
     """Within it, what would be captured on a GPU is recorded; gives the names of all replays."""
-    made, notes = Loop.__init__, list[str]()
+    initialize, notes = Loop.__init__, list[str]()
 
     def init(self: Loop, *args: Any, **options: Any) -> None:
         recorder = Replays(notes, options["name"]) if options.get("capture", True) else None
-        made(self, *args, recorder=recorder, **options)
+        initialize(self, *args, recorder=recorder, **options)
 
     with patch.object(Loop, "__init__", init):
         yield notes
@@ -158,9 +158,9 @@ def memory_of_rows() -> Iterator[list[Tensor]]:
     found, blank = list[Tensor](), replays.blank_rows
 
     def noted(*args: Any) -> Any:
-        made = blank(*args)
-        found.extend(made.values(True, True))
-        return made
+        created = blank(*args)
+        found.extend(created.values(True, True))
+        return created
 
     with patch.object(replays, "blank_rows", noted):
         yield found

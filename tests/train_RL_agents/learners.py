@@ -56,6 +56,6 @@ def all_equal(first, second):
     return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-def assert_close_gradients(ours, theirs, share):
+def assert_close_gradients(actual, expected, share):
     """Gradients differ by at most a share of their length."""
-    assert (ours - theirs).norm() < share * theirs.norm()
+    assert (actual - expected).norm() < share * expected.norm()

@@ -43,8 +43,8 @@ class Recall(EnvBase):
         return torch.randint(2, self.batch_size, generator=self.generator) * 2.0 - 1.0
 
     def _content(self, done: Tensor) -> TensorDict:
-        told = self.answer * (self.age == 0) if self.tells == "first" else self.following * (self.age == STEPS - 1)
-        cue = torch.stack((told, self.age / STEPS), -1)
+        hint = self.answer * (self.age == 0) if self.tells == "first" else self.following * (self.age == STEPS - 1)
+        cue = torch.stack((hint, self.age / STEPS), -1)
         return TensorDict({"cue": cue, "done": done, "terminated": done.clone()}, self.batch_size)
 
     def _reset(self, tensordict: Any = None, **kwargs: Any) -> TensorDict:

@@ -40,8 +40,8 @@ def two_suites(name="mine"):
     """Evaluations in a suite without compliance, and in one of two problems with a failure."""
     track = torch.stack((torch.arange(21.0), torch.zeros(21)), -1)
     failure = Failure("case 2", 1, True, (track, track + 5.0))
-    kept = {"overall": BY_ROLE, "case 1": BY_ROLE, "case 2": BY_ROLE}
+    by_role = {"overall": BY_ROLE, "case 1": BY_ROLE, "case 2": BY_ROLE}
     clear = {"without_collision": 1, "all": 2}
-    cases = evaluation("imazu", "sc" * 10, ("case 1", "case 2"), (name,), compliance=kept, situations=clear)
+    cases = evaluation("imazu", "sc" * 10, ("case 1", "case 2"), (name,), compliance=by_role, situations=clear)
     cases = replace(cases, results=[replace(cases.results[0], failures=(failure,))])
     return [evaluation("currents", "s" * 15 + "ct" * 2 + "c", names=(name,)), cases]

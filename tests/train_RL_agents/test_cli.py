@@ -16,14 +16,14 @@ from train_RL_agents.experiments.runner import Runner
 class FakeTrainer:
     """Notes what it is made of; is stopped at the seeds in ``interrupts``, early or at the end."""
 
-    made: list
+    created: list
     interrupts = ()
     late = False
 
     def __init__(self, run, quiet=False, bar=True, json_lines=False):
         self.run, self.quiet, self.bar = run, quiet, bar
         self.stopped = False
-        self.made.append(self)
+        self.created.append(self)
 
     def train(self):
         self.stopped = self.run.seed in self.interrupts
@@ -33,12 +33,12 @@ class FakeTrainer:
 @pytest.fixture
 def trainers(monkeypatch, tmp_path):
     """The trainers made instead of real ones; commands run in an empty folder."""
-    made = []
-    fake = type("Fake", (FakeTrainer,), {"made": made})
+    created = []
+    fake = type("Fake", (FakeTrainer,), {"created": created})
     monkeypatch.setattr(torchrl_trainer, "TorchRLTrainer", fake)
     monkeypatch.setattr(torchrl_trainer, "resume", lambda run, **display: fake(run, **display))
     monkeypatch.chdir(tmp_path)
-    return made
+    return created
 
 
 # Help and registry
@@ -137,8 +137,8 @@ def test_train_runs_every_seed_in_one_folder(trainers):
         "trainer.gamma=0.9 --json-lines"
     )
     assert main(line.split()) == 0
-    assert [made.run.seed for made in trainers] == [3, 4]
-    first, second = (made.run for made in trainers)
+    assert [trainer.run.seed for trainer in trainers] == [3, 4]
+    first, second = (trainer.run for trainer in trainers)
     assert first.path.parent == second.path.parent
     config = first.config
     execution = config.execution
@@ -150,7 +150,7 @@ def test_train_runs_every_seed_in_one_folder(trainers):
 
 
 @pytest.mark.parametrize(
-    ("seeds", "interrupted", "late", "status", "made"),
+    ("seeds", "interrupted", "late", "status", "created"),
     [
         (["0"], 0, True, 0, 1),  # in its last iteration it is complete
         (["0", "1", "--json-lines"], 0, False, 130, 1),
@@ -158,12 +158,12 @@ def test_train_runs_every_seed_in_one_folder(trainers):
         (["0", "1", "--json-lines"], 1, True, 0, 2),
     ],
 )
-def test_seeds_of_one_process_stop_together(trainers, monkeypatch, seeds, interrupted, late, status, made):
+def test_seeds_of_one_process_stop_together(trainers, monkeypatch, seeds, interrupted, late, status, created):
     """A run may be complete, but the next one does not begin."""
     monkeypatch.setattr(FakeTrainer, "interrupts", (interrupted,))
     monkeypatch.setattr(FakeTrainer, "late", late)
     assert main(["train", "--seed", *seeds]) == status
-    assert len(trainers) == made
+    assert len(trainers) == created
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_wrong_settings_start_nothing(trainers, capsys, tmp_path, argv, expected
 
 def test_resume_goes_on_with_one_run_or_all(trainers, sweep, monkeypatch):
     assert main(["train", "--resume", str(sweep[1].path), "--total-timesteps", "9e6"]) == 0
-    assert [made.run.seed for made in trainers] == [1]
+    assert [trainer.run.seed for trainer in trainers] == [1]
     assert trainers[0].run.config.total_timesteps == 9_000_000
     given = []
     monkeypatch.setattr(Runner, "run", lambda runner: given.extend(runner.runs))

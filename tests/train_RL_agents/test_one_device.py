@@ -107,7 +107,7 @@ def test_on_a_gpu_everything_is_compiled_that_gains_by_it(monkeypatch, name, cap
     compiled_explore.cache_clear()
     assert set(compiled) == COMPILED[name, capture] | {"gradients", "_apply_gradient"}
     # The first pass through a phase that compiles is told of, and does not count as training.
-    assert loop.told == (["insert", "update"] if name == "SAC" else ["update"])
+    assert loop.compiled == (["insert", "update"] if name == "SAC" else ["update"])
 
 
 def test_products_are_in_half_precision_where_asked_for():

@@ -224,8 +224,8 @@ def test_global_generators_are_left_alone(tmp_path):
 def test_rewards_that_an_agent_cannot_represent_are_told(tmp_path, word, warning):
     """Penalties of 100 and 400 gave the very same policy, without a word."""
     words = ("agent_type=Rainbow", "training.reward.collision_penalty=-100", word)
-    told = pytest.warns(UserWarning, match=warning) if warning else nullcontext()
-    with told:
+    warned = pytest.warns(UserWarning, match=warning) if warning else nullcontext()
+    with warned:
         trainer_of(tmp_path, *words).run.writer.close()
 
 
@@ -311,8 +311,8 @@ def test_training_starts_from_given_weights(tmp_path, finished):
         for agent in (learner.agent, learner.ema, policy.agent):
             assert differences(dict(agent.networks.state_dict()), dict(expected)) == []
             for name, target in agent.targets.items():
-                ours = dict(agent.networks[name].state_dict())
-                assert differences(dict(target.state_dict()), ours) == []
+                actual = dict(agent.networks[name].state_dict())
+                assert differences(dict(target.state_dict()), actual) == []
 
 
 def test_start_weights_and_a_teacher_are_not_needed_any_more_on_resume(tmp_path, trained, uninterrupted):

@@ -165,10 +165,10 @@ def begin(run: RunFolder) -> TorchRLTrainer:
 
 def begin_in_graphs(run: RunFolder) -> TorchRLTrainer:
     """A trainer whose steps come from the graph collector, captured only on a GPU."""
-    made = StepCollector.__init__
+    initialize = StepCollector.__init__
 
     def init(self: StepCollector, *args: Any) -> None:
-        made(self, *args)
+        initialize(self, *args)
         self.uses_cuda_graphs = True
 
     with patch.object(StepCollector, "__init__", init):

@@ -36,12 +36,12 @@ def test_it_is_drawn():
 
 
 def test_it_is_the_first_vessel_of_the_batched_world():
-    ours = MarineNavGymEnv(SHORT, scenarios=PAIR, others="idle")
+    actual = MarineNavGymEnv(SHORT, scenarios=PAIR, others="idle")
     small = Curriculum(PAIR.levels, pool_size=1, refresh_size=1, refresh_interval=1)
     env = MarineNavEnv(SHORT, 1, scenarios=small, seed=0)
     env.set_seed(3)
     step = env.reset()
-    observation, _ = ours.reset(seed=3)
+    observation, _ = actual.reset(seed=3)
     for number in range(5):
         seen = step.get((GROUP, "observation"))[0, 0]
         for name, value in observation.items():
@@ -50,7 +50,7 @@ def test_it_is_the_first_vessel_of_the_batched_world():
         joint = env.action_spec.zero()
         joint[GROUP, "action"][0, 0] = torch.from_numpy(action)
         step = env.step(step.exclude((GROUP, "reward")).update(joint)).get("next")
-        observation, reward, terminated, truncated, info = ours.step(action)
+        observation, reward, terminated, truncated, info = actual.step(action)
         assert reward == float(step.get((GROUP, "reward"))[0, 0])
         assert info["energy"] == float(env.outcome.energy[0, 0])
     assert (terminated, truncated) == (False, True)

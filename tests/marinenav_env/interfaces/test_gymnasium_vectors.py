@@ -26,33 +26,33 @@ def given():
     return episodes
 
 
-def alike(ours, theirs):
+def alike(actual, expected):
     """Nested results; rounding depends on the number of worlds."""
-    if isinstance(theirs, dict):
-        assert ours.keys() == theirs.keys()
-        for name in theirs:
-            alike(ours[name], theirs[name])
-    elif isinstance(theirs, np.ndarray) and theirs.dtype == object:
-        for mine, other in zip(ours, theirs, strict=True):
+    if isinstance(expected, dict):
+        assert actual.keys() == expected.keys()
+        for name in expected:
+            alike(actual[name], expected[name])
+    elif isinstance(expected, np.ndarray) and expected.dtype == object:
+        for mine, other in zip(actual, expected, strict=True):
             alike(mine, other)
-    elif theirs is None:
-        assert ours is None
+    elif expected is None:
+        assert actual is None
     else:
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_episodes_follow_one_another_as_in_gymnasium():
     config, episodes = WorldConfig(max_steps=7), given()
-    ours = MarineNavVectorEnv(WORLDS, config, scenarios=episodes)
-    theirs = SyncVectorEnv(
+    actual = MarineNavVectorEnv(WORLDS, config, scenarios=episodes)
+    expected = SyncVectorEnv(
         [lambda first=first: MarineNavGymEnv(config, scenarios=episodes[first::WORLDS]) for first in range(WORLDS)],
-        autoreset_mode=ours.metadata["autoreset_mode"],
+        autoreset_mode=actual.metadata["autoreset_mode"],
     )
-    alike(ours.reset(seed=0)[0], theirs.reset(seed=0)[0])
+    alike(actual.reset(seed=0)[0], expected.reset(seed=0)[0])
     ends = 0
     for _ in range(STEPS):
         actions = np.ones((WORLDS, 2), np.float32)
-        mine, other = ours.step(actions), theirs.step(actions)
+        mine, other = actual.step(actions), expected.step(actions)
         for column in range(4):
             alike(mine[column], other[column])
         over = other[2] | other[3]
@@ -67,11 +67,11 @@ def test_episodes_follow_one_another_as_in_gymnasium():
     assert ends >= 6
 
 
-@pytest.mark.parametrize(("asked", "length"), [(3, 3), (99, 5)])
-def test_episodes_may_be_made_shorter(asked, length):
+@pytest.mark.parametrize(("requested", "length"), [(3, 3), (99, 5)])
+def test_episodes_may_be_made_shorter(requested, length):
     """As by gymnasium.make, which wraps a single world."""
     far = replace(PAIR, levels=(Level(1, 0, 0, 40.0),))
-    options = {"config": SHORT, "scenarios": far, "max_episode_steps": asked}
+    options = {"config": SHORT, "scenarios": far, "max_episode_steps": requested}
     envs = gymnasium.make_vec("MarineNav-v0", num_envs=2, **options)
     one = gymnasium.make("MarineNav-v0", **options)
     for env, action in ((envs, np.zeros((2, 2))), (one, np.zeros(2))):
@@ -80,11 +80,11 @@ def test_episodes_may_be_made_shorter(asked, length):
         assert ends == [False] * (length - 1) + [True]
 
 
-@pytest.mark.parametrize("asked", [0, 2.5, True, "5"])
+@pytest.mark.parametrize("requested", [0, 2.5, True, "5"])
 @pytest.mark.parametrize("name", ["num_envs", "max_episode_steps"])
-def test_a_number_that_is_none_is_refused(name, asked):
+def test_a_number_that_is_none_is_refused(name, requested):
     with pytest.raises(ConfigError, match=rf"^{name}=.*: must be a whole number, at least 1$"):
-        MarineNavVectorEnv(**{name: asked})
+        MarineNavVectorEnv(**{name: requested})
 
 
 def starts(envs, seed):

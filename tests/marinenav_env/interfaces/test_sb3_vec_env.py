@@ -24,25 +24,25 @@ def make():
 )
 def test_worlds_are_those_of_gymnasium_but_for_scales(make, continuous, flat, scaled):
     options = {"continuous": continuous, "flat": flat}
-    ours = make(scaled=scaled, **options)
-    theirs = MarineNavVectorEnv(3, SHORT, scenarios=PAIR, **options)
-    assert ours.action_space == theirs.single_action_space
-    assert ours.seed(7) == [7, 8, 9]
-    seen, expected = ours.reset(), theirs.reset(seed=[7, 8, 9])[0]
+    actual = make(scaled=scaled, **options)
+    reference = MarineNavVectorEnv(3, SHORT, scenarios=PAIR, **options)
+    assert actual.action_space == reference.single_action_space
+    assert actual.seed(7) == [7, 8, 9]
+    seen, expected = actual.reset(), reference.reset(seed=[7, 8, 9])[0]
 
     def check(mine, other):
         parts = mine if isinstance(mine, dict) else {"": mine}
         others = other if isinstance(other, dict) else {"": other}
         for name, each in parts.items():
-            scale = ours.scales.get(name, 1.0)
+            scale = actual.scales.get(name, 1.0)
             np.testing.assert_allclose(each * scale, others[name], rtol=1e-5, atol=1e-5)
             assert each.dtype == others[name].dtype
 
     for _ in range(12):
         check(seen, expected)
-        actions = np.stack([ours.action_space.sample() for _ in range(3)])
-        seen, reward, done, infos = ours.step(actions)
-        expected, other_reward, terminated, truncated, info = theirs.step(actions)
+        actions = np.stack([actual.action_space.sample() for _ in range(3)])
+        seen, reward, done, infos = actual.step(actions)
+        expected, other_reward, terminated, truncated, info = reference.step(actions)
         assert (reward == other_reward).all() and (done == (terminated | truncated)).all()
         for row, mine in enumerate(infos):
             assert mine["TimeLimit.truncated"] == (truncated[row] and not terminated[row])
@@ -50,11 +50,11 @@ def test_worlds_are_those_of_gymnasium_but_for_scales(make, continuous, flat, sc
             assert ("terminal_observation" in mine) == done[row]
             if done[row]:
                 check(mine["terminal_observation"], info["final_obs"][row])
-                assert mine["terminal_observation"] in ours.observation_space
+                assert mine["terminal_observation"] in actual.observation_space
         assert all(
-            {key: each[row] for key, each in seen.items()} in ours.observation_space
+            {key: each[row] for key, each in seen.items()} in actual.observation_space
             if isinstance(seen, dict)
-            else seen[row] in ours.observation_space
+            else seen[row] in actual.observation_space
             for row in range(3)
         )
 

@@ -77,12 +77,12 @@ def expected(thrusts, planar):
 @pytest.mark.parametrize("name", MANOEUVRES)
 def test_tracks_are_those_of_the_source(sailed, name, planar):
     """In the plane within 0.5% of the path; heave, roll, pitch and trim, which are left out, make up to 1.4%."""
-    ours, theirs = sailed[[*MANOEUVRES].index(name)], expected(MANOEUVRES[name], planar)
-    path = np.hypot(*np.diff(theirs[:, :2], axis=0).T).sum()
-    apart = np.hypot(*(ours - theirs)[:, :2].T).max()
+    actual, reference = sailed[[*MANOEUVRES].index(name)], expected(MANOEUVRES[name], planar)
+    path = np.hypot(*np.diff(reference[:, :2], axis=0).T).sum()
+    apart = np.hypot(*(actual - reference)[:, :2].T).max()
     # A vessel that turns on the spot goes nowhere.
     assert apart < (0.005 if planar else 0.015) * max(path, 2.0)
-    assert np.abs(ours - theirs)[:, 2].max() < math.radians(0.5 if planar else 5.0)
+    assert np.abs(actual - reference)[:, 2].max() < math.radians(0.5 if planar else 5.0)
 
 
 def test_top_speed_and_numbers_are_those_of_the_source():

@@ -69,10 +69,10 @@ def check_against_the_oracle(envs: int, robots: int, rules: ColregsConfig) -> Co
     found = torch.stack(fields, -1).permute(3, 1, 2, 0, 4)
     couples = [(one, two) for one in range(robots) for two in range(robots) if one != two]
     for e, (track, mine, left) in enumerate(zip(frames, found.tolist(), leaves.tolist(), strict=True)):
-        theirs = {(one, two): Encounter(RANGES[one] + RADIUS, 2.0 * RADIUS, rules) for one, two in couples}
+        reference = {(one, two): Encounter(RANGES[one] + RADIUS, 2.0 * RADIUS, rules) for one, two in couples}
         for t in range(STEPS):
-            follow(theirs, [frame if t < left or vessel else None for vessel, frame in enumerate(track[t])])
-            for (one, two), each in theirs.items():
+            follow(reference, [frame if t < left or vessel else None for vessel, frame in enumerate(track[t])])
+            for (one, two), each in reference.items():
                 phase, role, *values, broken = mine[one][two][t]
                 assert PHASES[int(phase)] == each.phase, (e, t, one, two)
                 assert bool(broken) == each.broken, (e, t, one, two)

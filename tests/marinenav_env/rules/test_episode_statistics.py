@@ -19,7 +19,7 @@ CLOSE = replace(SHORT, vessel=replace(SHORT.vessel, goal_distance=30.0, radius=8
 """Robots arrive, collide and run out of time within a few steps."""
 
 
-def made(kind: str, **options: Any) -> MarineNavEnv:
+def make_env(kind: str, **options: Any) -> MarineNavEnv:
     options = {"config": CLOSE, "episode_statistics": True, "seed": 2} | options
     return make(kind, dtype=torch.float64, **options)
 
@@ -70,7 +70,7 @@ def expected_statistics(env: MarineNavEnv, steps: list[tuple[Any, Any, Any]]) ->
 
 @pytest.mark.parametrize("kind", ["mixture", "unruly", "episodes"])
 def test_statistics_are_sums_over_the_steps_of_an_episode(kind: str) -> None:
-    env = made(kind)
+    env = make_env(kind)
     assert env.statistics == (*OWN, *PUBLISHED)
     steps = play(env)
     names, events = env.statistics, dict.fromkeys(("success", "collision", "done"), 0.0)
@@ -91,7 +91,7 @@ def test_statistics_are_sums_over_the_steps_of_an_episode(kind: str) -> None:
 
 
 def test_terms_by_role_are_there_where_they_have_a_weight() -> None:
-    env = made("mixture", config=replace(CLOSE, reward=BY_ROLE))
+    env = make_env("mixture", config=replace(CLOSE, reward=BY_ROLE))
     names = (*PUBLISHED, "reward/give_way", "reward/astern", "reward/off_course")
     assert env.statistics == (*OWN, *names)
     last = play(env)[-1][0]["next", "episode_statistics"]
@@ -103,7 +103,7 @@ def test_terms_by_role_are_there_where_they_have_a_weight() -> None:
 def test_of_a_reward_of_the_users_there_is_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     reward = RewardConfig(function="marinenav_env.rules.reward:published_reward")
     allow_only(monkeypatch, reward.function)
-    own, usual = made("mixture", config=replace(CLOSE, reward=reward)), made("mixture")
+    own, usual = make_env("mixture", config=replace(CLOSE, reward=reward)), make_env("mixture")
     assert own.statistics == OWN
     for (row, *_), (other, *_) in zip(play(own), play(usual), strict=True):
         key = ("next", "episode_statistics")
@@ -112,6 +112,6 @@ def test_of_a_reward_of_the_users_there_is_the_sum(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("flat", [True, False])
 def test_they_are_in_the_specification(flat: bool) -> None:
-    env = made("mixture", flat=flat)
+    env = make_env("mixture", flat=flat)
     check_env_specs(env)
     assert env.observation_spec["episode_statistics"].shape == (4, len(env.statistics))

@@ -41,10 +41,10 @@ def test_gathering_few_rows_equals_choosing_everywhere(share, monkeypatch):
     found = replace_rows(mask, index, pool, old)
     monkeypatch.setattr(NOWHERE, frozenset())
     expected = replace_rows(mask, index, pool, old)
-    for ours, theirs, source, kept, new in zip(found, expected, old, before, pool, strict=True):
-        assert torch.equal(ours, theirs) and torch.equal(source, kept)
-        assert ours.stride() == theirs.stride() == source.stride()
-        assert torch.equal(ours[mask], new[index][mask]) and torch.equal(ours[~mask], kept[~mask])
+    for actual, reference, source, unchanged, new in zip(found, expected, old, before, pool, strict=True):
+        assert torch.equal(actual, reference) and torch.equal(source, unchanged)
+        assert actual.stride() == reference.stride() == source.stride()
+        assert torch.equal(actual[mask], new[index][mask]) and torch.equal(actual[~mask], unchanged[~mask])
 
 
 def test_it_is_an_operator_as_torch_expects():

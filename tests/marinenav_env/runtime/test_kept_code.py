@@ -41,7 +41,7 @@ def graphs():
     return counters["stats"]["unique_graphs"]
 
 
-def kept(folder):
+def code_files(folder):
     """Files with code."""
     return [path for path in folder.iterdir() if path.suffix != ".mark"]
 
@@ -53,7 +53,7 @@ def same(first, second):
 def test_a_second_process_has_the_same_bits_and_traces_nothing(folder):
     usual = compile_function(current_velocity, CPU)(*arguments())
     assert same(begin()(*arguments()), usual)
-    assert graphs() == 1 and len(kept(folder)) == 1
+    assert graphs() == 1 and len(code_files(folder)) == 1
     again = begin()
     assert same(again(*arguments()), usual) and same(again(*arguments()), usual)
     assert graphs() == 0
@@ -61,12 +61,12 @@ def test_a_second_process_has_the_same_bits_and_traces_nothing(folder):
     assert same(other, current_velocity(*arguments(robots=4))) or torch.allclose(
         torch.stack(other), torch.stack(current_velocity(*arguments(robots=4)))
     )
-    assert graphs() == 1 and len(kept(folder)) == 1
+    assert graphs() == 1 and len(code_files(folder)) == 1
 
 
 def test_a_file_of_any_content_is_replaced(folder):
     usual = begin()(*arguments())
-    (file,) = kept(folder)
+    (file,) = code_files(folder)
     for content in (b"", b"PT2AOT\x01cos\nsystem\n"):
         file.write_bytes(content)
         assert same(begin()(*arguments()), usual) and graphs() == 1
@@ -84,7 +84,7 @@ def test_other_settings_versions_and_threads_have_other_files(folder, monkeypatc
     monkeypatch.setattr(kept_code.metadata, "version", lambda name: "0.0")
     begin()(*arguments())
     kept_code.environment.cache_clear()
-    assert graphs() == 1 and len(kept(folder)) == 4
+    assert graphs() == 1 and len(code_files(folder)) == 4
 
 
 def test_code_that_takes_the_threads_of_each_call_is_traced_once(folder, monkeypatch):
@@ -104,7 +104,7 @@ def test_code_with_parts_from_elsewhere_is_not_kept(folder):
         return current_velocity(*tensors)
 
     assert same(begin(own)(*arguments()), begin()(*arguments()))
-    assert len(kept(folder)) == 1
+    assert len(code_files(folder)) == 1
 
 
 def test_nothing_is_kept_without_a_folder(tmp_path):

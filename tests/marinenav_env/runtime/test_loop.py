@@ -153,10 +153,10 @@ def test_static_inputs_are_not_copied():
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
     assert tape.recorded == 1
     # Another tensor needs another graph, and leaves the one before as it is.
-    kept = copy_tensors(given)
+    copied = copy_tensors(given)
     torch.testing.assert_close(outcomes(loop), outcomes(reference), rtol=0, atol=0)
     assert tape.recorded == 2
-    torch.testing.assert_close(given, kept, rtol=0, atol=0)
+    torch.testing.assert_close(given, copied, rtol=0, atol=0)
     # Where they are replaced again and again, they are not static.
     for number in range(6 * (WARMUP_CALLS + 1)):
         torch.testing.assert_close(loop(*inputs(number)), reference(*inputs(number)), rtol=0, atol=0)
@@ -178,13 +178,13 @@ def test_what_another_loop_gives_is_copied_until_that_is_a_graph_and_then_no_mor
 
             return into
 
-    made = Loop(lambda state: (state + 1.0, 10.0 * state), torch.ones(2), CPU, recorder=Static())
+    source = Loop(lambda state: (state + 1.0, 10.0 * state), torch.ones(2), CPU, recorder=Static())
     tape = Tape()
     summed = Loop(lambda state, given: (state + given, None), torch.zeros(2), CPU, recorder=tape, static_inputs=True)
     for _ in range(3 * (WARMUP_CALLS + 1)):
-        summed(made())
+        summed(source())
     assert torch.equal(summed.state, torch.full((2,), 10.0 * sum(range(1, 13))))
-    assert (made.captures, tape.recorded) == (True, 1)
+    assert (source.captures, tape.recorded) == (True, 1)
 
 
 def test_a_capture_that_fails_costs_nothing_but_the_graph():

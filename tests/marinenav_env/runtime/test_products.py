@@ -140,12 +140,12 @@ def test_onednn_is_used_where_it_is_faster_and_exact(monkeypatch, different, fas
 
 @pytest.mark.parametrize("faster", [False, True])
 def test_generated_code_uses_it_on_a_cpu(monkeypatch, faster):
-    asked = []
-    monkeypatch.setattr(torch, "compile", lambda function, **options: asked.append(options))
+    requested = []
+    monkeypatch.setattr(torch, "compile", lambda function, **options: requested.append(options))
     monkeypatch.setattr(compiling, "onednn_is_faster", lambda: faster)
     for device in ("cpu", "cuda", "meta"):
         compiling.compile_function(torch.sin, torch.device(device))
-    on_cpu, *on_others = ("post_grad_custom_post_pass" in (each["options"] or {}) for each in asked)
+    on_cpu, *on_others = ("post_grad_custom_post_pass" in (each["options"] or {}) for each in requested)
     assert on_cpu is faster and not any(on_others)
 
 

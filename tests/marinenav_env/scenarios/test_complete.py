@@ -37,32 +37,32 @@ def same_rows(first, second):
 
 @pytest.mark.parametrize("by_counter", [False, True])
 def test_what_the_published_loops_complete_stays_bit_for_bit(by_counter):
-    published, ours = (
+    published, actual = (
         drawn(kind, ScenarioConfig(), WITH_CORES, 80, by_counter) for kind in (ScenarioSampler, CompleteSampler)
     )
-    assert same_rows(published, ours).all()
+    assert same_rows(published, actual).all()
 
 
 @pytest.mark.parametrize("by_counter", [False, True])
 def test_the_few_that_lack_something_are_drawn_again(by_counter):
-    published, ours = (drawn(kind, FEW_DRAWS, TIGHT, 300, by_counter) for kind in (ScenarioSampler, CompleteSampler))
-    asked = ASKED[ours.level]
-    lacking = (object_counts(published) < asked).any(-1)
+    published, actual = (drawn(kind, FEW_DRAWS, TIGHT, 300, by_counter) for kind in (ScenarioSampler, CompleteSampler))
+    requested = ASKED[actual.level]
+    lacking = (object_counts(published) < requested).any(-1)
     assert 0 < lacking.sum() < 75  # less than half of the first level
-    assert torch.equal(object_counts(ours), asked)
-    assert torch.equal(same_rows(published, ours), ~lacking)
-    again = ours.start[lacking].flatten(1)
+    assert torch.equal(object_counts(actual), requested)
+    assert torch.equal(same_rows(published, actual), ~lacking)
+    again = actual.start[lacking].flatten(1)
     assert len(again.unique(dim=0)) == len(again)
 
 
 @pytest.mark.usefixtures("reads_cost_time")
 def test_elsewhere_they_are_drawn_again_as_often_as_is_needed_for_most(monkeypatch):
-    ours = drawn(CompleteSampler, FEW_DRAWS, TIGHT, 300, True)
+    actual = drawn(CompleteSampler, FEW_DRAWS, TIGHT, 300, True)
     assert required_attempts(FEW_DRAWS, TIGHT) > 1 == required_attempts(ScenarioConfig(), WITH_CORES)
     monkeypatch.undo()
     expected = drawn(CompleteSampler, FEW_DRAWS, TIGHT, 300, True)
-    assert torch.equal(object_counts(ours), ASKED[ours.level])
-    assert same_rows(ours, expected).sum() > 0.95 * 300
+    assert torch.equal(object_counts(actual), ASKED[actual.level])
+    assert same_rows(actual, expected).sum() > 0.95 * 300
 
 
 @pytest.mark.usefixtures("reads_cost_time")
@@ -75,21 +75,21 @@ def test_elsewhere_a_small_refresh_leaves_only_complete_ones(levels, attempts, m
     world = WorldConfig(scenario=FEW_DRAWS)
     env = MarineNavEnv(world, num_envs=2, scenarios=curriculum, seed=0)
     pool = env.reset_pool
-    scenarios, kept = pool.states.scenario, 0
+    scenarios, unchanged = pool.states.scenario, 0
     for number in range(30):
         pool.advance(None)
         before, begin = scenarios.clone(), torch.tensor(number % 6)
         pool.replace(begin)
         same = same_rows(before, scenarios)
-        kept += int(same[begin])
+        unchanged += int(same[begin])
         assert same.sum() == 5 + same[begin]
         assert torch.equal(object_counts(scenarios), ASKED[scenarios.level])
         assert torch.equal(pool.states.state.pose[..., :2], scenarios.start)
-    assert pool.kept.item() == kept
+    assert pool.kept.item() == unchanged
     other = MarineNavEnv(world, num_envs=2, scenarios=curriculum, seed=1)
     other.load_state_dict(env.state_dict())
-    assert other.reset_pool.kept == kept
-    assert kept <= 0.1 * 30 if attempts is None else kept > 0
+    assert other.reset_pool.kept == unchanged
+    assert unchanged <= 0.1 * 30 if attempts is None else unchanged > 0
 
 
 @pytest.mark.parametrize(

@@ -86,16 +86,16 @@ def test_encounters_equal_scalar_code(monkeypatch, drawn_numbers):
         before, beyond = (15.0 + 10.0 * reach[k][row][0] for k in range(2))
         chord = 2.0 * math.sin(closest_courses(course, there) / 2.0)
         ahead_of = [max(before, 13.0 / chord)] * 3
-        speed, kept = [0.0] * 3, [False] * 3
+        speed, keeping = [0.0] * 3, [False] * 3
         if share:
             chance, vary, turn = (traffic[k][row] for k in range(3))
             controlled = levels[number].slow_vessel
             slow = chance[0] < 0.25 or controlled
             speed = [2.0 * (1.0 + 0.3 * (2.0 * each - 1.0)) for each in vary]
-            kept = [False, *(each < share for each in chance[1:])]
+            keeping = [False, *(each < share for each in chance[1:])]
             if slow:
                 course[1] = math.radians(20.0 * (2.0 * turn[1] - 1.0))
-                speed[1], kept[1] = 0.8, not controlled
+                speed[1], keeping[1] = 0.8, not controlled
             velocity = [(v * math.cos(c), v * math.sin(c)) for c, v in zip(course, speed, strict=True)][: sum(there)]
             pairs = combinations(velocity, 2)
             time = max(before / 2.0, 13.0 / min(math.dist(*pair) for pair in pairs))
@@ -113,7 +113,7 @@ def test_encounters_equal_scalar_code(monkeypatch, drawn_numbers):
             assert drawn.heading[row, r].item() == pytest.approx(course[r])
             expected = [speed[r] * ahead[0], speed[r] * ahead[1], 0.0]
             assert drawn.velocity[row, r].tolist() == pytest.approx(expected)
-            assert drawn.robot_mask[row, r] and bool(drawn.scripted[row, r]) == kept[r]
+            assert drawn.robot_mask[row, r] and bool(drawn.scripted[row, r]) == keeping[r]
     assert times == {"long", "close", "usual"}
 
 
@@ -185,11 +185,11 @@ def test_traffic_keeps_course_and_speed_whatever_it_is_told():
         assert not env.outcome.collided[scripted].any()
         assert not td["robots", "reward"][scripted].any()
         arrived |= env.outcome.arrived
-    now, kept = env.state, scripted & ~arrived
-    torch.testing.assert_close(now.pose[kept][:, 2], before.pose[kept][:, 2])
-    torch.testing.assert_close(now.velocity_water[kept], before.velocity_water[kept])
-    sailed = (now.pose - before.pose)[kept][:, :2]
-    torch.testing.assert_close(sailed, 20.0 * before.velocity_water[kept][:, :2])
+    now, keeping = env.state, scripted & ~arrived
+    torch.testing.assert_close(now.pose[keeping][:, 2], before.pose[keeping][:, 2])
+    torch.testing.assert_close(now.velocity_water[keeping], before.velocity_water[keeping])
+    sailed = (now.pose - before.pose)[keeping][:, :2]
+    torch.testing.assert_close(sailed, 20.0 * before.velocity_water[keeping][:, :2])
     assert now.collided[~scripted].any()  # with those that do not give way
     # An episode is over when those that are controlled have ended.
     ended = (now.collided | now.arrived | scripted).all(-1)

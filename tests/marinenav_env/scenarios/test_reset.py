@@ -24,7 +24,7 @@ def test_a_step_and_new_episodes_are_the_same_as_one_function(kind, free, monkey
         assert equal(given.to_tensordict(), before.to_tensordict())
         row_expected, expected = apart.step_and_maybe_reset(expected.set(ACTION, action))
         assert equal(row, row_expected) and equal(td, expected)
-        for ours, theirs in zip(together.world_state, apart.world_state, strict=True):
-            assert equal(ours.to_tensordict(), theirs.to_tensordict())
+        for actual, reference in zip(together.world_state, apart.world_state, strict=True):
+            assert equal(actual.to_tensordict(), reference.to_tensordict())
         started += int(row["next", "done"].sum())
     assert started >= 4

@@ -94,14 +94,14 @@ def test_accepts_what_the_loops_accept_of_the_same_candidates(level, draws, draw
         found = scenarios[e]
         there, gamma = found.robot_mask, found.core_circulation
         signed = [(x, y, strength if clockwise else -strength) for x, y, clockwise, strength in cores]
-        for ours, theirs in (
+        for actual, expected in (
             (found.start[there], [start for start, _ in robots]),
             (found.goal[there], [goal for _, goal in robots]),
             (found.heading[there, None], [(2.0 * math.pi * each,) for each in headings[: len(robots)]]),
             (torch.cat((found.core_position, gamma[:, None]), -1)[gamma != 0.0], signed),
             (torch.cat((found.obstacle_position, found.obstacle_radius[:, None]), -1)[found.obstacle_mask], obstacles),
         ):
-            assert ours.tolist() == [pytest.approx(list(row), abs=1e-12) for row in theirs]
+            assert actual.tolist() == [pytest.approx(list(row), abs=1e-12) for row in expected]
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_the_share_of_the_others_misbehaves_in_every_way(monkeypatch):
     assert shares[0] == 0.0 and shares[1:] == pytest.approx([0.6, 0.6], abs=0.04)
     # A quarter of the second ones is slow, and keeps course and speed if it does not misbehave.
     assert (misbehave <= drawn.scripted).all()
-    kept = drawn.scripted & ~misbehave
-    assert not kept[:, [0, 2]].any() and kept[:, 1].double().mean().item() == pytest.approx(0.1, abs=0.03)
+    keeping = drawn.scripted & ~misbehave
+    assert not keeping[:, [0, 2]].any() and keeping[:, 1].double().mean().item() == pytest.approx(0.1, abs=0.03)
     counts = torch.bincount(drawn.behaviour[misbehave], minlength=len(DRAWN_BEHAVIOURS)).tolist()
     assert counts[0] == 0 and min(counts[1:]) > 0.85 * max(counts[1:])
 

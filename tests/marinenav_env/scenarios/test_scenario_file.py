@@ -70,20 +70,20 @@ def test_what_cannot_be_read_back_is_not_written(episodes, tmp_path):
 
 
 def test_an_episode_made_by_hand_equals_the_one_that_is_read_back(tmp_path):
-    made = Episode([[1, 2]], [[30, 40]], [0.0], [[0.0] * 3], [[0.0] * 2], [[0.0] * 2])
-    write_scenarios(tmp_path / "one.json", [made])
+    built = Episode([[1, 2]], [[30, 40]], [0.0], [[0.0] * 3], [[0.0] * 2], [[0.0] * 2])
+    write_scenarios(tmp_path / "one.json", [built])
     (read,) = read_scenarios(tmp_path / "one.json")
-    assert read == made and made != "an episode"
-    assert read.world.vessel.radius != made.world.vessel.radius  # one of each robot, and of all
-    assert read != replace(made, goal=[[30, 41]])
-    assert read != replace(made, world=WorldConfig(vessel=VesselConfig(radius=0.9)))
-    assert read != replace(made, world=WorldConfig(dt=0.1))
+    assert read == built and built != "an episode"
+    assert read.world.vessel.radius != built.world.vessel.radius  # one of each robot, and of all
+    assert read != replace(built, goal=[[30, 41]])
+    assert read != replace(built, world=WorldConfig(vessel=VesselConfig(radius=0.9)))
+    assert read != replace(built, world=WorldConfig(dt=0.1))
     fewer = VesselConfig(left_thrust_change=(0.0, 500.0))
-    assert read != replace(made, world=WorldConfig(vessel=fewer))
-    empty = replace(made, start=[])
-    assert empty == empty != made
+    assert read != replace(built, world=WorldConfig(vessel=fewer))
+    empty = replace(built, start=[])
+    assert empty == empty != built
     with pytest.raises(TypeError, match="unhashable type: 'Episode'"):
-        hash(made)
+        hash(built)
 
 
 def test_the_format_is_that_of_the_recordings(tmp_path):
@@ -97,13 +97,13 @@ def test_the_format_is_that_of_the_recordings(tmp_path):
         return set().union(*(keys(v, f"{prefix}.{k}") for k, v in value.items()))
 
     written, recorded = json.loads(path.read_text()), list(recordings().values())
-    for ours, (theirs, _) in zip(written, recorded, strict=True):
-        assert keys(theirs["config"]) <= keys(ours)
+    for actual, (expected, _) in zip(written, recorded, strict=True):
+        assert keys(expected["config"]) <= keys(actual)
         # Penalties that only training knows are no part of an episode.
-        more = keys(ours) - keys(theirs["config"])
+        more = keys(actual) - keys(expected["config"])
         assert not [key for key in more if key.endswith("_penalty")]
-        assert ours["robots"]["start"] == theirs["config"]["robots"]["start"]
-        assert len(ours["robots"]["nVR"]) == theirs["num_robots"]
+        assert actual["robots"]["start"] == expected["config"]["robots"]["start"]
+        assert len(actual["robots"]["nVR"]) == expected["num_robots"]
 
 
 def test_drawn_scenarios_can_be_written(tmp_path):

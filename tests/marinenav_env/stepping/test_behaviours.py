@@ -87,8 +87,8 @@ def test_keeping_on_is_what_scripted_vessels_did_before_there_were_behaviours() 
     for part in (now, pool):
         part.scenario.behaviour = torch.zeros_like(part.scenario.robot_mask, dtype=torch.int64)
         part.scenario.onset = torch.zeros_like(part.scenario.heading)
-    for ours, theirs in zip(play(new, 12), play(old, 12), strict=True):
-        assert equal(ours, theirs)
+    for actual, expected in zip(play(new, 12), play(old, 12), strict=True):
+        assert equal(actual, expected)
     assert parameters is not None
 
 
@@ -96,13 +96,13 @@ def test_vessels_without_two_thrusters_cannot_misbehave() -> None:
     """But may keep course and speed."""
     rudder = WorldConfig(vessel=VesselConfig(actuators=ActuatorConfig(steering="rudder", rudder_lift=50.0)))
 
-    def made(name: str) -> MarineNavEnv:
+    def make_env(name: str) -> MarineNavEnv:
         level = Level(2, 0, 0, 0.0, encounter=True, unruly=1.0, behaviours=(name,))
         return MarineNavEnv(rudder, 2, scenarios=Curriculum((level,), pool_size=8, refresh_size=8), seed=0)
 
-    assert made("keep").scenario.behaviour is not None
+    assert make_env("keep").scenario.behaviour is not None
     with pytest.raises(ConfigError, match=r"^world\.vessel\.actuators\.steering='\.\.\.': must be thrusters for"):
-        made("stop")
+        make_env("stop")
 
 
 def test_vessels_that_are_controlled_keep_the_thrust_of_their_file() -> None:

@@ -165,9 +165,9 @@ def test_control_steps_equal_the_oracle(busy: World) -> None:
     now = ResetState(busy.scenario, state, TensorDict({}, size), batch_size=size)
     moments, present = [], WorldState(now, busy.parameters)
     for t in range(STEPS):
-        made = simulator.step(present, actions[t], noises[t + 1])
-        present = made.world
-        moments.append((present.now.state, made.observation, made.outcome))
+        stepped = simulator.step(present, actions[t], noises[t + 1])
+        present = stepped.world
+        moments.append((present.now.state, stepped.observation, stepped.outcome))
 
     def feed(e: int, t: int, i: int) -> list:
         return busy.oracle_noise(noises[t].perception, e, i)
@@ -185,13 +185,13 @@ def test_control_steps_equal_the_oracle(busy: World) -> None:
             for i, row in enumerate(rows):
                 near = partial(pytest.approx, abs=1e-9)
                 assert states[i].tolist() == near(list(other.robots[i].state))
-                kept = len(row["mask"])
+                num_objects = len(row["mask"])
                 objects = torch.tensor(row["objects"], dtype=torch.float64)
                 assert observation["self_state"][i].tolist() == near(row["self_obs"])
-                assert torch.allclose(observation["objects_state"][i, :kept], objects, atol=1e-9)
-                assert not observation["objects_state"][i, kept:].any()
+                assert torch.allclose(observation["objects_state"][i, :num_objects], objects, atol=1e-9)
+                assert not observation["objects_state"][i, num_objects:].any()
                 mask = observation["objects_mask"][i].tolist()
-                assert mask == row["mask"] + [False] * (slots - kept)
+                assert mask == row["mask"] + [False] * (slots - num_objects)
                 for name in ("reward", "energy", "phi"):
                     assert outcome.get(name)[i].item() == near(row[name]), name
                 assert bool(outcome.colregs[i]) == row["colregs"]
@@ -299,11 +299,11 @@ def test_a_compiled_step_has_all_results_of_an_eager_one(name: str, continuous: 
         for compile_step in (False, True)
     )
     actions = actions_of(eager, 60)
-    (rows, last), (theirs, their_last) = (advance(env, env.reset(), actions) for env in (eager, compiled))
+    (rows, last), (expected, their_last) = (advance(env, env.reset(), actions) for env in (eager, compiled))
     assert sum(int(row["next", "done"].sum()) for row in rows) > 40
-    for ours, other in zip([*rows, last], [*theirs, their_last], strict=True):
-        for key in ours.keys(True, True):
-            torch.testing.assert_close(other[key], ours[key], atol=1e-6, rtol=1e-6)
-    for ours, other in zip(eager.world_state, compiled.world_state, strict=True):
-        for key in ours.keys(True, True):
-            torch.testing.assert_close(other.get(key), ours.get(key), atol=1e-6, rtol=1e-6)
+    for actual, other in zip([*rows, last], [*expected, their_last], strict=True):
+        for key in actual.keys(True, True):
+            torch.testing.assert_close(other[key], actual[key], atol=1e-6, rtol=1e-6)
+    for actual, other in zip(eager.world_state, compiled.world_state, strict=True):
+        for key in actual.keys(True, True):
+            torch.testing.assert_close(other.get(key), actual.get(key), atol=1e-6, rtol=1e-6)

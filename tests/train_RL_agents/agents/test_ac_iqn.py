@@ -98,8 +98,8 @@ def test_targets_pool_the_quantiles_but_the_highest(dropped):
     taus = torch.tensor([[0.1, 0.6], [0.2, 0.9]])
     losses = agent.loss(batch_of(1.0, 0.5), (taus, *NO_NOISE))
     # At 0.2 and 0.9 the critics say 2, 9 and 5, 5; one a critic is left out.
-    kept = (2.0, 5.0, 5.0, 9.0)[: 4 - 2 * dropped]
-    targets = [1.0 + 0.5 * value for value in kept]
+    remaining = (2.0, 5.0, 5.0, 9.0)[: 4 - 2 * dropped]
+    targets = [1.0 + 0.5 * value for value in remaining]
     assert losses["target"].item() == close(sum(targets) / len(targets))
     # Both critics are fitted to these at 0.1 and 0.6: predictions 1, 6 and 5, 5.
     critics = [1.0, 6.0], [5.0, 5.0]

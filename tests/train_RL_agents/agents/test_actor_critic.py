@@ -71,8 +71,8 @@ def test_density_and_entropy_are_those_of_torch(actions):
     log_prob, entropy, _ = agent.evaluate(batch)
     torch.testing.assert_close(log_prob.detach(), batch.extras["log_prob"])
     if actions == "gaussian":
-        theirs = Independent(TransformedDistribution(base, [Atan()]), 1)
-        expected = theirs.log_prob(batch.action)
+        reference = Independent(TransformedDistribution(base, [Atan()]), 1)
+        expected = reference.log_prob(batch.action)
         torch.testing.assert_close(log_prob, expected, rtol=1e-3, atol=1e-3)
         assert torch.equal(batch.action, 2.0 / math.pi * torch.atan(batch.extras["sample"]))
     else:
@@ -143,8 +143,8 @@ def test_rows_of_inactive_robots_have_no_influence(name, settings):
         },
     )
     torch.testing.assert_close(losses_of(agent, changed), losses_of(agent, batch))
-    ours, theirs = (gradients(agent, minimised(agent.loss(each, None))) for each in (batch, changed))
-    torch.testing.assert_close(theirs, ours, rtol=1e-4, atol=1e-6)
+    actual, expected = (gradients(agent, minimised(agent.loss(each, None))) for each in (batch, changed))
+    torch.testing.assert_close(expected, actual, rtol=1e-4, atol=1e-6)
 
 
 @every_agent

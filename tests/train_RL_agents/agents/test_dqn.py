@@ -25,9 +25,9 @@ class Table(nn.Module):
 def tabular(learned, target, **settings):
     """A DQN whose networks are tables of values, [state][action] each."""
     agent = DQN(DQNConfig(critics=len(learned), **settings), len(learned[0][0]))
-    for index, (ours, theirs) in enumerate(zip(learned, target, strict=True)):
-        agent.networks[f"critic_{index}"] = Table(ours)
-        agent.targets[f"critic_{index}"] = Table(theirs).requires_grad_(False)
+    for index, (actual, expected) in enumerate(zip(learned, target, strict=True)):
+        agent.networks[f"critic_{index}"] = Table(actual)
+        agent.targets[f"critic_{index}"] = Table(expected).requires_grad_(False)
     return agent
 
 

@@ -56,11 +56,11 @@ def test_defaults_construct(name):
     assert (len(agent.targets) > 0) == (agent.algorithm == "off-policy")
     assert not any(parameter.requires_grad for parameter in agent.targets.parameters())
     for key, target in agent.targets.items():
-        ours, theirs = agent.networks[key].state_dict(), target.state_dict()
-        assert ours.keys() == theirs.keys()
-        for entry, value in ours.items():
-            assert torch.equal(value, theirs[entry])
-            assert value.data_ptr() != theirs[entry].data_ptr()
+        actual, expected = agent.networks[key].state_dict(), target.state_dict()
+        assert actual.keys() == expected.keys()
+        for entry, value in actual.items():
+            assert torch.equal(value, expected[entry])
+            assert value.data_ptr() != expected[entry].data_ptr()
 
 
 @every_agent

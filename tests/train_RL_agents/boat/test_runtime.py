@@ -271,8 +271,8 @@ def test_risk_is_the_policys_own_or_the_one_asked_for(make_pilot):
     expected = float(nearness_risk(tensors, 10.0)) * usual
     np.testing.assert_allclose(inputs["taus"][0], expected, rtol=1e-12)
     assert 0.2 < expected[0] / usual[0] < 0.5
-    asked = make_pilot("IQN", replace(PATIENT, risk=0.25)).inputs(own, Tracks(0.0, ROWS), GOAL)
-    np.testing.assert_allclose(asked["taus"][0], 0.25 * usual, rtol=1e-12)
+    requested = make_pilot("IQN", replace(PATIENT, risk=0.25)).inputs(own, Tracks(0.0, ROWS), GOAL)
+    np.testing.assert_allclose(requested["taus"][0], 0.25 * usual, rtol=1e-12)
     with pytest.raises(BoatError, match="this policy takes no risk level"):
         make_pilot("DQN", replace(PATIENT, risk=0.25))
 

@@ -16,13 +16,13 @@ def collector_of(path, *words):
 @pytest.mark.parametrize("steps", [1, 3])
 def test_steps_are_those_that_torchrls_collector_yields(tmp_path, steps):
     words = f"trainer.steps_per_batch={steps}", "seed=3"
-    ours, other = (collector_of(tmp_path / name, *words) for name in "ab")
+    actual, other = (collector_of(tmp_path / name, *words) for name in "ab")
     reference = torchrl_collector(other.env, other.policy, 8 * steps)
     for _ in range(12):
-        found, expected = ours.collect(), next(reference)
+        found, expected = actual.collect(), next(reference)
         assert {*found.keys(True, True)} == {*expected.keys(True, True)}
         assert (found == expected).all()
-    assert ours.env.env_steps == other.env.env_steps == 12 * 8 * steps
+    assert actual.env.env_steps == other.env.env_steps == 12 * 8 * steps
 
 
 def test_active_robots_are_counted(tmp_path):

@@ -47,19 +47,19 @@ def test_each_worker_has_its_share_of_one_world():
         {"training_schedule.timesteps": [0, 5, 9, 10, 11, 12]}, ["trainer.num_envs=8", *TWO, "execution.compile=false"]
     )
     environment, agent = make_environment(config), agent_of("AC-IQN")
-    made = [make() for step in (12, 0) for make in workers._worker_env_factories(environment, agent, 0, noise(), step)]
-    assert [env.num_envs for env in made] == [4] * 4
-    assert [env.env_steps for env in made] == [6, 6, 0, 0]
-    assert made[0].reset_pool._curriculum.timesteps == (0, 3, 5, 5, 6, 6)
+    envs = [make() for step in (12, 0) for make in workers._worker_env_factories(environment, agent, 0, noise(), step)]
+    assert [env.num_envs for env in envs] == [4] * 4
+    assert [env.env_steps for env in envs] == [6, 6, 0, 0]
+    assert envs[0].reset_pool._curriculum.timesteps == (0, 3, 5, 5, 6, 6)
     steps, environments = zip(
-        *((int(env.next_noise_source().step[0]), env.episodes.noise.environment.tolist()) for env in made), strict=True
+        *((int(env.next_noise_source().step[0]), env.episodes.noise.environment.tolist()) for env in envs), strict=True
     )
     assert steps == (1, 1, 0, 0)
     assert environments[:2] == ([8, 9, 10, 11], [12, 13, 14, 15])
-    goals = {tuple(env.scenario.goal.flatten().tolist()) for env in made}
+    goals = {tuple(env.scenario.goal.flatten().tolist()) for env in envs}
     assert len(goals) == 4
-    assert (made[0].reset_pool.states == made[1].reset_pool.states).all()
-    assert not (made[0].reset_pool.states == made[2].reset_pool.states).all()
+    assert (envs[0].reset_pool.states == envs[1].reset_pool.states).all()
+    assert not (envs[0].reset_pool.states == envs[2].reset_pool.states).all()
     # Other processes decide when Ctrl-C ends them.
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
@@ -83,8 +83,8 @@ def test_ranks_and_workers_use_a_scenario_file_in_the_order_of_one_world(tmp_pat
     share = make_environment(from_dict({}, ["trainer.num_envs=2", *TWO, *words]), 2)
     second = RandomSource.from_seed(0, 2, cpu, 2)
     assert torch.equal(starts_of(share.make_envs(agent, cpu, 1, second)), expected[2:])
-    made = [starts_of(make()) for make in workers._worker_env_factories(share, agent, 1, second, 0)]
-    assert torch.equal(torch.cat(made), expected[2:])
+    envs = [starts_of(make()) for make in workers._worker_env_factories(share, agent, 1, second, 0)]
+    assert torch.equal(torch.cat(envs), expected[2:])
 
 
 def test_a_sent_policy_acts_as_the_latest_one_and_tosses_its_own_coins(tmp_path):

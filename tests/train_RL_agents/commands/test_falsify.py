@@ -30,10 +30,10 @@ def short(monkeypatch, tmp_path):
     monkeypatch.setattr(failures, "POPULATION_SIZE", 36)
 
 
-def harmless(evaluated, asked, *given):
+def harmless(evaluated, requested, *given):
     """Outcomes of a policy that never collides."""
-    no = torch.zeros(len(asked.num_others), dtype=torch.bool)
-    return Trials(5.0 + asked.unit[:, 0, 0], no, no, no, torch.zeros_like(asked.num_others), no, no)
+    no = torch.zeros(len(requested.num_others), dtype=torch.bool)
+    return Trials(5.0 + requested.unit[:, 0, 0], no, no, no, torch.zeros_like(requested.num_others), no, no)
 
 
 def test_failures_are_written_and_fail_again(tmp_path, capsys):

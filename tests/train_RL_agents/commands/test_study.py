@@ -47,10 +47,10 @@ def study(tmp_path, *words, **content):
 class FakeRunner:
     """Trains nothing; a signal asks it to stop, or a run fails."""
 
-    made, stopped, status = [], False, 0
+    created, stopped, status = [], False, 0
 
     def __init__(self, runs, count, quiet):
-        self.made.append((runs, count, quiet))
+        self.created.append((runs, count, quiet))
 
     def run(self):
         pass
@@ -62,12 +62,12 @@ class FakeRunner:
 @pytest.mark.parametrize(("stopped", "status"), [(True, 130), (False, 1), (False, 0)])
 def test_the_report_is_written_unless_it_is_stopped(tmp_path, monkeypatch, capsys, stopped, status):
     pytest.importorskip("matplotlib", reason="needs the extra plot")
-    runner = type("Runner", (FakeRunner,), {"made": [], "stopped": stopped, "status": status})
+    runner = type("Runner", (FakeRunner,), {"created": [], "stopped": stopped, "status": status})
     monkeypatch.setattr("train_RL_agents.experiments.runner.Runner", runner)
     monkeypatch.setattr("train_RL_agents.experiments.study.evaluate_runs", lambda *given: {})
     monkeypatch.setattr("train_RL_agents.experiments.report.write_report", lambda *given: given[1:3])
     assert main(study(tmp_path, "--jobs", "3", "--quiet")) == status
-    ((runs, count, quiet),) = runner.made
+    ((runs, count, quiet),) = runner.created
     assert (len(runs), count, quiet) == (1, 3, True)
     out = tmp_path / "out"
     written = [] if stopped else ["mine", str(out)]

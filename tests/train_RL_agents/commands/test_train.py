@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("surroundings", "no_plugins")
 
 def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypatch):
     """Collector, algorithm and trainer count with the same clock."""
-    made, train = [], TorchRLTrainer.train
+    trainers, train = [], TorchRLTrainer.train
 
     class Slow(StepCollector):
         """Takes its time to start, as one with workers does."""
@@ -37,11 +37,11 @@ def test_start_up_is_no_time_of_training_also_in_a_traced_run(tmp_path, monkeypa
             return super().collect()
 
     monkeypatch.setattr("train_RL_agents.torchrl_trainer.StepCollector", Slow)
-    monkeypatch.setattr(TorchRLTrainer, "train", lambda trainer: made.append(trainer) or train(trainer))
+    monkeypatch.setattr(TorchRLTrainer, "train", lambda trainer: trainers.append(trainer) or train(trainer))
     config = tmp_path / "tiny.json"
     config.write_text(json.dumps(TINY | {"save_dir": str(tmp_path / "runs")}))
     assert main(["train", "-C", str(config), "--quiet"]) == 0
-    (trainer,) = made
+    (trainer,) = trainers
     clock = trainer.clock
     assert {"collect", "insert", "sample", "update", "evaluate"} <= clock.seconds.keys()
     assert clock.seconds["compile"] >= 0.4

@@ -111,11 +111,11 @@ def test_a_profile_sets_what_is_not_stated_beside_it():
     rules = from_dict({"world": {"colregs": {"profile": "tum", "confirm": 1.5}}}).world.colregs
     assert (rules.profile, rules.confirm, rules.act_within, rules.domain) == ("tum", 1.5, 6.0, 10.0)
     assert rules.head_on_x == ColregsConfig().head_on_x, "zones of the published reward stay"
-    kept = from_dict(to_dict(from_dict({"world.colregs.profile": "moos"})))
-    assert kept.world.colregs == with_profile(ColregsConfig(), "moos")
-    changed = apply_overrides(kept, ["world.colregs.profile=tum", "world.colregs.confirm=2"]).world.colregs
+    restored = from_dict(to_dict(from_dict({"world.colregs.profile": "moos"})))
+    assert restored.world.colregs == with_profile(ColregsConfig(), "moos")
+    changed = apply_overrides(restored, ["world.colregs.profile=tum", "world.colregs.confirm=2"]).world.colregs
     assert changed == replace(with_profile(ColregsConfig(), "tum"), confirm=2.0)
-    assert apply_overrides(kept, ["world.colregs.profile=default"]).world.colregs == ColregsConfig()
+    assert apply_overrides(restored, ["world.colregs.profile=default"]).world.colregs == ColregsConfig()
     boat = from_dict({"world.vessel": "otter", "world.colregs.profile": "tum"}).world
     assert boat.colregs.domain == pytest.approx(10.0 * boat.scenario.scale)
     assert boat.colregs.confirm == pytest.approx(3.0 * boat.scenario.time_scale)

@@ -181,11 +181,11 @@ def test_statistics_are_return_length_and_success():
     for _ in range(4):
         step = acting(env, torch.full((2, AGENTS, 2), -1.0 / 3.0))["next"]
         total = total + step[GROUP, "reward"].mean((1, 2))
-    told = (env.base.taken[0].shape[0] == 2) and step[STATISTICS]
-    torch.testing.assert_close(told[:, 0], total)
-    assert told[:, 1].tolist() == [4.0, 4.0]
+    reported = (env.base.taken[0].shape[0] == 2) and step[STATISTICS]
+    torch.testing.assert_close(reported[:, 0], total)
+    assert reported[:, 1].tolist() == [4.0, 4.0]
     last = step[GROUP, "observation", "place"][:, 0, 0].abs() < 0.5
-    assert told[:, 2].tolist() == last.float().tolist()
+    assert reported[:, 2].tolist() == last.float().tolist()
 
 
 def test_the_same_seed_gives_the_same_episodes_and_a_saved_state_continues():

@@ -19,14 +19,14 @@ pytestmark = [
 ]
 
 
-def train_on_two_cores(path, fails, made):
+def train_on_two_cores(path, fails, compiled):
     """Train a run, with copies that fail if so asked; send a 1 for each function that this process compiled."""
     threads.cpu_cores, threads.num_idle_cores, make = lambda: [0, 1], lambda: 2, KeptFunction.make
     threads.processor_times = lambda: (0.0, 0.0)  # other programs change no number of threads, and so no last bits
 
     def note(function, arguments):
         if multiprocessing.current_process().name == "run":
-            made.put(1)
+            compiled.put(1)
         return None if fails and multiprocessing.current_process().name != "run" else make(function, arguments)
 
     KeptFunction.make = note
@@ -42,14 +42,14 @@ def test_copies_generate_the_code_that_the_process_itself_does(tmp_path, monkeyp
         monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / f"cache{fails}"))
         runs.append(new_run(tmp_path / f"run{fails}", *words))
         spawn = multiprocessing.get_context("spawn")
-        made = spawn.SimpleQueue()
-        process = spawn.Process(target=train_on_two_cores, args=(runs[-1].path, fails, made), name="run")
+        compiled = spawn.SimpleQueue()
+        process = spawn.Process(target=train_on_two_cores, args=(runs[-1].path, fails, compiled), name="run")
         process.start()
         process.join()
         assert process.exitcode == 0
         number.append(0)
-        while not made.empty():
-            number[-1] += made.get()
+        while not compiled.empty():
+            number[-1] += compiled.get()
         code.append({path.name for path in (tmp_path / f"cache{fails}").rglob("*.main.cpp")})
     assert number == [0, 3] and code[0] == code[1]
     assert differences(*map(results, runs)) == []

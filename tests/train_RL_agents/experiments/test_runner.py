@@ -85,12 +85,12 @@ def test_a_failure_does_not_end_the_others(runner_of, capsys):
     runner = runner_of(commands, 3)
     runner.run()
     assert runner.exit_status == {"bad": 1, "killed": -9, "good": 0}
-    told = ["bad: failed with status 1: it broke", "killed: failed with status -9: it said nothing"]
-    assert sorted(runner.failures) == told
+    messages = ["bad: failed with status 1: it broke", "killed: failed with status -9: it said nothing"]
+    assert sorted(runner.failures) == messages
     assert runner.print_failures("again") == 9
     output = capsys.readouterr()
     assert "good: done" in output.out
-    assert sorted(output.err.splitlines()) == [f"marinenav: {sentence}" for sentence in told]
+    assert sorted(output.err.splitlines()) == [f"marinenav: {sentence}" for sentence in messages]
 
 
 def test_what_outlives_a_command_is_not_waited_for(runner_of):

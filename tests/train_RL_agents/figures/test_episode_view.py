@@ -36,11 +36,11 @@ def test_view_is_the_recording_cut_to_what_was_there(number):
     # While the episode goes on, those are active that the recording calls so.
     assert np.array_equal(view.active[:-1], recording.active[:steps, row, there].numpy())
     # What the world said after a step holds in the frame that the next one begins with.
-    told = recording.active[1:steps, row, there].numpy()
+    is_active = recording.active[1:steps, row, there].numpy()
     said = recording.colregs[: steps - 1, row, there].numpy()
-    assert np.array_equal((view.rule[1:-1] != NO_RULE)[told], said[told])
+    assert np.array_equal((view.rule[1:-1] != NO_RULE)[is_active], said[is_active])
     turn = recording.phi[: steps - 1, row, there].numpy()
-    assert view.turn[1:-1][told] == pytest.approx(turn[told], abs=1e-5)
+    assert view.turn[1:-1][is_active] == pytest.approx(turn[is_active], abs=1e-5)
     assert view.title == (f"episode {number} (group {number}), seed 0, {recording.outcomes[row]}")
     reach = recording.goal_distance[row, there].numpy()
     arrived = np.hypot(*(view.goals - view.poses[-1, :, :2]).T) <= reach

@@ -28,8 +28,8 @@ def test_every_coefficient_has_a_scale(name):
 def test_every_coefficient_of_every_boat_is_told_by_some_manoeuvre(name):
     vessel = read_vessel(name)
     manoeuvres = plan_manoeuvres(vessel)
-    told = {name for manoeuvre in manoeuvres for name in manoeuvre.identified_coefficients}
-    assert {item.name for thrusts in (True, False) for item in choose_coefficients(vessel, thrusts)} <= told
+    identified = {name for manoeuvre in manoeuvres for name in manoeuvre.identified_coefficients}
+    assert {item.name for thrusts in (True, False) for item in choose_coefficients(vessel, thrusts)} <= identified
     rows = timed_commands(manoeuvres)
     assert np.abs(rows[:, 1:]).max() <= 1.0 and (np.diff(rows[:, 0]) > 0.0).all()
     assert 60.0 < rows[-1, 0] < 1200.0 and (rows[-1, 1:] == 0.0).all()

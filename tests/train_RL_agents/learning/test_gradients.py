@@ -27,8 +27,8 @@ def test_gradients_are_those_of_the_sum_of_what_is_minimised(name):
     gradient, losses = make_gradient_function(agent, agent.loss, flat)(batch, noise, torch.tensor(3.0))
     found = agent.loss(batch, noise)
     sum(value for key, value in found.items() if key.startswith("loss")).backward()
-    for each, ours in zip(agent.networks.parameters(), flat.parameter_views(gradient), strict=True):
-        torch.testing.assert_close(ours, 3.0 * each.grad, rtol=1e-4, atol=1e-5)
+    for each, actual in zip(agent.networks.parameters(), flat.parameter_views(gradient), strict=True):
+        torch.testing.assert_close(actual, 3.0 * each.grad, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(losses, found)
     assert not any(value.requires_grad for value in losses.values())
 
@@ -41,12 +41,12 @@ def test_bfloat16_is_close_and_reduces_in_float32(name):
     flat = FlatWeights(agent.networks)
     gradients, exact = make_gradient_function(agent, agent.loss, flat)(batch, noise, ONE)
     losses = in_half_precision(agent.loss, CPU, torch.bfloat16)
-    ours, rounded = make_gradient_function(agent, losses, flat)(batch, noise, ONE)
+    actual, rounded = make_gradient_function(agent, losses, flat)(batch, noise, ONE)
     assert any(not torch.equal(rounded[key], value) for key, value in exact.items())
     for key, value in exact.items():
         assert rounded[key].dtype == torch.float32, key
         torch.testing.assert_close(rounded[key], value, rtol=5e-3, atol=5e-3, msg=key)
-    assert_close_gradients(ours, gradients, 0.1)
+    assert_close_gradients(actual, gradients, 0.1)
     assert all(weight.dtype == torch.float32 for weight in agent.parameters())
 
 

@@ -149,8 +149,8 @@ def test_generated_code_reads_the_weight_of_the_imitation_in_every_update(monkey
     compiled = torch.compile
 
     def trace(function, options, **others):
-        kept = {"guard_filter_fn": options["guard_filter_fn"]}
-        return compiled(function, backend="eager", options=kept, **others)
+        guards = {"guard_filter_fn": options["guard_filter_fn"]}
+        return compiled(function, backend="eager", options=guards, **others)
 
     monkeypatch.setattr(torch, "compile", trace)
     agent, weight = agent_of("PPO"), torch.tensor(2.0)

@@ -22,8 +22,8 @@ def test_targets_follow_softly(name):
         learner.update(batch)
         for key, target in learner.agent.targets.items():
             fast = values_of(learner.agent.networks[key])
-            for old, new, ours in zip(before[key], fast, values_of(target), strict=True):
-                torch.testing.assert_close(ours, 0.9 * old + 0.1 * new, rtol=1e-5, atol=1e-7)
+            for old, new, actual in zip(before[key], fast, values_of(target), strict=True):
+                torch.testing.assert_close(actual, 0.9 * old + 0.1 * new, rtol=1e-5, atol=1e-7)
         assert not all_equal(before[key], values_of(target))
 
 
@@ -47,9 +47,9 @@ def test_averaged_weights_by_hand():
         decay = min(0.25, update / (update + 10.0))
         latest = values_of(learner.agent.networks)
         expected = [decay * slow + (1 - decay) * new for slow, new in zip(expected, latest, strict=True)]
-        ours = values_of(learner.ema.networks)
-        torch.testing.assert_close([v.double() for v in ours], expected, rtol=1e-4, atol=1e-6)
-    assert not all_equal(ours, latest)
+        actual = values_of(learner.ema.networks)
+        torch.testing.assert_close([v.double() for v in actual], expected, rtol=1e-4, atol=1e-6)
+    assert not all_equal(actual, latest)
     assert learner.updates == 7
 
 

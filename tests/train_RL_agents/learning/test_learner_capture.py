@@ -79,8 +79,8 @@ def test_captured_updates_equal_others(name, precision):
         torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
     assert learners[0].captures and not learners[1].captures and said == []
     for part in ("agent", "ema"):
-        ours, theirs = (values_of(getattr(learner, part)) for learner in learners)
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+        actual, expected = (values_of(getattr(learner, part)) for learner in learners)
+        torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-5)
     states = [learner._generator.get_state() for learner in learners]
     assert torch.equal(*states)
 
@@ -115,5 +115,5 @@ def test_captured_updates_are_restored_and_go_on_identically():
     for _ in range(WARMUP_CALLS + 3):
         for each in (learner, other):
             each.update(batch)
-    ours, theirs = values_of(other.agent.networks), values_of(learner.agent.networks)
-    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+    actual, expected = values_of(other.agent.networks), values_of(learner.agent.networks)
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-6)

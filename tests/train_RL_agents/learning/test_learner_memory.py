@@ -25,11 +25,11 @@ def test_gradients_of_parts_add_up_to_those_of_the_batch(name):
     if whole.agent.uses_priorities:
         batch = batch._replace(weights=torch.rand(24, generator=seeded(3)))
     parts.micro_batch_size = 7
-    ((expected, priority), gradient), ((scalars, ours), added) = (
+    ((expected, priority), gradient), ((scalars, actual), added) = (
         update_with_gradient(each, batch) for each in (whole, parts)
     )
     torch.testing.assert_close(scalars, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(ours, priority, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(actual, priority, rtol=1e-4, atol=1e-5)
     assert_close_gradients(added, gradient, 1e-4)
 
 
@@ -75,8 +75,8 @@ def test_out_of_memory_halves_the_parts_and_changes_nothing_else(name, error):
     # The same random numbers, drawn once.
     assert torch.equal(learner._generator.get_state(), roomy._generator.get_state())
     for part in ("networks", "targets"):
-        ours, theirs = (values_of(getattr(each.agent, part)) for each in (learner, roomy))
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=2e-4)
+        actual, reference = (values_of(getattr(each.agent, part)) for each in (learner, roomy))
+        torch.testing.assert_close(actual, reference, rtol=1e-3, atol=2e-4)
 
 
 def test_out_of_memory_in_the_midst_of_a_batch():

@@ -54,25 +54,25 @@ def test_gradients_are_applied_in_one_graph_as_by_the_optimiser(name, precision)
             each.set_progress(seed / 3)
             each.update(make_batch(each.agent, 16, seeded(seed)))
     torch.compiler.reset()
-    for ours, plain in ((learner.agent, other.agent), (learner.ema, other.ema)):
-        torch.testing.assert_close(values_of(ours), values_of(plain), rtol=1e-5, atol=1e-6)
+    for actual, plain in ((learner.agent, other.agent), (learner.ema, other.ema)):
+        torch.testing.assert_close(values_of(actual), values_of(plain), rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(learner.optimizer_state, other.optimizer_state)
     assert learner.optimizer_state["step"] >= 1  # the first updates may overflow
 
 
 @pytest.mark.parametrize(
-    ("name", "fused", "theirs"),
+    ("name", "fused", "reference"),
     [
         ("adam", True, partial(torch.optim.Adam, fused=True)),
         ("adam", False, partial(torch.optim.Adam, foreach=True)),
         ("rmsprop", True, partial(torch.optim.RMSprop, alpha=0.99, eps=1e-5, foreach=True)),
     ],
 )
-def test_steps_are_those_of_torchs_optimisers(name, fused, theirs):
+def test_steps_are_those_of_torchs_optimisers(name, fused, reference):
     """With their default constants, but for those of RMSprop, which are A2C's (Mnih et al. 2016)."""
     weights, expected = torch.ones(7), torch.nn.Parameter(torch.ones(7))
     state = {key: torch.zeros(7) for key in MOMENTS[name]} | {"step": torch.zeros(())}
-    optimizer = theirs([expected], lr=0.25)
+    optimizer = reference([expected], lr=0.25)
     for seed in range(4):
         expected.grad = torch.randn(7, generator=seeded(seed))
         step_optimizer(name, weights, expected.grad.clone(), state, 0.25, fused, False)

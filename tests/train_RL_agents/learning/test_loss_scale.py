@@ -20,13 +20,13 @@ def test_the_factor_of_losses_is_halved_and_doubled():
 
 
 def test_the_factor_begins_and_grows_as_that_of_torch():
-    scale, theirs = LossScale(CPU), torch.amp.GradScaler("cpu")
-    assert scale.factor == theirs.get_scale()
-    interval = theirs.get_growth_interval()
+    scale, expected = LossScale(CPU), torch.amp.GradScaler("cpu")
+    assert scale.factor == expected.get_scale()
+    interval = expected.get_growth_interval()
     for count, factor in ((interval - 1, 1.0), (1, 2.0)):
         for _ in range(count):
             scale.undo_if_not_finite([], [], torch.ones(()))
-        assert scale.factor == factor * theirs.get_scale()
+        assert scale.factor == factor * expected.get_scale()
 
 
 def test_the_factor_stays_within_its_bounds():

@@ -60,5 +60,5 @@ def test_density_of_a_squashed_sample_is_that_of_torch():
     mean, log_std, normal = torch.randn(3, 50, 2, generator=seeded(), dtype=torch.float64)
     action, log_density = sample_squashed((mean, log_std), normal)
     torch.testing.assert_close(action, 2.0 / math.pi * torch.atan(mean + log_std.exp() * normal))
-    theirs = TransformedDistribution(Normal(mean, log_std.exp()), [Atan()])
-    torch.testing.assert_close(log_density, theirs.log_prob(action).sum(-1))
+    expected = TransformedDistribution(Normal(mean, log_std.exp()), [Atan()])
+    torch.testing.assert_close(log_density, expected.log_prob(action).sum(-1))

@@ -21,42 +21,42 @@ def every_signal_counts(monkeypatch):
 
 
 def test_the_first_signal_asks_and_a_later_one_acts(monkeypatch):
-    heard, asked, now = [], [], [7.0]
+    heard, requests, now = [], [], [7.0]
     monkeypatch.setattr("train_RL_agents.utils.signals.DEBOUNCE_TIME", 0.5)
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     before = signal.signal(signal.SIGTERM, lambda *_: heard.append("usual"))
     try:
-        with call_on_first_signal(lambda: asked.append("asked")):
+        with call_on_first_signal(lambda: requests.append("asked")):
             for _ in range(3):  # together, as timeout sends them
                 signal.raise_signal(signal.SIGTERM)
                 now[0] += 0.1
-                assert (asked, heard) == (["asked"], [])
+                assert (requests, heard) == (["asked"], [])
             now[0] += 0.3
             signal.raise_signal(signal.SIGTERM)
-            assert (asked, heard) == (["asked"], ["usual"])
-        with call_on_first_signal(lambda: asked.append("never")):
+            assert (requests, heard) == (["asked"], ["usual"])
+        with call_on_first_signal(lambda: requests.append("never")):
             pass
         signal.raise_signal(signal.SIGTERM)
-        assert (asked, heard) == (["asked"], ["usual", "usual"])
+        assert (requests, heard) == (["asked"], ["usual", "usual"])
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize("number", USER_SIGNALS)
 def test_users_signals_ask_as_often_as_they_come_and_are_not_counted(number):
-    heard, asked = [], []
+    heard, requests = [], []
     before = signal.signal(signal.SIGTERM, lambda *_: heard.append("usual"))
     usual = signal.getsignal(number)
     try:
-        with call_on_first_signal(lambda: asked.append("stop"), asked.append):
+        with call_on_first_signal(lambda: requests.append("stop"), requests.append):
             for each in (number, number, signal.SIGTERM, number):
                 signal.raise_signal(each)
-            assert (asked, heard) == ([number, number, "stop", number], [])
+            assert (requests, heard) == ([number, number, "stop", number], [])
             signal.raise_signal(signal.SIGTERM)
             assert heard == ["usual"]
-        with call_on_first_signal(lambda: asked.append("alike")):
+        with call_on_first_signal(lambda: requests.append("alike")):
             signal.raise_signal(number)
-        assert asked[4:] == ["alike"]
+        assert requests[4:] == ["alike"]
     finally:
         signal.signal(signal.SIGTERM, before)
     assert signal.getsignal(number) == usual
@@ -77,11 +77,11 @@ needs_hang_ups = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SI
 
 @needs_hang_ups
 def test_further_hang_ups_are_no_second_request():
-    asked, before = [], signal.getsignal(signal.SIGHUP)
-    with call_on_first_signal(lambda: asked.append("asked")):
+    requests, before = [], signal.getsignal(signal.SIGHUP)
+    with call_on_first_signal(lambda: requests.append("asked")):
         for _ in range(3):
             signal.raise_signal(signal.SIGHUP)
-    assert asked == ["asked"] and signal.getsignal(signal.SIGHUP) is before
+    assert requests == ["asked"] and signal.getsignal(signal.SIGHUP) is before
 
 
 @needs_hang_ups
@@ -104,11 +104,11 @@ def test_a_terminal_that_is_gone_is_left(tmp_path):
 def test_a_reader_that_is_gone_asks_to_stop(monkeypatch, ignored):
     monkeypatch.setattr("os.dup2", lambda *descriptors: None)
     before = signal.getsignal(signal.SIGHUP)
-    asked = []
+    requests = []
     try:
         signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
-        with call_on_first_signal(lambda: asked.append(1)):
+        with call_on_first_signal(lambda: requests.append(1)):
             stop_on_broken_pipe()
-        assert asked == [1]
+        assert requests == [1]
     finally:
         signal.signal(signal.SIGHUP, before)

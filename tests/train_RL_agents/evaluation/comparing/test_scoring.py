@@ -102,11 +102,11 @@ def test_random_numbers_of_a_policy_are_not_those_of_the_noise(monkeypatch):
 
 @pytest.mark.parametrize(("suite", "steps"), [(None, 60), ("rules", 4)])
 def test_progress_counts_the_episodes_of_every_policy(suite, steps, monkeypatch):
-    told, world = [], WorldConfig(max_steps=steps)
+    reported, world = [], WorldConfig(max_steps=steps)
     monkeypatch.setattr(scoring, "default_schedule_and_world", lambda _: (EvalSchedule(), world))
     given = {"episodes": 2} | ({"suite": suite} if suite else {})
-    evaluation = evaluate_built_in({"a": STRAIGHT, "b": STRAIGHT}, given, CPU, lambda *given: told.append(given))
+    evaluation = evaluate_built_in({"a": STRAIGHT, "b": STRAIGHT}, given, CPU, lambda *given: reported.append(given))
     episodes = evaluation.setting["episodes"]
-    assert dict.fromkeys(name for name, _, _ in told) == {"a": None, "b": None}
-    assert {total for _, _, total in told} == {episodes}
-    assert 0 < max(ended for _, ended, _ in told) <= episodes
+    assert dict.fromkeys(name for name, _, _ in reported) == {"a": None, "b": None}
+    assert {total for _, _, total in reported} == {episodes}
+    assert 0 < max(ended for _, ended, _ in reported) <= episodes

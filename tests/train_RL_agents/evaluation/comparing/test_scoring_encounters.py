@@ -25,17 +25,17 @@ BRIEF = replace(WORLD, max_steps=3)
 
 
 @cache
-def made(name, episodes, world):
+def make_suite(name, episodes, world):
     """A suite, which nothing changes."""
     return make_scenario_set(name, world, episodes)
 
 
-def some(name, episodes, kept, world=WORLD):
+def some(name, episodes, groups, world=WORLD):
     """Some groups of a suite."""
-    chosen = made(name, episodes, world)
+    chosen = make_suite(name, episodes, world)
     parts = []
     for part in chosen.parts:
-        wanted = torch.isin(part.scenarios.level, torch.tensor(kept))
+        wanted = torch.isin(part.scenarios.level, torch.tensor(groups))
         if wanted.any():
             parts.append(replace(part, scenarios=part.scenarios[wanted], situations=None))
     return replace(chosen, parts=tuple(parts))
@@ -62,8 +62,8 @@ def test_every_vessel_is_run_alone(monkeypatch):
     assert {int(each.sum()) for mask in masks for each in mask} == {2, 3, 4}
     for slot, each in enumerate(alone):
         for part, mask in zip(each.parts, masks, strict=True):
-            for kept, present in zip(part.scenarios.robot_mask, mask, strict=True):
-                assert kept.nonzero().tolist() == [[min(slot, int(present.sum()) - 1)]]
+            for single, present in zip(part.scenarios.robot_mask, mask, strict=True):
+                assert single.nonzero().tolist() == [[min(slot, int(present.sum()) - 1)]]
     assert all(torch.equal(part.scenarios.robot_mask, mask) for part, mask in zip(chosen.parts, masks, strict=True))
     sets = sets_run(monkeypatch, some("imazu_own", 1, [0], BRIEF))
     assert [each.parts[0].only_own for each in sets] == [True, True]  # the others are not scored
@@ -84,7 +84,7 @@ def test_who_goes_straight_keeps_no_rule_but_to_stand_on():
 
 def few_of(name, numbers, repetitions, world=WORLD):
     """Some situations that others wrote."""
-    chosen = made(name, repetitions, world)
+    chosen = make_suite(name, repetitions, world)
     (part,) = chosen.parts
     rows = [row for row, number in enumerate(part.situations) if number in numbers]
     picked = {name: tuple(getattr(part, name)[row] for row in rows) for name in ("levels", "situations")}
@@ -105,8 +105,8 @@ def test_situations_that_others_wrote_are_scored_by_group(monkeypatch):
     assert whole is chosen and len(alone) == 4
     for slot, one in enumerate(alone):
         for episode, single in zip(chosen.parts[0].scenarios, one.parts[0].scenarios, strict=True):
-            kept = min(slot, len(episode.start) - 1)
-            assert single.start == [episode.start[kept]] and single.thrust == [episode.thrust[kept]]
+            vessel = min(slot, len(episode.start) - 1)
+            assert single.start == [episode.start[vessel]] and single.thrust == [episode.thrust[vessel]]
 
 
 def test_situations_without_a_collision_are_counted():

@@ -67,8 +67,8 @@ def test_markdown_and_csv_hold_the_same():
 
 
 def test_compliance_has_a_column_for_each_metric():
-    kept = {"all_kept": 0.25, "all_kept_low": 0.1, "all_kept_high": 0.55}
-    result = Result("a", {}, {"overall": ROW}, compliance={"head-on": dict.fromkeys(ENCOUNTER_METRICS) | kept})
+    shares = {"all_kept": 0.25, "all_kept_low": 0.1, "all_kept_high": 0.55}
+    result = Result("a", {}, {"overall": ROW}, compliance={"head-on": dict.fromkeys(ENCOUNTER_METRICS) | shares})
     table = compliance_table([result])
     assert table.titles[2:] == [name.replace("_", " ") for name in ENCOUNTER_METRICS]
     assert table.cells[0][:4] == ["head-on", "a", "0.25 [0.10, 0.55]", "-"] and table.keys == 2

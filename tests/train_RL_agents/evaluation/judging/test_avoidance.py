@@ -43,8 +43,8 @@ def test_every_manoeuvre_is_there_once():
 def test_commands_are_repeated_and_then_come_two_phases():
     recorded = torch.tensor([[[0.1, 0.2]] * 2, [[0.3, 0.4]] * 2])
     phases = torch.tensor([[1.0, -1.0]] * 2), torch.tensor([[0.0, 1.0]] * 2)
-    made = EscapeManoeuvres(*phases, torch.tensor([1, 2]), torch.zeros(2, dtype=torch.bool))
-    policy = OpenLoopPolicy(recorded, torch.tensor([1, 2]), made)
+    manoeuvres = EscapeManoeuvres(*phases, torch.tensor([1, 2]), torch.zeros(2, dtype=torch.bool))
+    policy = OpenLoopPolicy(recorded, torch.tensor([1, 2]), manoeuvres)
     given = TensorDict({GROUP: {"mask": torch.ones(2, 3, dtype=torch.bool)}}, [2])
     actions = torch.stack([policy(given).get((GROUP, "action")) for _ in range(5)])
     assert not actions[:, :, 1:].any()
@@ -117,10 +117,10 @@ def test_behaviours_are_visible_after_their_onset():
 @pytest.mark.heavy
 def test_the_others_do_the_same_while_manoeuvres_are_tried(monkeypatch):
     """Also where another policy steers them."""
-    made = encounters(NEAR)
-    scenarios = made.parts[0].scenarios.clone()
+    chosen_set = encounters(NEAR)
+    scenarios = chosen_set.parts[0].scenarios.clone()
     scenarios.scripted = scenarios.behaviour = scenarios.onset = None
-    chosen = replace(made, parts=(Part(WORLD, scenarios, True, others="straight"),))
+    chosen = replace(chosen_set, parts=(Part(WORLD, scenarios, True, others="straight"),))
     tried = []
     run = avoidance.evaluation.run_episodes
 

@@ -156,9 +156,9 @@ def test_marks_by_hand(keeps):
     alone = torch.tensor([[36, 40]]), torch.tensor([[32.0, 40.0]])
     measured = measure_compliance(judge(recording), recording, alone, both)
     given = {name: each[0].tolist() for name, each in measured.items()}
-    nan, kept = math.nan, float(keeps)
-    assert given["rules_kept"] == [kept, 1.0]
-    for name, own in (("substantial", kept), ("early", kept), ("right_side", 1.0)):
+    nan, share = math.nan, float(keeps)
+    assert given["rules_kept"] == [share, 1.0]
+    for name, own in (("substantial", share), ("early", share), ("right_side", 1.0)):
         assert given[name] == pytest.approx([own, nan], nan_ok=True), name
     assert given["stood_on"] == pytest.approx([nan, 1.0], nan_ok=True)
     assert given["delay"] == pytest.approx([2.0, nan], nan_ok=True)  # 4 steps more

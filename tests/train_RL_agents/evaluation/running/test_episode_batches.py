@@ -111,7 +111,7 @@ def test_training_scenarios_may_be_of_another_kind(kind):
 
 
 def test_progress_counts_ended_episodes():
-    agent, told, running = agent_of("DQN"), [], []
+    agent, reported, running = agent_of("DQN"), [], []
     env = training_env(agent, 16)
     step = env.world.step
 
@@ -120,8 +120,8 @@ def test_progress_counts_ended_episodes():
         return step(world, *given)
 
     env.world.step = watched
-    batched(agent, env).run(progress=lambda *given: told.append(given))
-    assert told == [(0, 9), (9 - running[25], 9)]
+    batched(agent, env).run(progress=lambda *given: reported.append(given))
+    assert reported == [(0, 9), (9 - running[25], 9)]
 
 
 def env_of(config=WORLD, levels=LEVELS[:4], num_envs=9, **options):

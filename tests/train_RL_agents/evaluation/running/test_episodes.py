@@ -170,19 +170,19 @@ def test_policies_are_asked_once_per_step_and_without_gradients(scenarios):
 
 
 def test_stops_soon_after_the_last_episode(request):
-    asked = []
+    requested = []
 
     def counted(step):
-        asked.append(step[GROUP, "mask"].any().item())
+        requested.append(step[GROUP, "mask"].any().item())
         return to_the_goal(step)
 
     run_episodes(counted, EPISODES[4:5], WorldConfig(max_steps=100), continuous=True, device=CPU)
-    assert 0 < sum(asked) == len(asked) < 100
-    steps, world = len(asked), WorldConfig(max_steps=100)
+    assert 0 < sum(requested) == len(requested) < 100
+    steps, world = len(requested), WorldConfig(max_steps=100)
     # Where a look costs time it is taken every 25 steps.
     request.getfixturevalue("reads_cost_time")
     repeated(counted, EPISODES[4:5], world, 0).run()
-    assert len(asked) - steps == 25 * math.ceil(steps / 25) < 100
+    assert len(requested) - steps == 25 * math.ceil(steps / 25) < 100
 
 
 def repeated(policy, episodes, world, seed):
@@ -236,10 +236,10 @@ def test_smaller_batches_have_a_power_of_two(total, running, size):
     """And the episodes that run on, in their order."""
     flags = torch.zeros(total, dtype=torch.bool)
     flags[torch.randperm(total, generator=torch.Generator().manual_seed(0))[:running]] = True
-    kept = episodes_module.rows_to_keep(flags)
-    assert (None if kept is None else len(kept)) == size
-    if kept is not None:
-        assert int(flags[kept].sum()) == running and (kept.diff() > 0).all()
+    rows = episodes_module.rows_to_keep(flags)
+    assert (None if rows is None else len(rows)) == size
+    if rows is not None:
+        assert int(flags[rows].sum()) == running and (rows.diff() > 0).all()
 
 
 def test_on_a_gpu_the_same_is_run_again(request):

@@ -26,19 +26,19 @@ class Run:
     config = CONFIG
 
     def __init__(self, path):
-        self.checkpoints, self.told = path, []
+        self.checkpoints, self.calls = path, []
         self.writer = self
 
     def __getattr__(self, name):
         def note(*given):
-            self.told.append((name, *given))
+            self.calls.append((name, *given))
             return name == "add_policy"
 
         return note
 
     def all(self, name):
         """What it was told in calls of a method."""
-        return [given for told, *given in self.told if told == name]
+        return [given for called, *given in self.calls if called == name]
 
 
 @pytest.fixture
@@ -77,13 +77,13 @@ def test_other_rewards_than_those_of_the_training_have_compiled_code_too(history
     world = replace(CONFIG.world, reward=RewardConfig(give_way_penalty=-1.0))
     levels = Curriculum(CONFIG.training_schedule.levels)
     training = MarineNavEnv(world, 2, scenarios=levels, continuous=False, seed=0)
-    made, stepped = [], []
+    created, stepped = [], []
 
     def make(scenarios, world, compile_step=False, **options):
         env = make_evaluation_env(scenarios, world, **options)
         step = env.world.step
         env.world.step = lambda *given: stepped.append(compile_step) or step(*given)
-        made.append((compile_step, env.num_envs))
+        created.append((compile_step, env.num_envs))
         return env
 
     run = Run(tmp_path)
@@ -92,7 +92,7 @@ def test_other_rewards_than_those_of_the_training_have_compiled_code_too(history
     own = WorldEvaluations(run, CPU, training)
     for each in (history, own):
         each.evaluate(agent)
-    assert made == [(False, 3), (False, 3), (True, 3)] and True in stepped
+    assert created == [(False, 3), (False, 3), (True, 3)] and True in stepped
     torch.testing.assert_close(*(each.episodes[0].state_dict() for each in (history, own)))
 
 
@@ -108,20 +108,20 @@ def test_a_record_has_metrics_arrays_and_the_policy(history, run, agent):
     assert [each["env_steps"] for each in history.rows] == [80, 160] and history.rows[1] == row
     rows, arrays = run.all("write_evaluations")[1]
     assert rows is history.rows and arrays["timesteps"] == [80, 160]
-    for ours in STORED_NAMES.keys() - {"grounding"}:
-        expected = [getattr(each, ours).tolist() for each in history.episodes]
-        assert arrays[STORED_NAMES[ours]].tolist() == expected, ours
+    for column in STORED_NAMES.keys() - {"grounding"}:
+        expected = [getattr(each, column).tolist() for each in history.episodes]
+        assert arrays[STORED_NAMES[column]].tolist() == expected, column
     scalars, at = run.all("log")[1]
     assert at == 160 and scalars["Result/1_success_rate"] == overall["success_rate"]
     assert scalars["eval/success_rate_level_2"] == levels["success_rate_level_2"]
     assert scalars["eval/episodes"] == 3
     assert run.all("add_policy")[1] == ["policy_000000000160.pt", 160, overall]
-    kept = load_policy(run.checkpoints / "policy_000000000160.pt")
-    assert kept.env_steps == 160 and kept.metrics == overall and kept.config == CONFIG
+    loaded = load_policy(run.checkpoints / "policy_000000000160.pt")
+    assert loaded.env_steps == 160 and loaded.metrics == overall and loaded.config == CONFIG
 
 
-@pytest.mark.parametrize(("agents", "made"), [((0, 0), 1), ((0, 1, 1, 0), 3)])
-def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, agent, monkeypatch, agents, made):
+@pytest.mark.parametrize(("agents", "created"), [((0, 0), 1), ((0, 1, 1, 0), 3)])
+def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, agent, monkeypatch, agents, created):
     evaluations, used = [], []
     history.evaluate(agent)
     (episodes,) = history.episodes
@@ -137,5 +137,5 @@ def test_on_a_gpu_an_agent_is_evaluated_by_one_captured_step(history, agent, mon
     kinds = [make_agent(CONFIG, 25, CPU) for _ in range(2)]
     for each in agents:
         history.evaluate(kinds[each])
-    assert len(evaluations) == made == used[-1] + 1
+    assert len(evaluations) == created == used[-1] + 1
     assert evaluations[0] == (CONFIG.eval_schedule.seed, {"execution": CONFIG.execution})

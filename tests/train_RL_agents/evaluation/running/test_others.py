@@ -54,12 +54,12 @@ def constant(value, seen=None):
 
 
 def test_the_first_vessel_is_steered_by_one_policy_and_the_others_by_another():
-    ours, theirs = [], []
+    own, other = [], []
     given = step()
-    acted = with_others(constant(0.25, ours), constant(-0.5, theirs))(given)
+    acted = with_others(constant(0.25, own), constant(-0.5, other))(given)
     assert acted.get(ACTION_KEY)[:, 0].eq(0.25).all() and acted.get(ACTION_KEY)[:, 1:].eq(-0.5).all()
     # Vessels that are not controlled are masked in the environment, but not for who steers them.
-    assert theirs[0].get(MASK_KEY).all() and ours[0].get(MASK_KEY).sum() == 2
+    assert other[0].get(MASK_KEY).all() and own[0].get(MASK_KEY).sum() == 2
     assert given.get(MASK_KEY).sum() == 2
 
 
@@ -131,17 +131,17 @@ def test_a_blind_policy_steers_as_if_it_were_alone():
 @pytest.mark.parametrize("own", ["straight", "DQN", "PPO"])
 def test_both_policies_do_what_they_would_do(own):
     """Whether they have commands or indices, and other numbers of slots."""
-    ours = EvaluatedPolicy(own) if own == "straight" else evaluated(own)
-    theirs = evaluated("DQN", **{"world.sensor.max_objects": 2})
+    policy = EvaluatedPolicy(own) if own == "straight" else evaluated(own)
+    other = evaluated("DQN", **{"world.sensor.max_objects": 2})
     chosen = replace(make_scenario_set("imazu_own", WORLD, 1, 0))
     chosen = replace(chosen, parts=chosen.parts[:1])
-    _, both = run_set(ours, chosen, WORLD, ActingOptions(others=theirs), CPU, "x")
-    _, alone = run_set(ours, chosen, WORLD, ActingOptions(), CPU, "x")
+    _, both = run_set(policy, chosen, WORLD, ActingOptions(others=other), CPU, "x")
+    _, alone = run_set(policy, chosen, WORLD, ActingOptions(), CPU, "x")
     torch.testing.assert_close(both.actions[0, :, 0], alone.actions[0, :, 0])
     assert not alone.actions[:, :, 1:].any()
     everyone = replace(chosen, parts=tuple(replace(part, only_own=False) for part in chosen.parts))
     narrow = replace(WORLD, sensor=SensorConfig(max_objects=2))
-    _, same = run_set(theirs, everyone, narrow, ActingOptions(), CPU, "x")
+    _, same = run_set(other, everyone, narrow, ActingOptions(), CPU, "x")
     torch.testing.assert_close(both.actions[0, :, 1:], same.actions[0, :, 1:])
 
 

@@ -34,8 +34,8 @@ def whole():
 
 def same(one, other):
     for name in TENSORS:
-        ours, theirs = getattr(one, name), getattr(other, name)
-        assert (ours is None and theirs is None) or torch.equal(ours, theirs), name
+        actual, expected = getattr(one, name), getattr(other, name)
+        assert (actual is None and expected is None) or torch.equal(actual, expected), name
     for name in ("dt", "policy", "groups", "rules", "seed", "reward_scale"):
         assert getattr(one, name) == getattr(other, name), name
 
@@ -67,9 +67,9 @@ def test_a_batch_that_shrinks_is_recorded_alike(whole, monkeypatch):
     monkeypatch.setattr(episodes_module, "MIN_BATCH_SIZE", 1)
     shrunk = recorded(EPISODES)[1]
     for name in TENSORS:
-        ours, theirs = getattr(shrunk, name), getattr(whole[1], name)
-        if theirs is not None:
-            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+        actual, expected = getattr(shrunk, name), getattr(whole[1], name)
+        if expected is not None:
+            torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_outcomes_and_lengths(whole):
@@ -111,8 +111,8 @@ def test_every_step_is_that_of_the_world(whole, index):
         assert torch.allclose(part["actions"], command, atol=1e-1)
         step = env.step(acted)["next"]
         for name in ("collided", "arrived", "colregs"):
-            ours = getattr(recording, name)[number, index, :robots]
-            assert torch.equal(ours, getattr(env.outcome, name)[0]), name
+            actual = getattr(recording, name)[number, index, :robots]
+            assert torch.equal(actual, getattr(env.outcome, name)[0]), name
         reward = recording.reward[number, index, :robots]
         assert torch.allclose(reward, step[GROUP, "reward"][0, :, 0], atol=1e-4)
         phi = recording.phi[number, index, :robots]
