@@ -1,10 +1,45 @@
-"""Parts of users in tests."""
+"""Parts of users in tests: a reward like the published one, and a reward and a sensor that fail in the fourth step."""
+
+import math
 
 import pytest
+import torch
+from torch import Tensor
 
+from marinenav_env import EntrySensor
+from marinenav_env.rules.reward import RewardInputs, published_terms
 from marinenav_env.support import plugins
 
 
 def allow_only(monkeypatch: pytest.MonkeyPatch, *references: str) -> None:
     """Let only these parts be imported, as in a process whose user named them."""
     monkeypatch.setattr(plugins, "_allowed_references", set(references))
+
+
+def published_reward(step: RewardInputs) -> Tensor:
+    """The sum of the published terms, in their order."""
+    first, *terms = published_terms(
+        step.progress, step.phi, step.collided, step.arrived, step.parameters.rules
+    ).values()
+    return sum(terms, first)
+
+
+def becomes_nan(step: RewardInputs) -> Tensor:
+    """Progress, and NaN in the fourth control step of an episode."""
+    return torch.where(step.after.steps[:, None] == 4, math.nan, step.progress)
+
+
+class BecomesInfinite(EntrySensor):
+    """Measures the velocity through the water, and infinity in the fourth control step of an episode."""
+
+    name, meaning = "log", "velocity through the water (m/s)"
+
+    def shape(self, config):
+        return (2,)
+
+    def scale(self, config):
+        return (1.0,)
+
+    def observe(self, scene, noise):
+        velocity = scene.state.velocity_water[..., :2]
+        return torch.where(scene.state.steps[:, None, None] == 4, math.inf, velocity)

@@ -132,11 +132,6 @@ def reward_and_terms(function: RewardFunction | None, step: RewardInputs) -> tup
     return reward, {name: terms[name] for name in term_names(step.config)}
 
 
-def published_reward(step: RewardInputs) -> Tensor:
-    """Return the published reward of a step, [E, R], which is the sum of ``published_terms``."""
-    return _sum_terms(published_terms(step.progress, step.phi, step.collided, step.arrived, step.parameters.rules))
-
-
 def _sum_terms(terms: dict[str, Tensor]) -> Tensor:
     """Return the sum of the terms, in the order of the dict."""
     return reduce(add, terms.values())

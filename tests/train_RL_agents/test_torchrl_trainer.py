@@ -156,11 +156,11 @@ def recorded_episodes(trainer):
             ),
             False,
         ),
-        (("world.reward.function=marinenav_env.rules.reward:published_reward",), True),
+        (("world.reward.function=tests.own_parts:published_reward",), True),
     ],
 )
 def test_metrics_of_training_episodes_are_logged(tmp_path, words, uses_cuda_graphs, monkeypatch):
-    monkeypatch.setattr(plugins, "_allowed_references", {"marinenav_env.rules.reward:published_reward"})
+    monkeypatch.setattr(plugins, "_allowed_references", {"tests.own_parts:published_reward"})
     run = new_run(tmp_path, *words)
     trainer = TorchRLTrainer(run, quiet=True)
     trainer.collector.uses_cuda_graphs = uses_cuda_graphs

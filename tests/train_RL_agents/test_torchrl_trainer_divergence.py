@@ -94,8 +94,8 @@ def test_the_first_one_stops_the_run_which_goes_on_from_the_last_good_state(
     assert differences(uninterrupted(*words), results(run)) == []
 
 
-REWARDS = "world.reward.function=tests.train_RL_agents.own_rewards:becomes_"
-SENSORS = "world.sensor.entries=tests.train_RL_agents.own_sensors:Becomes"
+REWARDS = "world.reward.function=tests.own_parts:becomes_"
+SENSORS = "world.sensor.entries=tests.own_parts:Becomes"
 
 
 @pytest.mark.parametrize(("name", "setting"), [("DQN", f"{REWARDS}nan"), ("PPO", f"{SENSORS}Infinite")])

@@ -101,7 +101,7 @@ def test_terms_by_role_are_there_where_they_have_a_weight() -> None:
 
 
 def test_of_a_reward_of_the_users_there_is_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    reward = RewardConfig(function="marinenav_env.rules.reward:published_reward")
+    reward = RewardConfig(function="tests.own_parts:published_reward")
     allow_only(monkeypatch, reward.function)
     own, usual = make_env("mixture", config=replace(CLOSE, reward=reward)), make_env("mixture")
     assert own.statistics == OWN
