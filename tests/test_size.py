@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_700,
     "tools": 1_606,
     "tests": 37_943,
-    "docs (bytes)": 294_424,
+    "docs (bytes)": 294_373,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500
