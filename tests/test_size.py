@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 14_068,
+    "marinenav_env": 14_071,
     "train_RL_agents": 26_498,
     "pages": 3_700,
     "tools": 1_606,
     "tests": 37_943,
-    "docs (bytes)": 294_373,
+    "docs (bytes)": 294_578,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST_FILE = 500

@@ -34,18 +34,21 @@ PROFILES: dict[str, dict[str, float]] = {
         "stand_on_turn": math.radians(10.0),
         "act_within": 6.0,
     },
-    # Hagen et al., Ocean Engineering 288 (2023), ranges divided by 70: the stand-on vessel may act within 700 m.
+    # Hagen et al., Ocean Engineering 288 (2023), ranges divided by 70: the stand-on vessel may act within 700 m. It and
+    # the next ask for both bearings; vessels of equal speed that would collide have each other half as far off.
     "hagen2023": {
         **_AT_ONCE,
-        "head_on_courses": math.radians(167.0),
+        "head_on_courses": math.radians(154.0),
         "overtaking_bearing": math.radians(45.0),
         "substantial_turn": math.radians(30.0),
         "substantial_slowing": 0.25,
         "stand_on_turn": math.radians(30.0),
         "clear_distance": 28.5,
     },
-    # BHV_AvdColregsV22 of MOOS-IvP, ranges divided by 9: it begins to act within 200 m.
-    "moos": {**_AT_ONCE, "head_on_courses": math.radians(168.0), "clear_distance": 12.0},
+    # BHV_AvdColregsV22 of MOOS-IvP, ranges divided by 9: it may act within 75 m (max_util_cpa_dist) if it stands on,
+    # and vessels that move apart beyond 10 m (min_util_cpa_dist) are released at once.
+    "moos": _AT_ONCE
+    | {"head_on_courses": math.radians(156.0), "stand_on_until": 8.3, "clear_time": 0.5, "clear_distance": 1.1},
 }
 """Settings of each profile that differ from the defaults."""
 
