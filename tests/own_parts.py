@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from marinenav_env import EntrySensor
 from marinenav_env.rules.reward import RewardInputs, published_terms
@@ -16,15 +15,13 @@ def allow_only(monkeypatch: pytest.MonkeyPatch, *references: str) -> None:
     monkeypatch.setattr(plugins, "_allowed_references", set(references))
 
 
-def published_reward(step: RewardInputs) -> Tensor:
+def published_reward(step: RewardInputs) -> torch.Tensor:
     """The sum of the published terms, in their order."""
-    first, *terms = published_terms(
-        step.progress, step.phi, step.collided, step.arrived, step.parameters.rules
-    ).values()
-    return sum(terms, first)
+    events = step.progress, step.phi, step.collided, step.arrived
+    return sum(published_terms(*events, step.parameters.rules).values())
 
 
-def becomes_nan(step: RewardInputs) -> Tensor:
+def becomes_nan(step: RewardInputs) -> torch.Tensor:
     """Progress, and NaN in the fourth control step of an episode."""
     return torch.where(step.after.steps[:, None] == 4, math.nan, step.progress)
 
