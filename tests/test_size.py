@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 14_071,
+    "marinenav_env": 14_109,
     "train_RL_agents": 26_498,
     "pages": 3_700,
     "tools": 1_606,
-    "tests": 37_940,
-    "docs (bytes)": 294_578,
+    "tests": 37_982,
+    "docs (bytes)": 295_687,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST = {"marinenav_env/**/*.py": 500, "train_RL_agents/**/*.py": 500, "docs/[mp]e*.md": 150, "docs/scaling.md": 150}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,9 @@ from marinenav_env.waters.features import (
     DEPTH_LAYER,
     FAIRWAY_LAYER,
     LAND_LAYERS,
+    OSM_COASTLINE,
+    OSM_LAYERS,
+    OSM_WATERS,
     ROUTE_LAYERS,
     Feature,
     read_features,
@@ -27,12 +29,14 @@ from marinenav_env.waters.features import (
 from marinenav_env.waters.moos import is_moos, read_obstacles
 from marinenav_env.waters.projection import LocalPlane
 from marinenav_env.waters.shapes import (
+    EMPTY,
     Area,
     Floats,
     clip,
     contains,
     crossing_pairs,
     edges_of,
+    segment_distances,
     signed_distance,
     unite,
     ways_are_clear,
@@ -172,7 +176,8 @@ def read_chart(
 
     GeoJSON is read by itself; S-57 (``.000``), GeoPackage and shapefiles need the extra ``charts``. Land are the
     polygons of LAND_LAYERS, and depth areas that are nowhere deeper than the draught; their other lines are walls with
-    water on both sides. Polygons without a layer are land, lines without a layer walls.
+    water on both sides. Polygons without a layer are land, lines without a layer walls. Of OpenStreetMap, coastlines
+    have land on their left, or, if there are none, all but waters is land.
 
     Args:
         path: path of the chart.
@@ -195,19 +200,24 @@ def read_chart(
     require(valid, "segments", most_segments, f"a whole number from 1 to {LIMIT_OF_SEGMENTS:,}")
     valid = tolerance is None or (is_number(tolerance) and 0.0 <= tolerance <= size)
     require(valid, "tolerance", tolerance, "a number of metres from 0 to the size")
-    wanted = {DEPTH_LAYER, *LAND_LAYERS} if layers is None else {layer.upper() for layer in layers}
+    wanted = {DEPTH_LAYER, *LAND_LAYERS, *OSM_LAYERS} if layers is None else {layer.upper() for layer in layers}
     features = read_features(path, wanted)
-    land, lines, chosen = _choose(features, wanted, layers is not None, draught, str(path))
+    chosen, names = _choose(features, wanted, layers is not None, draught, str(path))
     plane, window = _place(features, at, size)
     _require_coverage(features, plane, window, str(path))
-    areas = [[plane.to_metres(ring) for ring in area] for area in land]
-    walls = [plane.to_metres(line) for line in lines]
+    dry = [area for item in chosen if item.layer not in OSM_WATERS for area in item.areas]
+    areas = [[plane.to_metres(ring) for ring in area] for area in dry]
+    walls = [plane.to_metres(line) for item in chosen if item.layer != OSM_COASTLINE for line in item.lines]
+    coast = _coast(chosen, plane, window)
+    waters = [ring for item in chosen if item.layer in OSM_WATERS for area in item.areas for ring in area]
+    if waters and not len(coast):
+        areas.append([np.array([(0, 0), (1, 0), (1, 1), (0, 1)]) * window, *map(plane.to_metres, waters)])
     routes = [plane.to_metres(line) for item in features if item.layer in ROUTE_LAYERS for line in item.lines]
     fairways = [area for item in features if item.layer == FAIRWAY_LAYER for area in item.areas]
     routes += _centre_line([[plane.to_metres(ring) for ring in area] for area in fairways], window)
-    source = f"{path.name}: {', '.join(chosen)}; depths up to {draught:g} m are land"
+    source = f"{path.name}: {', '.join(names)}; depths up to {draught:g} m are land"
     empty = Chart(path.stem, *window, np.zeros((0, 4)), tuple(routes), (plane.latitude, plane.longitude), 0.0, source)
-    return with_land(empty, areas, walls, most_segments, tolerance, str(path))
+    return with_land(empty, areas, walls, most_segments, tolerance, str(path), coast)
 
 
 def with_land(
@@ -217,8 +227,9 @@ def with_land(
     most_segments: int = MOST_SEGMENTS,
     tolerance: float | None = None,
     name: str = "",
+    coast: Floats = EMPTY,
 ) -> Chart:
-    """Return a chart with areas of land and walls (m) as its shores, and with what of its routes is in the water.
+    """Return a chart with land and walls (m) as its shores, and with what of its routes is in the water.
 
     The other arguments are those of ``read_chart``; ``name`` is for messages.
     """
@@ -226,12 +237,12 @@ def with_land(
     most_error = _MOST_ERROR * max(window) if tolerance is None else tolerance
     least = min(_LEAST_ERROR, most_error) if tolerance is None else tolerance
     try:
-        network = unite(areas, walls, window)
+        network = unite(areas, walls, window, coast)
         shores, error = simplify(list(network.chains()), most_segments, least, most_error)
     except ConfigError as problem:
         raise ConfigError(f"{name}: {problem}") from problem
     if not len(shores):
-        raise _empty_window(areas, walls, chart.plane, window, name)
+        raise _empty_window(chart, areas, walls, coast, name)
     if len(shores) > most_segments:
         advice = "a larger --segments or a smaller --size" if tolerance is None else "another --segments or --tolerance"
         raise ConfigError(
@@ -240,7 +251,7 @@ def with_land(
         )
     offered = tuple(part for route in chart.routes for part in _route_parts(route, window, shores))
     found = replace(chart, shores=shores, routes=offered, tolerance=error)
-    _require_agreement(found, areas, name)
+    _require_agreement(found, areas, coast, name)
     return found
 
 
@@ -254,8 +265,8 @@ def require_window(at: tuple[float, float] | None, size: float) -> None:
 
 def _choose(
     features: list[Feature], wanted: set[str], is_exact: bool, draught: float, name: str
-) -> tuple[list[Area], list[Floats], list[str]]:
-    """Return the areas of land and the walls of features (degrees), and the layers that they come from.
+) -> tuple[list[Feature], list[str]]:
+    """Return the features that are land, walls, coastlines or waters, and their layers.
 
     If ``is_exact``, all layers must be there, and what has no layer is left out.
     """
@@ -263,16 +274,23 @@ def _choose(
     shown = ", ".join(sorted(present - {""})) or "none"
     if is_exact and wanted - present:
         raise ConfigError(f"{name}: has no layer {', '.join(sorted(wanted - present))}; its layers are {shown}")
-    areas: list[Area] = []
-    lines: list[Floats] = []
+    chosen = []
     for item in features:
         is_deep = item.layer == DEPTH_LAYER and (item.depth is None or item.depth > draught)
         if (item.layer in wanted or not (item.layer or is_exact)) and not is_deep:
-            areas += item.areas
-            lines += item.lines
-    if not any(map(len, chain(*areas, lines))):
-        raise ConfigError(f"{name}: has no land in {', '.join(sorted(wanted))}; its layers are {shown}")
-    return areas, lines, sorted(wanted & present) or ["polygons and lines"]
+            chosen.append(item)
+    if not any(len(points) for item in chosen for points in item.points()):
+        looked_for = ", ".join(sorted(wanted.difference(() if is_exact else OSM_LAYERS)))
+        raise ConfigError(f"{name}: has no land in {looked_for}; its layers are {shown}")
+    return chosen, sorted(wanted & present) or ["polygons and lines"]
+
+
+def _coast(features: list[Feature], plane: LocalPlane, window: tuple[float, float]) -> Floats:
+    """Return the segments [n, 4] of coastlines that decide where land is in a window: those near it, or the nearest."""
+    lines = [plane.to_metres(line) for item in features if item.layer == OSM_COASTLINE for line in item.lines]
+    edges = edges_of(lines, 1e-3, closed=False)
+    away, _ = segment_distances(0.5 * np.array(window), edges)
+    return edges[away <= max(*window, away.min(initial=np.inf) + 1e-6)]
 
 
 def _place(
@@ -307,13 +325,13 @@ def _require_coverage(features: list[Feature], plane: LocalPlane, window: tuple[
 
 
 def _empty_window(
-    areas: Sequence[Area], lines: Sequence[Floats], plane: LocalPlane, window: tuple[float, float], name: str
+    chart: Chart, areas: Sequence[Area], lines: Sequence[Floats], coast: Floats, name: str
 ) -> ConfigError:
     """Return the error for a window without shores: it is all land or all water, and where the nearest shore is."""
-    middle = 0.5 * np.array([window])
-    is_land = contains([edges_of(area, 0.01, closed=True) for area in areas], middle)[0]
-    points = np.concatenate([np.zeros((0, 2)), *(ring for area in areas for ring in area), *lines])
-    near = plane.to_degrees(points[np.hypot(*(points - middle).T).argmin()])
+    middle = 0.5 * np.array([[chart.width, chart.height]])
+    is_land = contains([edges_of(area, 0.01, closed=True) for area in areas], middle, coast)[0]
+    points = np.concatenate([coast[:, :2], *(ring for area in areas for ring in area), *lines])
+    near = chart.plane.to_degrees(points[np.hypot(*(points - middle).T).argmin()])
     what = "no water: it is all land" if is_land else "no shore: it is all water"
     return ConfigError(f"{name}: the window has {what}; a shore is at {near[1]:.6f},{near[0]:.6f} (--at)")
 
@@ -362,10 +380,10 @@ def _resampled(line: Floats) -> Floats:
     return np.stack([np.interp(shares, along, values) for values in line.T], -1)
 
 
-def _require_agreement(chart: Chart, areas: Sequence[Area], name: str) -> None:
+def _require_agreement(chart: Chart, areas: Sequence[Area], coast: Floats, name: str) -> None:
     """Raise an error unless simplified shores have water and land where the chart has them, and there is water."""
     points, distance = chart.sample()
-    is_land = contains([edges_of(area, 0.01, closed=True) for area in areas], points)
+    is_land = contains([edges_of(area, 0.01, closed=True) for area in areas], points, coast)
     differs = (is_land != (distance < 0.0)) & (np.abs(distance) > chart.tolerance + 0.1)
     if differs.any() or len(crossing_pairs(chart.shores)):
         raise ConfigError(f"{name}: the simplified shores would not keep land and water apart; more --segments help")

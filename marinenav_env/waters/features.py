@@ -30,6 +30,13 @@ FAIRWAY_LAYER = "FAIRWY"
 ROUTE_LAYERS = ("RECTRC", "NAVLNE", "RCRTCL", "DWRTCL", "TRACK", "ROUTE")
 """Layers of lines that are offered as routes: recommended tracks, navigation lines, centre lines; plain names."""
 LAYERS = (*LAND_LAYERS, DEPTH_LAYER, COVERAGE_LAYER, FAIRWAY_LAYER, *ROUTE_LAYERS)
+OSM_COASTLINE, OSM_WATERS = "NATURAL=COASTLINE", ("NATURAL=WATER", "WATERWAY=RIVERBANK", "WATERWAY=DOCK")
+"""Tags of OpenStreetMap, as layers: coastlines, with land on their left, and waters."""
+_OSM_PIERS = (f"MAN_MADE={each}" for each in ("PIER", "BREAKWATER", "GROYNE", "QUAY", "JETTY"))
+OSM_LAYERS = (OSM_COASTLINE, *OSM_WATERS, *_OSM_PIERS, "PLACE=ISLAND", "PLACE=ISLET", "WATERWAY=DAM", "WATERWAY=WEIR")
+"""Tags of OpenStreetMap, as layers, that are land, walls, coastlines or waters."""
+_TAGS = ("natural", "man_made", "place", "waterway", "leisure", "landuse", "route", "highway", "railway", "boundary")
+"""Tags of OpenStreetMap, of which the first that a feature has is its layer."""
 _DEPTH = "DRVAL2"
 """Attribute of a depth area: its greatest depth (m)."""
 _COVERAGE = "CATCOV"
@@ -74,7 +81,8 @@ def read_features(path: Path, layers: Iterable[str]) -> list[Feature]:
 def read_geojson(path: Path) -> list[Feature] | None:
     """Read the features of a GeoJSON file; None if it states a coordinate system other than WGS84.
 
-    A feature's layer is ``properties.layer``, else the name of the collection or of the file if it is one of LAYERS.
+    A feature's layer is ``properties.layer``, else a tag of OpenStreetMap such as NATURAL=COASTLINE, else the name of
+    the collection or of the file if it is one of LAYERS.
     """
     content, name = read_json(path, _DESCRIPTION), str(path)
     members = content if isinstance(content, dict) else {}
@@ -119,11 +127,19 @@ def _features(item: Any, properties: dict[str, Any], layer: str, level: int) -> 
             yield from _features(item["geometry"], known if isinstance(known, dict) else {}, layer, level + 1)
     elif kind not in ("Point", "MultiPoint"):
         feature = _feature(kind, item.get("coordinates"))
-        stated = properties.get("layer")
-        feature.layer = (stated.strip() if isinstance(stated, str) else layer).upper()
+        feature.layer = (_stated_layer(properties) or layer).upper()
         feature.depth = _depth_of(properties.get(_DEPTH))
         if feature.layer != COVERAGE_LAYER or properties.get(_COVERAGE, 1) == 1:
             yield feature
+
+
+def _stated_layer(properties: dict[str, Any]) -> str:
+    """Return the layer that a feature states, or the first of its tags of OpenStreetMap; empty if it has neither."""
+    tags = inner if isinstance(inner := properties.get("tags"), dict) else properties
+    stated = tags.get("layer")
+    if isinstance(stated, str) and not stated.lstrip("-").isdecimal():  # of OpenStreetMap: the height of a bridge
+        return stated.strip()
+    return next((f"{key}={tags[key]}" for key in _TAGS if tags.get(key)), "OSM" if "@id" in properties else "")
 
 
 def _feature(kind: str, coordinates: Any) -> Feature:
@@ -208,7 +224,7 @@ def _read_by_gdal(path: Path, layers: Iterable[str]) -> list[Feature]:
 
 def _as_geojson(pyogrio: Any, path: Path, name: str) -> Iterator[Any]:
     """Yield the features of a layer of a file as GeoJSON, in longitudes and latitudes of WGS84."""
-    columns = [_DEPTH, _COVERAGE, "layer"]
+    columns = [_DEPTH, _COVERAGE, "layer", *_TAGS]
     meta, _, shapes, values = pyogrio.raw.read(path, layer=name, columns=columns)
     # GDAL takes GeoJSON for WGS84 if it does not know the other coordinate system that it states.
     is_unknown = path.suffix.lower() in _GEOJSON_SUFFIXES and meta["crs"] == "EPSG:4326"

@@ -9,7 +9,7 @@ is on follows from the nearest segment.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ Flags = NDArray[np.bool_]
 Area = Sequence[Floats]
 """A polygon: rings [n, 2], the holes among them; a point is inside where it is inside an odd number of rings."""
 
+EMPTY: Floats = np.zeros((0, 4))
 SAME_DISTANCE = 1e-6
 """Difference of distances (m) that is none: segments that share a corner, or the two of a wall, are equally near."""
 BORDER = 0.03
@@ -175,21 +176,22 @@ class Network:
             edge = onwards[0]
 
 
-def unite(areas: Sequence[Area], lines: Sequence[Floats], size: tuple[float, float]) -> Network:
-    """Return the boundary of the union of areas of land, and what lies in the water of lines, in a window.
+def unite(areas: Sequence[Area], lines: Sequence[Floats], size: tuple[float, float], coast: Floats = EMPTY) -> Network:
+    """Return the boundary of the union of land, and what lies in the water of lines, in a window.
 
-    The window reaches from (0, 0) to ``size`` (m). Rings may have any direction, touch or cross each other, and repeat
-    points. Edges along the edge of the window are left out. Vertices are moved by 7 mm at most, and by more only where
-    areas fit together so badly that their union would not be closed.
+    Land are areas, and what is on the left of the nearest segment of a coast [n, 4]. The window reaches from (0, 0) to
+    ``size`` (m). Rings may have any direction, touch or cross each other, and repeat points. Edges along the edge of
+    the window are left out. Vertices are moved by 7 mm at most, and by more only where areas fit together so badly that
+    their union would not be closed.
     """
     for grid in _GRIDS:
-        network = _overlay(areas, lines, size, grid)
+        network = _overlay(areas, lines, size, grid, edges_of(coast.reshape(-1, 2, 2), grid, closed=False))
         if network.is_closed(size):
             return network
-    raise ConfigError("the polygons of land cannot be united: their boundary is not closed")
+    raise ConfigError("the polygons or coastlines of land cannot be united: their boundary is not closed")
 
 
-def edges_of(rings: Sequence[Floats], grid: float, closed: bool) -> Floats:
+def edges_of(rings: Iterable[Floats], grid: float, closed: bool) -> Floats:
     """Return the edges [n, 4] of rings or lines, whose vertices are moved to a grid."""
     edges = [np.zeros((0, 4))]
     for ring in rings:
@@ -201,10 +203,12 @@ def edges_of(rings: Sequence[Floats], grid: float, closed: bool) -> Floats:
     return joined[(joined[:, :2] != joined[:, 2:]).any(-1)]
 
 
-def _overlay(areas: Sequence[Area], lines: Sequence[Floats], size: tuple[float, float], grid: float) -> Network:
+def _overlay(
+    areas: Sequence[Area], lines: Sequence[Floats], size: tuple[float, float], grid: float, coast: Floats
+) -> Network:
     """Return the union of areas and lines whose vertices are moved to a grid; it may not be closed."""
     by_area = [edges_of(area, grid, closed=True) for area in areas]
-    pieces = clip(np.concatenate([np.zeros((0, 4)), *by_area]), size)
+    pieces = clip(np.concatenate([coast, *by_area]), size)
     walls = clip(edges_of(lines, grid, closed=False), size)
     nodes, edges, number = _split(np.concatenate([pieces, walls]))
     edges, index = np.unique(np.sort(edges, axis=-1), axis=0, return_inverse=True)
@@ -213,7 +217,7 @@ def _overlay(areas: Sequence[Area], lines: Sequence[Floats], size: tuple[float, 
     start, way = nodes[edges[:, 0]], nodes[edges[:, 1]] - nodes[edges[:, 0]]
     normal = np.stack([way[:, 1], -way[:, 0]], -1) * (_SIDE / np.maximum(np.hypot(*way.T), _NODE))[:, None]
     middle = start + 0.5 * way
-    left, right = contains(by_area, middle + normal), contains(by_area, middle - normal)
+    left, right = contains(by_area, middle + normal, coast), contains(by_area, middle - normal, coast)
     edges = np.where((right & ~left)[:, None], edges[:, ::-1], edges)
     kept = (left != right) | (is_line & ~left & ~right)
     return Network(nodes, edges[kept], (left == right)[kept])
@@ -280,9 +284,9 @@ def _split(segments: Floats) -> tuple[Floats, Integers, Integers]:
     return np.asarray(nodes * _NODE, np.float64), edges, number[1:][joined]
 
 
-def contains(areas: Sequence[Floats], points: Floats) -> Flags:
-    """Return whether points [N, 2] are inside any area; an area is the edges [n, 4] of its rings."""
-    result = np.zeros(len(points), bool)
+def contains(areas: Sequence[Floats], points: Floats, coast: Floats = EMPTY) -> Flags:
+    """Return whether points [N, 2] are inside any area, the edges [n, 4] of its rings, or on the land of a coast."""
+    result = signed_distance(points, coast) < 0.0
     if not len(points):
         return result
     low, high = points.min(0), points.max(0)

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ pytest.importorskip("shapely", reason="needs the extra test")
 import shapely
 
 from marinenav_env import ConfigError
-from marinenav_env.waters.charts import Chart, read_chart
+from marinenav_env.waters.charts import Chart, read_chart, with_land
 from marinenav_env.waters.projection import LocalPlane
 from marinenav_env.waters.shapes import signed_distance
 from tests.marinenav_env.waters.windows import WINDOWS, land_of, line_of, shapes_of, window_path
@@ -53,6 +54,14 @@ def read(tmp_path, content, **options):
 
 SQUARE = [[30.0, -10.0], [40.0, -10.0], [40.0, 10.0], [30.0, 10.0]]
 COAST = feature(polygon(LAND), "LNDARE")
+OSM_COAST = [feature(line(*ends), natural="coastline") for ends in ([LAND[2], (20.0, 0.0)], [(20.0, 0.0), LAND[1]])]
+"""The same coast as OpenStreetMap has it: lines with land on their left."""
+OSM_OTHERS = [
+    feature(polygon(SQUARE), leisure="marina", layer="1"),
+    feature(polygon(SQUARE), tags={"natural": "water"}, type="way"),
+    feature(line([-40.0, -40.0], [40.0, 40.0]), route="ferry"),
+    feature(line([-40.0, 40.0], [40.0, -40.0]), **{"@id": "way/1", "power": "line"}),
+]
 
 
 @pytest.mark.heavy
@@ -72,6 +81,25 @@ def test_windows_have_land_where_shapely_has_it(name):
     np.testing.assert_allclose(
         np.abs(distance), shapely.distance(line_of(chart.shores), shapely.points(points)), rtol=0.0, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_coastlines_are_the_same_shores_as_the_land_on_their_left(name):
+    chart = read_chart(window_path(name), most_segments=256)
+    areas, walls = shapes_of(name, chart)
+    lines = [np.array(each.coords) for part in shapely.get_parts(land_of(areas)) for each in _outlines(part)]
+    drawn = np.random.default_rng(0)
+    coast = np.concatenate([np.concatenate([line[:-1], line[1:]], -1) for line in lines])
+    again = with_land(replace(chart, routes=()), [], walls, 256, None, name, drawn.permutation(coast))
+    assert again.tolerance == pytest.approx(chart.tolerance, abs=0.01)
+    apart = shapely.hausdorff_distance(line_of(again.shores), line_of(chart.shores), 0.01)
+    assert apart < 2.0 * chart.tolerance + 0.05
+
+
+def _outlines(part):
+    """Rings of a polygon with land on their left where x is north, which is on the right where x is east."""
+    turned = shapely.geometry.polygon.orient(part, -1.0)
+    return turned.exterior, *turned.interiors
 
 
 @pytest.mark.parametrize(("name", "most"), [("island", 8), ("island", 16), ("marina", 32)])
@@ -134,8 +162,14 @@ def test_the_window_lies_around_its_place_with_x_to_the_north(tmp_path):
         collection(feature({"type": "GeometryCollection", "geometries": [polygon(LAND)]}, "LNDARE"), feature(None)),
         collection({"type": "Feature", "properties": [1], "geometry": polygon(LAND)}, {"type": "Feature"}),
         collection(COAST, feature(line([40.0, 0.0]), "RECTRC"), feature(polygon([[30, -60], [30, 60]]), "FAIRWY")),
+        collection(*OSM_COAST),
+        collection(*OSM_COAST, *OSM_OTHERS, OSM_COAST[0]),
+        collection(
+            feature(polygon([LAND[1], [99, -99], [99, 0], [20, 0]]), natural="water"),
+            feature(polygon([[20, 0], [99, 0], [99, 99], LAND[2]]), waterway="dock"),
+        ),
     ],
-    ids=range(25),
+    ids=range(28),
 )
 def test_the_same_coast_in_other_words_is_the_same(tmp_path, content):
     np.testing.assert_allclose(
@@ -159,6 +193,8 @@ def test_lines_are_walls_and_shallows_are_land_up_to_the_draught(tmp_path):
     shallow = feature(polygon([[30, -40], [40, -40], [40, -30], [30, -30]]), "DEPARE", DRVAL1=0.0, DRVAL2=2.0)
     chart = read(tmp_path, collection(COAST, pier, shallow))
     assert len(chart.shores) == 4  # the coast in two, and both sides of the pier
+    tagged = feature(pier["geometry"], man_made="pier", layer="1", highway="footway")
+    np.testing.assert_array_equal(read(tmp_path, collection(COAST, tagged, shallow)).shores, chart.shores)
     deep = read(tmp_path, collection(COAST, pier, shallow), draught=2.0)
     assert len(deep.shores) == 8
     only = read(tmp_path, collection(COAST, pier, shallow), draught=2.0, layers=["depare"])
@@ -225,7 +261,10 @@ DAMAGED = [
     (collection(feature(polygon([[0.0, 0.0], [20.0, 0.0]]))), {}, "the window has no shore: it is all water"),
     (collection(feature({"type": "Polygon", "coordinates": [ring(LAND)] * 2})), {}, "the window has no shore"),
     ({"type": "Polygon", "coordinates": [[p[::-1] for p in ring(LAND)]]}, {}, "a shore is at -80.1"),
-    (collection(feature(polygon(STAR))), {}, "harbour.json: the polygons of land cannot be united"),
+    (collection(feature(polygon(STAR))), {}, "harbour.json: the polygons or coastlines of land cannot be united"),
+    (collection(*OSM_COAST[1:]), {}, "their boundary is not closed"),
+    (collection(*OSM_COAST), {"at": (25.7694, -80.18), "size": 20}, "the window has no water: it is all land; a shore"),
+    (collection(*OSM_OTHERS[2:]), {}, "LNDARE, PONTON, SLCONS; its layers are OSM, ROUTE=FERRY"),
     (collection(feature(MESH)), {}, "harbour.json: the window has too many lines for one map"),
     ({"type": "Polygon", "coordinates": 3}, {}, "3 must be a list of coordinates"),
     ({"type": "Polygon", "coordinates": [[[1], [2]]]}, {}, "must be a list of positions"),

@@ -17,7 +17,7 @@ from marinenav_env import ConfigError
 from marinenav_env.waters.charts import read_chart
 from marinenav_env.waters.features import read_geojson
 from marinenav_env.waters.projection import LocalPlane
-from tests.marinenav_env.waters.test_charts import COAST, LAND, collection, line, polygon, read, ring
+from tests.marinenav_env.waters.test_charts import COAST, LAND, OSM_COAST, collection, line, polygon, read, ring
 from tests.marinenav_env.waters.windows import window_path
 
 PLACE = LocalPlane(25.77, -80.18)
@@ -53,6 +53,9 @@ def test_a_geopackage_has_layers_by_name(tmp_path):
     write(path, [shape(line([20, 0], [90, 0]))], "CBLSUB")
     chart = read_chart(path, AT, 100.0)
     np.testing.assert_allclose(chart.shores, expected(tmp_path, COAST), atol=0.011)
+    tags = {"natural": ["coastline", "coastline"], "highway": [None, "path"]}
+    write(tmp_path / "quick.gpkg", [shape(each["geometry"]) for each in OSM_COAST], "quick", **tags)
+    np.testing.assert_allclose(read_chart(tmp_path / "quick.gpkg", AT, 100.0).shores, chart.shores, atol=0.011)
     with pytest.raises(ConfigError, match="has no layer SLCONS; its layers are CBLSUB, DEPARE, LNDARE"):
         read_chart(path, AT, 100.0, layers=["SLCONS"])
     assert len(read_chart(path, AT, 100.0, layers=["CBLSUB"]).shores) == 2
