@@ -1,12 +1,13 @@
 """Recorded traffic: tracks of vessels from reports of AIS as CSV, and episodes in which vessels follow them.
 
-The columns are recognised by their names in files of Marine Cadastre and of the Danish Maritime Authority, in any case
-and order. Reports without a position or a speed (latitude 91, longitude 181, 102.3 knots, or nothing) are skipped.
-Nothing is scaled: metres, seconds and speeds are those of the reports.
+The columns are recognised by their names in files of Marine Cadastre, of the Danish Maritime Authority, of Kystverket
+and others, in any case and order. Reports without a position or a speed of a ship (latitude 91, longitude 181, 102.3
+knots or more, or nothing) are skipped. Nothing is scaled: metres, seconds and speeds are those of the reports.
 """
 
 import csv
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -36,13 +37,13 @@ REST_SPEED = 0.5
 """Speed over ground (knots) below which all reports of a vessel at rest are; it lies at their mean position."""
 MAX_BYTES = 2**34
 _COLUMNS = {
-    "MMSI": ("mmsi",),
-    "time": ("time", "timestamp", "# timestamp", "basedatetime", "base_date_time"),
+    "MMSI": ("mmsi", "sourcemmsi", "vesselid", "shipid"),
+    "time": ("time", "timestamp", "basedatetime", "datetimeutc", "datetime", "t"),
     "lat": ("lat", "latitude"),
     "lon": ("lon", "longitude"),
-    "sog": ("sog",),
+    "sog": ("sog", "speedoverground", "speed"),
 }
-"""Names of the columns that are read, in lower case; of ``cog`` nothing is needed, as courses follow from positions."""
+"""Names of the columns that are read, as small letters only; courses follow from positions."""
 _UNKNOWN = {"lat": (91.0, 90.0), "lon": (181.0, 360.0), "sog": (102.3, 102.3)}
 """Value that stands for "not available", and the largest magnitude."""
 _SAMPLES = np.linspace(0.0, 1.0, 21)
@@ -67,7 +68,7 @@ def read_ais(
         at: latitude and longitude (degrees) of the middle of the window.
         size: side of the window (m); x is north and y east of its south-west corner, as in ``read_chart``.
         begin: time from which the times of the tracks count, as in the file: ISO 8601 (UTC unless it says otherwise),
-            DD/MM/YYYY hh:mm:ss, or seconds; by default that of the first report near the window.
+            DD/MM/YYYY hh:mm:ss, seconds or milliseconds; by default that of the first report near the window.
         seconds: length of the tracks (s).
         max_ships: largest number of tracks; those that are in the window for the longest time are kept.
 
@@ -100,13 +101,14 @@ def read_ais(
 
 def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the place in the file, for messages, and the texts of _COLUMNS, of each row of a CSV file."""
-    with TextIOWrapper(open_regular(path, "AIS reports as CSV", MAX_BYTES), "utf-8-sig", newline="") as stream:
+    with TextIOWrapper(open_regular(path, "AIS reports as CSV", MAX_BYTES), "utf-8-sig", "replace", "") as stream:
         try:
             head = stream.readline()
             delimiter = max(",;\t", key=head.count)
             names = [name.strip().lower() for name in next(csv.reader([head], delimiter=delimiter), [])]
+            plain = ["".join(filter(str.isalpha, name)) for name in names]
             columns = {
-                key: next((names.index(name) for name in known if name in names), -1) for key, known in _COLUMNS.items()
+                key: next((plain.index(name) for name in known if name in plain), -1) for key, known in _COLUMNS.items()
             }
             missing = [key for key, column in columns.items() if column < 0]
             if missing:
@@ -117,7 +119,7 @@ def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
                     place = f"{path}: row {number}"
                     require(len(row) > max(columns.values()), place, row, f"{len(names)} values")
                     yield place, [row[column].strip() for column in columns.values()]
-        except (csv.Error, UnicodeDecodeError, OSError) as error:
+        except (csv.Error, OSError) as error:
             raise ConfigError(f"{path}: cannot be read as AIS reports as CSV ({error})") from error
 
 
@@ -142,23 +144,22 @@ def _number(text: str, key: str, place: str) -> float | None:
     """Return the number in a text; None if it is not available."""
     unknown, most = _UNKNOWN[key]
     try:
-        value = float(text or unknown)
+        value = float(text.replace(",", ".") or unknown)
     except ValueError:
         value = math.nan
-    if value == unknown:
+    if value == unknown or (key == "sog" and not 0.0 <= value <= most):  # such as that of a helicopter
         return None
-    least = 0.0 if key == "sog" else -most
-    require(least <= value <= most, f"{place}: {key}", text, f"a number from {least:g} to {most:g}")
+    require(-most <= value <= most, f"{place}: {key}", text, f"a number from {-most:g} to {most:g}")
     return value
 
 
 def _seconds(text: str, key: str) -> float:
-    """Return a time (s, since 1970 if it is a date) from a number, ISO 8601 or DD/MM/YYYY hh:mm:ss."""
+    """Return a time (s, since 1970 if it is a date) from s or ms, ISO 8601 or DD/MM/YYYY hh:mm:ss."""
     try:
         if text.replace(".", "", 1).isdecimal():
-            require(float(text) < 1e11, key, text, "seconds")  # such as ms since 1970
-            return float(text)
-        date = datetime.strptime(text, "%d/%m/%Y %H:%M:%S") if "/" in text else datetime.fromisoformat(text)
+            require(float(text) < 1e14, key, text, "seconds or milliseconds")
+            return float(text) / (1.0 if float(text) < 1e11 else 1e3)
+        date = datetime.fromisoformat(re.sub(r"^(\d\d)[/.-](\d\d)[/.-](\d{4})", r"\3-\2-\1", text))
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError) as error:
         if isinstance(error, ConfigError):
