@@ -1,6 +1,7 @@
 """Obstacles of MOOS-IvP: text with lines ``poly = pts={x,y:x,y:...},label=...``, x east and y north (m).
 
-A line ``region = pts={...}`` is the window, which otherwise reaches MARGIN beyond the obstacles.
+Lines ``given_obstacle = pts={...}`` are obstacles, too. A line ``region = pts={...}`` is the window, which otherwise
+reaches MARGIN beyond the obstacles. Lines with macros, and regions of behaviours, are left out.
 """
 
 import re
@@ -12,7 +13,7 @@ from marinenav_env.waters.shapes import Floats
 
 MARGIN = 20.0
 """Distance from the obstacles to the edge of a window that is not stated (m)."""
-_LINE = re.compile(r"^[ \t]*(poly|polygon|region)[ \t]*=(.*)$", re.IGNORECASE | re.MULTILINE)
+_LINE = re.compile(r"^[ \t]*(poly|polygon|given_obstacle|region)[ \t]*=(.*)$", re.IGNORECASE | re.MULTILINE)
 _POINTS = re.compile(r"pts\s*=\s*\{([^{}]*)\}", re.IGNORECASE)
 
 
@@ -28,10 +29,12 @@ def read_obstacles(text: str, name: str) -> tuple[list[Floats], tuple[float, flo
     """
     areas, region = [], None
     for match in _LINE.finditer(text):
+        if "$(" in match[2] or ("BHV_" in text and match[1].lower() == "polygon"):
+            continue
         place = f"{name}: line {text.count(chr(10), 0, match.start()) + 1}"
         stated = _POINTS.search(match[2])
         try:
-            pairs = stated[1].split(":") if stated else []
+            pairs = (stated[1] if stated else match[2]).split(":")
             points = np.array([[float(value) for value in pair.split(",")[:2]] for pair in pairs])
         except ValueError:
             points = np.zeros(0)

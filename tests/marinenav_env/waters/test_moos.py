@@ -23,9 +23,15 @@ def test_polygons_are_land_where_the_file_has_them():
 
 
 def test_x_is_east_and_a_window_that_is_not_stated_is_wider_than_the_obstacles(tmp_path):
-    (tmp_path / "x.txt").write_text(f"// a comment\n  {SQUARE}\nmin_range = 2\n")
-    chart = Chart.load(tmp_path / "x.txt")
-    assert (chart.width, chart.height) == (60.0, 44.0)
+    behaviour = "Behavior = BHV_OpRegion\n{\n  polygon = pts={-99,-99:99,-99:99,99:-99,99}\n}"
+    for text in (
+        SQUARE,
+        "poly = 0,10:4,10:4,30:0,30",
+        f"region = pts=$(ALL)\n{behaviour}\n  given_obstacle={SQUARE[7:]}",
+    ):
+        (tmp_path / "x.txt").write_text(f"// a comment\n  {text}\nmin_range = 2\n")
+        chart = Chart.load(tmp_path / "x.txt")
+        assert (chart.width, chart.height) == (60.0, 44.0)
     points = np.array([[30.0, 22.0], [22.0, 30.0]])
     assert signed_distance(points, chart.shores).tolist() == pytest.approx([-2.0, 6.0], abs=0.02)
 
