@@ -34,9 +34,8 @@ def _check_arguments(
     num_envs: Any, total_envs: Any, noise: RandomSource | None, dtype: Any, flags: dict[str, Any]
 ) -> None:
     """Raise ConfigError for arguments of MarineNavEnv that cannot be used."""
-    is_integer = isinstance(num_envs, Integral) and not isinstance(num_envs, bool)
-    require(is_integer, "num_envs", num_envs, "a whole number")
-    require(num_envs >= 1, "num_envs", num_envs, "at least 1")
+    is_positive = isinstance(num_envs, Integral) and not isinstance(num_envs, bool) and int(num_envs) >= 1
+    require(is_positive, "num_envs", num_envs, "a whole number, at least 1")
     is_large_enough = total_envs is None or (is_nonnegative_int(total_envs) and total_envs >= num_envs)
     require(is_large_enough, "total_envs", total_envs, f"a whole number of at least num_envs, {num_envs}")
     for name, flag in flags.items():

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 14_113,
+    "marinenav_env": 14_107,
     "train_RL_agents": 26_498,
     "pages": 3_700,
     "tools": 1_606,

@@ -151,7 +151,6 @@ class MarineNavVectorEnv(VectorEnv[Any, Any, Any]):
         device: torch.device | str = "cpu",
         max_episode_steps: int | None = None,
     ) -> None:
-        require(_is_positive_int(num_envs), "num_envs", num_envs, "a whole number, at least 1")
         config = _limit_steps(config or WorldConfig(), max_episode_steps)
         settings = config, scenarios, continuous, flat, render_mode, render_fps, num_envs, device
         self._worlds = _FirstVesselWorlds(others, *settings)
@@ -208,10 +207,6 @@ def _limit_steps(config: WorldConfig, steps: int | None) -> WorldConfig:
     """Return a configuration whose episodes end after at most ``steps`` control steps; None: unchanged."""
     if steps is None:
         return config
-    require(_is_positive_int(steps), "max_episode_steps", steps, "a whole number, at least 1")
+    is_positive = isinstance(steps, Integral) and not isinstance(steps, bool) and steps > 0
+    require(is_positive, "max_episode_steps", steps, "a whole number, at least 1")
     return replace(config, max_steps=min(config.max_steps, int(steps)))
-
-
-def _is_positive_int(value: Any) -> bool:
-    """Return whether a value is a whole number of Python or NumPy above 0."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0

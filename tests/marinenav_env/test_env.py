@@ -35,7 +35,7 @@ from tests.marinenav_env.helpers import CPU
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_envs": 0}, r"^num_envs=0: must be at least 1$"),
+        ({"num_envs": 0}, r"^num_envs=0: must be a whole number, at least 1$"),
         ({"dtype": torch.float16}, r"^dtype=torch\.float16: must be torch\.float32 or "),
         ({"scenarios": "/nowhere/at/all.json"}, r"^/nowhere/at/all\.json: cannot be read as "),
         ({"scenarios": []}, r"^scenarios=\[\]: must be a Curriculum, .* one Episode or more"),
@@ -43,7 +43,7 @@ from tests.marinenav_env.helpers import CPU
         ({"scenarios": [1, 2]}, r"^scenarios=\[1, 2\]: must be a Curriculum, a scenario file"),
         ({"continuous": "no"}, r"^continuous='no': must be True or False$"),
         ({"num_envs": 4, "noise": RandomSource.from_seed(0, 1, CPU)}, r"^noise='numbers of 1 .*: must be those of num"),
-        ({"num_envs": True}, r"^num_envs=True: must be a whole number$"),
+        ({"num_envs": True}, r"^num_envs=True: must be a whole number, at least 1$"),
         ({"num_envs": 4, "total_envs": 2}, r"^total_envs=2: must be a whole number of at least num_envs, 4$"),
     ],
 )
