@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_107,
-    "train_RL_agents": 26_498,
+    "train_RL_agents": 26_493,
     "pages": 3_700,
     "tools": 1_606,
     "tests": 37_993,

@@ -22,9 +22,10 @@ from torch import Tensor
 from marinenav_env.config import WorldConfig
 from marinenav_env.scenarios.draws import GeneratorDraws
 from marinenav_env.scenarios.encounter_sampler import draw_courses, starts_and_goals
+from marinenav_env.scenarios.situations import EARLIEST_APPROACH, LATEST_APPROACH, MIN_DISTANCE, MIN_DISTANCE_FROM_OWN
 from marinenav_env.state import Scenario
 from marinenav_env.vessels import value_for_robot
-from train_RL_agents.evaluation.suites.rules_suite import moving_vessels, with_slow_vessel
+from train_RL_agents.evaluation.suites.rules_suite import GOAL_DISTANCE, moving_vessels, with_slow_vessel
 
 IMAZU_COURSES: tuple[tuple[float, ...], ...] = (
     (180,), (270,), (0,), (45,), (180, -90), (-10, -45), (0, -45), (180, -90), (-30, -90),
@@ -39,14 +40,8 @@ SLOW_SPEED_SHARE = 0.39
 """Speed of slow vessels, as a share of VESSEL_SPEED."""
 SLOW_MAX_THRUST = 120.0
 """Largest thrust of a slow vessel per side (N)."""
-MIN_DISTANCE_FROM_OWN = 25.0
-"""Smallest initial distance of the others from the own vessel (m), unless MEETING_TIMES does not allow it."""
-MEETING_TIMES = (12.0, 30.0)
-"""Smallest and largest time to the meeting point (s)."""
-MIN_DISTANCE = 10.0
-"""Smallest initial distance of any two vessels (m)."""
-GOAL_DISTANCE = 20.0
-"""Distance from the meeting point to the goals (m)."""
+MEETING_TIMES = (EARLIEST_APPROACH, LATEST_APPROACH)
+"""Smallest and largest time to the meeting point (s), where MIN_DISTANCE_FROM_OWN may not be reached."""
 MAP_SIDE = 124.0
 """Side length of the map (m)."""
 POINT_RADIUS = 0.01
