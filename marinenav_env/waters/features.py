@@ -196,7 +196,8 @@ def _read_by_gdal(path: Path, layers: Iterable[str]) -> list[Feature]:
     If no layer of a file has a name of LAYERS and there is only one, its features have none.
     """
     pyogrio = import_optional("pyogrio", "charts")
-    open_regular(path, _DESCRIPTION, _MOST_BYTES).close()
+    if path.suffix.lower() != ".gdb":  # a folder
+        open_regular(path, _DESCRIPTION, _MOST_BYTES).close()
     wanted = {*layers, *ROUTE_LAYERS, FAIRWAY_LAYER, COVERAGE_LAYER}
     features: list[Feature] = []
     try:

@@ -35,6 +35,7 @@ def write(path, shapes, layer=None, crs="EPSG:4326", kind="Unknown", **columns):
         geometry_type=kind,
         layer=layer,
         append=path.exists(),
+        driver="OpenFileGDB" if path.suffix == ".gdb" else None,
     )
 
 
@@ -76,6 +77,17 @@ def test_geojson_in_another_coordinate_system_is_converted(tmp_path):
     crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32617"}}
     content = {"type": "Polygon", "coordinates": [land.tolist()], "crs": crs}
     np.testing.assert_allclose(read(tmp_path, content).shores, expected(tmp_path, COAST), atol=0.011)
+
+
+def test_a_file_geodatabase_is_a_folder_of_layers(tmp_path):
+    path = tmp_path / "kart.gdb"
+    for layer in ("landareal", "skjer"):
+        write(path, [shapely.MultiPolygon([shape(polygon(LAND))])], layer, kind="MultiPolygon")
+    chart = read_chart(path, AT, 100.0, layers=["landareal"])
+    np.testing.assert_allclose(chart.shores, expected(tmp_path, COAST), atol=0.011)
+    (tmp_path / "empty.gdb").mkdir()
+    for other in (path, tmp_path / "empty.gdb", tmp_path / "none.gdb"):
+        assert ("LANDAREAL, SKJER" if other == path else "cannot be read as a chart") in refusal(read_chart, other)
 
 
 def test_geometries_of_several_parts_and_three_coordinates_are_read(tmp_path):
