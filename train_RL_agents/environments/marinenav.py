@@ -14,7 +14,6 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 
 from marinenav_env import Curriculum, MarineNavEnv, WorldConfig
-from marinenav_env.levels import Level
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.scenarios.complete import required_draws
 from marinenav_env.scenarios.episode import Episode
@@ -32,8 +31,6 @@ from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.run.run_folder import RunFolder
 
 _CPU = torch.device("cpu")
-_BYTES_PER_PAIR = 544
-"""Estimated temporary memory of a step (bytes) per pair of a robot and an object."""
 
 
 class BuiltInEnvironment:
@@ -125,8 +122,8 @@ class BuiltInEnvironment:
 
     # Memory -------------------------------------------------------------------------------------
 
-    def estimate_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return an example step, and estimated memory by its use; see Environment."""
+    def plan_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
+        """Return an example step, and memory by its use; see Environment."""
         config = self.config
         _check_levels_fit(config)
         with warnings.catch_warnings(action="ignore"):  # the run itself warns of its scenario file
@@ -137,8 +134,7 @@ class BuiltInEnvironment:
         env = MarineNavEnv(world, 1, scenarios=scenarios, continuous=agent.continuous, episode_statistics=True, seed=0)
         return env.fake_tensordict(), {
             "world and collected steps": _world_bytes(env, config.trainer),
-            "scenarios held ready": _pool_bytes(env, config),
-            "evaluation": _evaluation_bytes(config),
+            "scenarios held ready": config.training_schedule.curriculum().pool_size * _pool_entry_bytes(env),
         }
 
 
@@ -164,49 +160,13 @@ def _check_levels_fit(config: TrainConfig[Any]) -> None:
             raise ConfigError(f"{name}: {error}") from error
 
 
-def _step_bytes(world: WorldConfig, robots: int, obstacles: int) -> int:
-    """Estimate the temporary memory (bytes) of a step of one environment, for its numbers of robots and obstacles."""
-    pairs = robots * (robots + obstacles)
-    return pairs * (_BYTES_PER_PAIR + 8 * world.sensor.scan_beams) + 400 * robots * world.sensor.slots
-
-
 def _world_bytes(env: MarineNavEnv, settings: TrainerConfig) -> int:
-    """Return the memory (bytes) of the environments, of their current step, and of the steps being collected."""
-    robots, obstacles = env.num_robots, env.scenario.obstacle_mask.shape[-1]
-    # Old and new state; the batch, and the previous and the next step.
-    state_bytes = 2 * _pool_entry_bytes(env) + (settings.vector_steps + 2) * tree_bytes(env.fake_tensordict())
-    return settings.num_envs * (state_bytes + _step_bytes(env.config, robots, obstacles))
+    """Return the memory (bytes) of the old and the new state of the environments, and of the steps being collected."""
+    steps = (settings.vector_steps + 2) * tree_bytes(env.fake_tensordict())  # the previous and the next one, too
+    return settings.num_envs * (2 * _pool_entry_bytes(env) + steps)
 
 
 def _pool_entry_bytes(env: MarineNavEnv) -> int:
     """Return the number of bytes of an entry of the reset pool: scenario, state and observation."""
     parts = (env.scenario, env.state, env.observation_spec.zero())
     return sum(tree_bytes(part) for part in parts)
-
-
-def _pool_bytes(env: MarineNavEnv, config: TrainConfig[Any]) -> int:
-    """Return the memory (bytes) of the reset pool, and of the candidates that a refresh of it draws."""
-    curriculum = config.training_schedule.curriculum()
-    ends = 2 * env.num_robots
-    # Points, differences and distances of every candidate to every start and goal.
-    drawn = not (curriculum.sampler or config.training_schedule.scenarios)
-    draws = required_draws(config.world.scenario, curriculum.levels) if drawn else 0
-    candidates = draws * ends * 6 * env.state.pose.element_size()
-    return curriculum.pool_size * _pool_entry_bytes(env) + curriculum.refresh_size * candidates
-
-
-def _drawing_bytes(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int]) -> int:
-    """Estimate the temporary memory (bytes) of ``draw_scenarios`` for a number of episodes of each level."""
-    ends, cores = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_cores"))
-    # Each candidate has 16 numbers, and two differences to each end or core.
-    numbers = 16 + 2 * max(2 * ends, cores)
-    return 8 * sum(episodes) * required_draws(world.scenario, tuple(levels)) * numbers
-
-
-def _evaluation_bytes(config: TrainConfig[Any]) -> int:
-    """Return the memory (bytes) of an evaluation, in which all scenarios are first drawn and then run at once."""
-    schedule = config.eval_schedule
-    levels, episodes = schedule.levels, sum(schedule.num_episodes)
-    robots, obstacles = (max(getattr(level, name) for level in levels) for name in ("num_robots", "num_obstacles"))
-    run = episodes * _step_bytes(config.world, robots, obstacles)
-    return max(run, _drawing_bytes(config.world, levels, schedule.num_episodes))

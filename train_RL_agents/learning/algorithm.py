@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
@@ -69,19 +69,6 @@ class MemoryPlanEntry:
     """True for the host's memory, false for the device's."""
 
 
-class MemoryEstimate(NamedTuple):
-    """Estimate of the memory that an algorithm needs in addition to the networks."""
-
-    entries: list[MemoryPlanEntry]
-    """Uses of memory throughout the run; those that stay in the host's memory even in runs on a GPU say so."""
-    compute_losses: Callable[[int], None]
-    """Function that computes the losses of a batch of blank samples, given their number, to measure its memory."""
-    extra_bytes_per_sample: int = 0
-    """Bytes that an update needs for each sample in addition to what ``compute_losses`` measures."""
-    robots_per_sample: int = 1
-    """Number of robots in each blank sample of ``compute_losses``; batch sizes count robots."""
-
-
 class Algorithm(ABC):
     """Base class of algorithms, which learn from the steps of the collector; ``tau`` is that of Learner."""
 
@@ -112,8 +99,11 @@ class Algorithm(ABC):
 
     @classmethod
     @abstractmethod
-    def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
-        """Return an estimate of the memory of a run in addition to the networks, from a step of one environment."""
+    def plan_memory(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> list[MemoryPlanEntry]:
+        """Return what a run holds in memory besides the networks, from a step of one environment.
+
+        Entries that stay in the host's memory even in runs on a GPU say so.
+        """
 
     @abstractmethod
     def add_steps(self, steps: TensorDictBase) -> None:

@@ -10,14 +10,12 @@ from marinenav_env import GROUP
 from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryPlanEntry
-from train_RL_agents.learning.imitation import imitation_errors
+from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryPlanEntry
 from train_RL_agents.learning.learner import UpdateResult
 from train_RL_agents.memory.frames import PLACES, FrameStore, frame_bytes, with_places
 from train_RL_agents.memory.host import make_replay
 from train_RL_agents.memory.replay import replay_bytes, tree_bytes
 from train_RL_agents.memory.transitions import MultiStep, example_transition, to_batch
-from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.policy_wrapper import PolicyWrapper
 
 
@@ -55,8 +53,8 @@ class OffPolicy(Algorithm):
         self._last_env_steps = 0
 
     @classmethod
-    def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
-        """Return an estimate of the memory of replay, of unfinished n-step transitions and of batches."""
+    def plan_memory(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> list[MemoryPlanEntry]:
+        """Return the memory of replay and of unfinished n-step transitions; see Algorithm."""
         settings = config.trainer
         assert isinstance(settings, OffPolicyConfig)
         row = _example_row(agent, step)
@@ -68,27 +66,14 @@ class OffPolicy(Algorithm):
             MemoryPlanEntry("replay", rows + priorities, on_host),
             MemoryPlanEntry("open windows", 2 * closing * robots * tree_bytes(row), False),
         ]
-        stored, observed = rows, example_transition(step)
+        stored = rows
         if agent.frames is not None:
             size = frame_bytes(agent.frames, (settings.num_envs, robots), settings.buffer_size, settings.n_steps)
             items.append(MemoryPlanEntry("frames", size, False))
             stored += size
         if config.save_replay:
             items.append(MemoryPlanEntry("copy of replay while saving", stored, True))
-
-        def loss(count: int) -> None:
-            batch = to_batch(observed.expand(count).clone())
-            if agent.frames is not None:
-                blank = torch.zeros(count, agent.frames.size)
-                for observation in (batch.observation, batch.next_observation):
-                    observation[MEMORY] = blank
-            losses = agent.loss(batch, agent.loss_noise(count, torch.Generator()))
-            if config.imitation_learning:
-                errors = imitation_errors(agent, batch.observation, batch.action)
-                losses["loss_imitation"] = batch.mean(errors)
-
-        # Sampled transitions exist twice: as stored in replay and as the losses need them.
-        return MemoryEstimate(items, loss, extra_bytes_per_sample=2 * tree_bytes(observed))
+        return items
 
     def add_steps(self, steps: TensorDictBase) -> None:
         """Build multi-step transitions from steps [E, T] and insert them into replay."""

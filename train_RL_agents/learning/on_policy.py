@@ -18,8 +18,7 @@ from train_RL_agents.agents.actor_critic import ActorCriticAgent
 from train_RL_agents.agents.batches import RolloutBatch, weighted_mean
 from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryEstimate, MemoryPlanEntry
-from train_RL_agents.learning.imitation import imitation_errors
+from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryPlanEntry
 from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.memory import MEMORY, STARTS
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, to_observation
@@ -48,41 +47,11 @@ class OnPolicy(Algorithm):
         self._progress = torch.zeros((), device=context.device)
 
     @classmethod
-    def memory_estimate(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> MemoryEstimate:
-        """Return an estimate of the memory of rollouts and of batches."""
-        settings, group = config.trainer, step.get(GROUP)
-        assert isinstance(agent, ActorCriticAgent)
-        observation, active = to_observation(group.get("observation")), group.get("mask")
+    def plan_memory(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> list[MemoryPlanEntry]:
+        """Return the memory of rollouts; see Algorithm."""
         # A rollout exists four times: as collected, as stored, as flat robot-steps, and permuted.
-        held = 4 * settings.num_envs * settings.vector_steps * tree_bytes(step)
-
-        # Samples of a recurrent agent are windows of steps.
-        steps = (agent.config.memory.window_of(settings.vector_steps),) if agent.is_recurrent else ()
-
-        def loss(count: int) -> None:
-            entries = {**observation, ACTIVE_KEY: active}
-            if agent.is_recurrent:
-                entries = {name: entry[:, None] for name, entry in entries.items()}
-                entries[STARTS] = torch.zeros_like(entries[ACTIVE_KEY])
-            observations = {
-                name: each.expand(count, *steps, *each.shape[1 + len(steps) :]) for name, each in entries.items()
-            }
-            if agent.memory_size:
-                observations[MEMORY] = torch.zeros(count, *active.shape[1:], agent.memory_size, device=active.device)
-            with torch.no_grad():
-                noise = agent.exploration_noise(observations[ACTIVE_KEY].shape, torch.Generator())
-                action, extras = agent.explore(observations, noise)
-            value = extras["value"]
-            batch = RolloutBatch(observations, action, extras, value, value, value + 1.0, value.new_zeros(()))
-            losses = agent.loss(batch, None)
-            if config.imitation_learning:
-                losses["loss_imitation"] = batch.mean(imitation_errors(agent, observations, action))
-
-        return MemoryEstimate(
-            [MemoryPlanEntry("rollout", held, False)],
-            loss,
-            robots_per_sample=active.shape[-1] * math.prod(steps),
-        )
+        held = 4 * config.trainer.num_envs * config.trainer.vector_steps * tree_bytes(step)
+        return [MemoryPlanEntry("rollout", held, False)]
 
     def add_steps(self, steps: TensorDictBase) -> None:
         """Store steps [E, T] as the rollout of the next update, with advantages."""

@@ -1,35 +1,28 @@
 """Prediction of the memory that a run takes.
 
-Replay, weights and optimiser are counted to the byte, from one row and one agent. The temporary memory of an update and
-of a step of the environments is estimated: from the tensors that autograd saves for a small batch, and from the size of
-one environment.
+What a run holds all the time is counted, from one row, one agent and one environment. Not counted is the temporary
+memory of updates, of steps of the environments and of evaluations; updates that run out of it are split.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments import make_environment
 from train_RL_agents.learning import ALGORITHMS
-from train_RL_agents.learning.algorithm import MemoryEstimate, MemoryPlanEntry
+from train_RL_agents.learning.algorithm import MemoryPlanEntry
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.learning.learner import MOMENTS
 from train_RL_agents.memory.prioritized import SPARE_SLOTS
 from train_RL_agents.utils.memory import USABLE_SHARE, free_host_memory, size_text
 
 CPU = torch.device("cpu")
-_SMALL_BATCH_SIZE = 32
-"""Number of samples of the smaller of two batches that the memory of an update is estimated from."""
-_PEAK_TO_SAVED_RATIO = 1.5
-"""Ratio of the peak memory of an update to the tensors that autograd saves; it covers gradients and the allocator."""
 
 
 @dataclass(frozen=True)
@@ -59,50 +52,23 @@ def plan_memory(config: TrainConfig[Any], device: torch.device) -> MemoryPlan:
     settings, environment = config.trainer, make_environment(config)
     with torch.random.fork_rng(devices=[]):
         agent = environment.make_agent(CPU)
-        step, sizes = environment.estimate_memory(agent)
-        memory_estimate = ALGORITHMS[type(settings)].memory_estimate(config, agent, step)
-        update = _update_bytes(memory_estimate, settings.batch_size)
+        step, sizes = environment.plan_memory(agent)
+        entries = ALGORITHMS[type(settings)].plan_memory(config, agent, step)
     host = device.type == "cpu"
     trained = flat_bytes(agent.networks)
     # The EMA copy has separate targets, which are not stored flat.
     targets = flat_bytes(agent.targets) + sum(tensor.nbytes for tensor in agent.targets.parameters())
     weights = 2 * trained + targets + 2 * sum(tensor.nbytes for tensor in agent.buffers())
     items = [
-        *(replace(item, on_host=host or item.on_host) for item in memory_estimate.entries),
+        *(replace(item, on_host=host or item.on_host) for item in entries),
         MemoryPlanEntry("networks, targets, EMA copy", weights, host),
         MemoryPlanEntry("optimiser", len(MOMENTS[settings.optimizer]) * trained, host),
         # Gradients exist twice: per parameter, and gathered in one tensor.
-        MemoryPlanEntry("gradients and one update", 2 * trained + update, host),
+        MemoryPlanEntry("gradients", 2 * trained, host),
         *(MemoryPlanEntry(name, size, host) for name, size in sizes.items()),
     ]
     free = {True: free_host_memory()} | ({} if host else {False: torch.cuda.mem_get_info(device)[0]})
     return MemoryPlan(device, tuple(items), free)
-
-
-def _update_bytes(memory_estimate: MemoryEstimate, batch_size: int) -> int:
-    """Return the temporary memory of an update, extrapolated from the saved tensors of two small batches."""
-    small, large = (
-        _saved_bytes(memory_estimate.compute_losses, count) for count in (_SMALL_BATCH_SIZE, 2 * _SMALL_BATCH_SIZE)
-    )
-    per_row = (large - small) / _SMALL_BATCH_SIZE
-    return (
-        round(batch_size * (_PEAK_TO_SAVED_RATIO * per_row + memory_estimate.extra_bytes_per_sample))
-        // memory_estimate.robots_per_sample
-    )
-
-
-def _saved_bytes(loss: Callable[[int], None], count: int) -> int:
-    """Return the number of bytes of the tensors that autograd saves while ``loss(count)`` computes losses."""
-    sizes: dict[int, int] = {}
-
-    def record(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        sizes[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(record, lambda tensor: tensor):
-        loss(count)
-    return sum(sizes.values())
 
 
 # Free memory ------------------------------------------------------------------------------------
@@ -127,9 +93,8 @@ def check_memory_plan(memory: MemoryPlan, config: TrainConfig[Any], num_runs: in
             require(fitting <= 0, "trainer.buffer_size", slots, f"at most {fitting:,} to fit {available}")
         besides = " besides replay" if rows else ""
         raise ConfigError(
-            f"trainer.num_envs={settings.num_envs}, trainer.batch_size={settings.batch_size}: must "
-            f"be less, as the run needs {size_text(memory.needed_bytes(on_host) - rows)}{besides}, to fit "
-            f"{available}"
+            f"trainer.num_envs={settings.num_envs}: must be less, as the run needs "
+            f"{size_text(memory.needed_bytes(on_host) - rows)}{besides}, to fit {available}"
         )
 
 

@@ -32,7 +32,7 @@ def test_progress_moves_exploration_and_importance_weights(tmp_path):
 
 
 @pytest.mark.parametrize(("storage", "saved"), [("device", True), ("host", False)])
-def test_memory_estimate_by_hand(tmp_path, storage, saved):
+def test_planned_memory_by_hand(tmp_path, storage, saved):
     words = (
         f"trainer.replay_storage={storage}",
         f"save_replay={saved}",
@@ -41,7 +41,7 @@ def test_memory_estimate_by_hand(tmp_path, storage, saved):
     )
     trainer = trainer_of(tmp_path, *words)
     step = trainer.collector.env.fake_tensordict()[:1]
-    found = OffPolicy.memory_estimate(trainer.config, trainer.algorithm.learner.agent, step)
+    found = OffPolicy.plan_memory(trainer.config, trainer.algorithm.learner.agent, step)
     row = tree_bytes(trainer.algorithm.example_transition)
     # A float reward and discount, an index, and two observations with masks of a byte.
     assert row == 4 + 4 + 8 + 2 * (4 * 7 + 5 * (4 * 5 + 1))
@@ -52,8 +52,7 @@ def test_memory_estimate_by_hand(tmp_path, storage, saved):
     ]
     if saved:
         expected.append(("copy of replay while saving", (150 + SPARE_SLOTS) * row, True))
-    assert [(item.name, item.size, item.on_host) for item in found.entries] == expected
-    assert (found.extra_bytes_per_sample, found.robots_per_sample) == (2 * row, 1)
+    assert [(item.name, item.size, item.on_host) for item in found] == expected
 
 
 def test_transitions_have_the_memory_that_was_acted_on(tmp_path):
@@ -82,7 +81,7 @@ def test_frames_are_stored_once(tmp_path):
         saved = trainer.algorithm.state_dict()
         assert saved["replay"] is None and saved["frames"] is None
         step = trainer.collector.env.fake_tensordict()[:1]
-        found = OffPolicy.memory_estimate(trainer.config, trainer.algorithm.learner.agent, step)
-        sizes[number] = {item.name: item.size for item in found.entries}
+        found = OffPolicy.plan_memory(trainer.config, trainer.algorithm.learner.agent, step)
+        sizes[number] = {item.name: item.size for item in found}
     assert sizes[8]["frames"] < 1.2 * sizes[2]["frames"]
     assert sizes[8]["replay"] - sizes[2]["replay"] == (1000 + SPARE_SLOTS) * 2 * 6 * 8  # places, not observations
