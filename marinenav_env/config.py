@@ -194,7 +194,7 @@ MAX_WAYPOINTS = 8
 
 def shore_room(segments: int) -> int:
     """Return the smallest of SHORE_SIZES for a number of segments of shore."""
-    require(segments <= SHORE_SIZES[-1], "shores", segments, f"at most {SHORE_SIZES[-1]} segments")
+    require(segments <= SHORE_SIZES[-1], "shores", segments, f"at most {SHORE_SIZES[-1]} (chart --segments)")
     return next(size for size in SHORE_SIZES if size >= segments)
 
 

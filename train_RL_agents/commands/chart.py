@@ -43,6 +43,7 @@ def parse_place(text: str) -> tuple[float, float]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav chart``, and return its exit status."""
+    from marinenav_env.config import SHORE_SIZES
     from marinenav_env.support.files import replacing, require_writable_outputs
     from marinenav_env.waters.charts import DRAUGHT, read_chart
     from marinenav_env.waters.picture import draw_svg
@@ -77,4 +78,11 @@ def run(arguments: argparse.Namespace) -> int:
         stream.write(draw_svg(chart).encode())
     Table.from_rows([row]).print(chart.source)
     print(f"wrote {out} and {picture}")
+    segments = {*map(tuple, chart.shores.tolist())}
+    if all((*segment[2:], *segment[:2]) in segments for segment in segments):
+        print("there is no land: all lines have water on both sides")
+    if len(segments) > SHORE_SIZES[-1]:
+        print(
+            f"worlds have room for {SHORE_SIZES[-1]} segments: --segments {SHORE_SIZES[-1]} or a smaller --size helps"
+        )
     return 0

@@ -14,6 +14,7 @@ from marinenav_env import read_scenarios
 from marinenav_env.waters.charts import Chart, read_chart
 from marinenav_env.waters.picture import draw_svg
 from tests.marinenav_env.helpers import DATA
+from tests.refusals import refusal
 from tests.train_RL_agents.command_line import refused
 from train_RL_agents.cli import main
 
@@ -41,6 +42,19 @@ def test_options_choose_the_window_and_what_is_land(tmp_path):
     assert (chart.width, chart.height) == (120.0, 120.0)
     assert len(chart.shores) < 16
     assert "LNDARE; depths up to 1 m are land" in chart.source
+
+
+def test_what_no_world_can_use_is_said(tmp_path, capsys):
+    """A shore without land, and a chart with more segments than worlds have room for."""
+    out, content = tmp_path / "x.json", {"type": "MultiLineString", "coordinates": [[[10.0, 60.0], [10.01, 60.001]]]}
+    (tmp_path / "pier.json").write_text(json.dumps(content))
+    assert main(["chart", str(tmp_path / "pier.json"), "--out", str(out)]) == 0
+    assert "there is no land: all lines have water on both sides" in capsys.readouterr().out
+    content["coordinates"] = [[[10.0 + step, 60.0], [10.0 + step, 60.001]] for step in (1e-5 * n for n in range(140))]
+    (tmp_path / "pier.json").write_text(json.dumps(content))
+    assert main(["chart", str(tmp_path / "pier.json"), "--segments", "300", "--out", str(out)]) == 0
+    assert "worlds have room for 256 segments: --segments 256" in capsys.readouterr().out
+    assert "280: must be at most 256 (chart --segments)" in refusal(read_scenarios, out)
 
 
 @pytest.mark.parametrize(
