@@ -103,12 +103,11 @@ def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the place in the file, for messages, and the texts of _COLUMNS, of each row of a CSV file."""
     with TextIOWrapper(open_regular(path, "AIS reports as CSV", MAX_BYTES), "utf-8-sig", "replace", "") as stream:
         try:
-            head = stream.readline()
+            head = stream.readline().lower()
             delimiter = max(",;\t", key=head.count)
-            names = [name.strip().lower() for name in next(csv.reader([head], delimiter=delimiter), [])]
-            plain = ["".join(filter(str.isalpha, name)) for name in names]
+            names = ["".join(filter(str.isalpha, name)) for name in next(csv.reader([head], delimiter=delimiter), [])]
             columns = {
-                key: next((plain.index(name) for name in known if name in plain), -1) for key, known in _COLUMNS.items()
+                key: next((names.index(name) for name in known if name in names), -1) for key, known in _COLUMNS.items()
             }
             missing = [key for key, column in columns.items() if column < 0]
             if missing:

@@ -47,8 +47,8 @@ FILE_DESCRIPTION = "a chart of marinenav"
 """Description of a readable file of a Chart, for error messages."""
 DRAUGHT = 0.5
 """Depth (m) up to which the greatest depth of a depth area makes it land, by default."""
-MOST_SEGMENTS = 64
-"""Segments of a chart, by default."""
+MOST_SEGMENTS, FINE_ERROR = 64, 1.0
+"""Segments of a chart, by default, and the error (m) above which it may have as many as worlds have room for."""
 LIMIT_OF_SEGMENTS = 4096
 """Largest number of segments that may be asked for, and of a file."""
 SIZES = (10.0, 20_000.0)
@@ -169,15 +169,15 @@ def read_chart(
     size: float = 300.0,
     layers: Sequence[str] | None = None,
     draught: float = DRAUGHT,
-    most_segments: int = MOST_SEGMENTS,
+    most_segments: int | None = None,
     tolerance: float | None = None,
 ) -> Chart:
     """Read a window of a chart, whose lines are simplified until they have few segments.
 
     GeoJSON is read by itself; S-57 (``.000``), GeoPackage and shapefiles need the extra ``charts``. Land are the
     polygons of LAND_LAYERS, and depth areas that are nowhere deeper than the draught; their other lines are walls with
-    water on both sides. Polygons without a layer are land, lines without a layer walls. Of OpenStreetMap, coastlines
-    have land on their left, or, if there are none, all but waters is land.
+    water on both sides. Polygons without a layer are land, lines without a layer walls. Coastlines of OpenStreetMap
+    have land on their left.
 
     Args:
         path: path of the chart.
@@ -185,7 +185,8 @@ def read_chart(
         size: side of the square window (m); the window ends where the data ends if that is less than 1% less.
         layers: layers of land, walls and depths in place of the default ones.
         draught: greatest depth (m) of depth areas that are as good as land.
-        most_segments: largest number of segments; walls have two for each of their edges.
+        most_segments: largest number of segments, two for each edge of a wall; by default 64, or 256 for an error up
+            to 1 m.
         tolerance: error of simplification (m); by default the smallest that gives few enough segments, up to 1% of
             the side.
 
@@ -196,7 +197,7 @@ def read_chart(
     path = Path(path)
     require_window(at, size)
     require(is_number(draught) and abs(draught) <= 100.0, "draught", draught, "a number of metres from -100 to 100")
-    valid = is_nonnegative_int(most_segments) and 1 <= most_segments <= LIMIT_OF_SEGMENTS
+    valid = most_segments is None or (is_nonnegative_int(most_segments) and 1 <= most_segments <= LIMIT_OF_SEGMENTS)
     require(valid, "segments", most_segments, f"a whole number from 1 to {LIMIT_OF_SEGMENTS:,}")
     valid = tolerance is None or (is_number(tolerance) and 0.0 <= tolerance <= size)
     require(valid, "tolerance", tolerance, "a number of metres from 0 to the size")
@@ -224,7 +225,7 @@ def with_land(
     chart: Chart,
     areas: Sequence[Area],
     walls: Sequence[Floats],
-    most_segments: int = MOST_SEGMENTS,
+    most_segments: int | None = None,
     tolerance: float | None = None,
     name: str = "",
     coast: Floats = EMPTY,
@@ -237,17 +238,20 @@ def with_land(
     most_error = _MOST_ERROR * max(window) if tolerance is None else tolerance
     least = min(_LEAST_ERROR, most_error) if tolerance is None else tolerance
     try:
-        network = unite(areas, walls, window, coast)
-        shores, error = simplify(list(network.chains()), most_segments, least, most_error)
+        lines = list(unite(areas, walls, window, coast).chains())
+        for most in [most_segments] if most_segments else [MOST_SEGMENTS, SHORE_SIZES[-1]]:
+            shores, error = simplify(lines, most, least, most_error)
+            if len(shores) <= most and error <= FINE_ERROR:
+                break
     except ConfigError as problem:
         raise ConfigError(f"{name}: {problem}") from problem
     if not len(shores):
         raise _empty_window(chart, areas, walls, coast, name)
-    if len(shores) > most_segments:
+    if len(shores) > most:
         advice = "a larger --segments or a smaller --size" if tolerance is None else "another --segments or --tolerance"
         raise ConfigError(
             f"{name}: the window has {len(shores):,} segments with an error of {most_error:g} m, more than "
-            f"{most_segments:,}: {advice} helps"
+            f"{most:,}: {advice} helps"
         )
     offered = tuple(part for route in chart.routes for part in _route_parts(route, window, shores))
     found = replace(chart, shores=shores, routes=offered, tolerance=error)

@@ -1,7 +1,7 @@
 """Obstacles of MOOS-IvP: text with lines ``poly = pts={x,y:x,y:...},label=...``, x east and y north (m).
 
-Lines ``given_obstacle = pts={...}`` are obstacles, too. A line ``region = pts={...}`` is the window, which otherwise
-reaches MARGIN beyond the obstacles. Lines with macros, and regions of behaviours, are left out.
+Lines ``given_obstacle = ...`` are obstacles, too; regions of behaviours are not. A line ``region = pts={...}`` is the
+window, which otherwise reaches MARGIN beyond the obstacles.
 """
 
 import re

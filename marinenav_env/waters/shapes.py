@@ -180,9 +180,8 @@ def unite(areas: Sequence[Area], lines: Sequence[Floats], size: tuple[float, flo
     """Return the boundary of the union of land, and what lies in the water of lines, in a window.
 
     Land are areas, and what is on the left of the nearest segment of a coast [n, 4]. The window reaches from (0, 0) to
-    ``size`` (m). Rings may have any direction, touch or cross each other, and repeat points. Edges along the edge of
-    the window are left out. Vertices are moved by 7 mm at most, and by more only where areas fit together so badly that
-    their union would not be closed.
+    ``size`` (m). Rings may have any direction, touch, cross, and repeat points. Edges along the edge of the window are
+    left out. Vertices are moved by 7 mm at most, and by more only where the union would not be closed otherwise.
     """
     for grid in _GRIDS:
         network = _overlay(areas, lines, size, grid, edges_of(coast.reshape(-1, 2, 2), grid, closed=False))

@@ -11,7 +11,6 @@ from train_RL_agents.commands.choosing import parse_names
 IMPORTS = ("marinenav_env.waters.charts",)
 USES_TORCH = False
 DEFAULT_SIZE = 300.0
-DEFAULT_SEGMENTS = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     usual = "LNDARE,COALNE,SLCONS,PONTON,DEPARE of S-57, and what has no layer"
     add("--layers", metavar="A,B", type=parse_names, help=f"layers of land and walls; by default {usual}")
     add("--draught", metavar="M", type=float, help="depth in metres up to which depth areas are land (0.5)")
-    add("--segments", metavar="N", type=int, default=DEFAULT_SEGMENTS, help="largest number of segments (64)")
+    fewest = "by default 64, or 256 where these have an error of more than 1 m"
+    add("--segments", metavar="N", type=int, help=f"largest number of segments; {fewest}")
     add("--tolerance", metavar="M", type=float, help="error of this in metres; by default the smallest, up to 1%% of M")
     add("--out", metavar="FILE", type=Path, required=True, help="file of the chart (.json); a picture is put beside it")
 
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.size,
         given.get("layers"),
         given.get("draught", DRAUGHT),
-        arguments.segments,
+        given.get("segments"),
         given.get("tolerance"),
     )
     _, distance = chart.sample()

@@ -229,6 +229,17 @@ def test_a_fairway_that_leads_through_has_a_centre_line(tmp_path):
         assert read(tmp_path, collection(COAST, *other)).routes == ()
 
 
+def test_windows_that_need_more_segments_have_more(tmp_path):
+    """By default they have 64, or 256 where 64 are too few or have an error of more than 1 m."""
+    zigzag = [[10.0 + 3.0 * (number % 2), -99.0 + 2.0 * number] for number in range(100)]
+    content = polygon([*zigzag, [-100.0, 99.0], [-100.0, -99.0]])
+    fine, coarse = read(tmp_path, content, size=180.0), read(tmp_path, content, size=180.0, most_segments=64)
+    assert 64 < len(fine.shores) <= 256 and fine.tolerance < 0.1
+    assert len(coarse.shores) <= 64 and coarse.tolerance > 1.0
+    with pytest.raises(ConfigError, match=r"more than 256: a larger --segments"):
+        read(tmp_path, collection(COAST, *[feature(line([y, 31.0], [y, 40.0])) for y in np.linspace(31, 49, 150)]))
+
+
 def test_a_given_tolerance_is_kept(tmp_path):
     coarse = read_chart(window_path("island"), tolerance=2.0, most_segments=64)
     assert len(coarse.shores) < 12
