@@ -26,7 +26,9 @@ def add_scenario_options(parser: argparse.ArgumentParser, *more_suites: str) -> 
     files = "scenario file or folder of them, instead of levels; also of DNV, NTNU and CommonOcean"
     source.add_argument("--scenarios", "--scenario", metavar="FILE", type=Path, help=files)
     add("--strict", action="store_true", help="refuse a scenario file with odd starts or goals, instead of a warning")
-    count = "episodes per level or group of a suite; by default as in training, or the suite's"
+    count = (
+        "episodes per level or group of a suite; by default as in training, or the suite's; the first ones of a file"
+    )
     add("--episodes", metavar="N", type=parse_count, help=count)
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument("--seed", metavar="N", type=int, help="seed of scenarios and noise; by default the fixed one")

@@ -51,9 +51,11 @@ def choose_scenarios(
         return _draw_levels(world, schedule, seed, options)
 
     file = str(options["scenarios"])
-    require("episodes" not in options, "--episodes", options.get("episodes"), f"left out: {file} has its own")
     # The episodes of a file have no levels.
     episodes = read_scenarios(file, options.get("strict", False), world)
+    count = options.get("episodes", len(episodes))
+    require(count <= len(episodes), "--episodes", count, f"at most the {len(episodes):,} of {file}")
+    episodes = episodes[:count]
     changed = [name for name in overridden_settings(episodes, world) if name not in _SETTINGS_OF_EPISODES]
     if changed:
         sections = ", ".join(dict.fromkeys(f"world.{name.partition('.')[0]}" for name in changed))
