@@ -5,19 +5,79 @@ in ``MARINENAV_AGENTS=package.module:Class``; none is asked for by name.
 """
 
 import copy
+from dataclasses import dataclass
 
 import pytest
 import torch
+from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from marinenav_env import ConfigError
 from tests.host_reads import no_host_reads
 from tests.train_RL_agents import learners
 from tests.train_RL_agents.helpers import each_entry, explored, gradient_sizes, make_batch, make_inputs, seeded
-from tests.train_RL_agents.own_agent import OwnAgent
+from train_RL_agents.agents import Agent, AgentConfig
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import make_compiled_gradient_function, make_gradient_function
+from train_RL_agents.networks.encoders import ObservationNetwork
+from train_RL_agents.networks.layers import call_with_frozen_parameters
 from train_RL_agents.run.tags import describe_tag
+
+
+@dataclass(frozen=True)
+class OwnConfig(AgentConfig):
+    """Settings."""
+
+    steepness: float = 2.0
+    """Factor before the tanh of the actor."""
+
+
+class Linear(ObservationNetwork):
+    """Numbers that are linear in the encoded observation, and perhaps in an action."""
+
+    def __init__(self, config, spec, inputs, outputs):
+        super().__init__(config, spec)
+        self.layer = nn.Linear(self.encoded_width + inputs, outputs)
+
+    def forward(self, observation, *more):
+        return self.layer(torch.cat((self.encode(observation), *more), -1))
+
+
+class OwnAgent(Agent):
+    """As a user may write it: deterministic policy gradients with the least that the contract asks for."""
+
+    config_type = OwnConfig
+    continuous = True
+    output_meanings = {"command": "left and right command before tanh"}  # noqa: RUF012
+    selection_rule = "tanh of the command"
+
+    def __init__(self, config, num_actions=25, spec=None):
+        super().__init__(config, num_actions, spec)
+        self.networks["actor"] = Linear(config, self.spec, 0, 2)
+        self.networks["critic"] = Linear(config, self.spec, 2, 1)
+        self.make_targets("actor", "critic")
+
+    def outputs(self, observation, risk=None):
+        return {"command": self.config.steepness * self.networks["actor"](observation)}
+
+    def select(self, outputs):
+        return torch.tanh(outputs["command"])
+
+    def loss(self, batch, noise):
+        with torch.no_grad():
+            command = self.config.steepness * self.targets["actor"](batch.next_observation)
+            following = self.targets["critic"](batch.next_observation, torch.tanh(command))
+            target = batch.reward + batch.discount * following.squeeze(-1)
+        value = self.networks["critic"](batch.observation, batch.action).squeeze(-1)
+        action = self.act(batch.observation)
+        judged = call_with_frozen_parameters(self.networks["critic"], batch.observation, action)
+        return {
+            "loss_critic": (value - target).square().mean(),
+            "loss_actor": -judged.mean(),
+            "value": value.mean(),
+            "target": target.mean(),
+        }
+
 
 KNOWN = {**learners.KNOWN, "own": OwnAgent}
 OFF_POLICY = [name for name, kind in KNOWN.items() if kind.algorithm == "off-policy"]
