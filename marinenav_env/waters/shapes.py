@@ -187,7 +187,7 @@ def unite(areas: Sequence[Area], lines: Sequence[Floats], size: tuple[float, flo
         network = _overlay(areas, lines, size, grid, edges_of(coast.reshape(-1, 2, 2), grid, closed=False))
         if network.is_closed(size):
             return network
-    raise ConfigError("the polygons or coastlines of land cannot be united: their boundary is not closed")
+    raise ConfigError("the polygons or coastlines of land cannot be united: their boundary ends in the window")
 
 
 def edges_of(rings: Iterable[Floats], grid: float, closed: bool) -> Floats:

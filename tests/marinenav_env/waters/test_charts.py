@@ -273,7 +273,7 @@ DAMAGED = [
     (collection(feature({"type": "Polygon", "coordinates": [ring(LAND)] * 2})), {}, "the window has no shore"),
     ({"type": "Polygon", "coordinates": [[p[::-1] for p in ring(LAND)]]}, {}, "a shore is at -80.1"),
     (collection(feature(polygon(STAR))), {}, "harbour.json: the polygons or coastlines of land cannot be united"),
-    (collection(*OSM_COAST[1:]), {}, "their boundary is not closed"),
+    (collection(*OSM_COAST[1:]), {}, "their boundary ends in the window"),
     (collection(*OSM_COAST), {"at": (25.7694, -80.18), "size": 20}, "the window has no water: it is all land; a shore"),
     (collection(*OSM_OTHERS[2:]), {}, "LNDARE, PONTON, SLCONS; its layers are OSM, ROUTE=FERRY"),
     (collection(feature(MESH)), {}, "harbour.json: the window has too many lines for one map"),
