@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_700,
     "tools": 1_606,
     "tests": 38_006,
-    "docs (bytes)": 295_984,
+    "docs (bytes)": 296_382,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST = {"marinenav_env/**/*.py": 500, "train_RL_agents/**/*.py": 500, "docs/[mp]e*.md": 150, "docs/scaling.md": 150}
