@@ -57,7 +57,7 @@ def make_benchmark(part: str, agent: str, settings: Sequence[str]) -> Callable[[
     from train_RL_agents.config.reading import load_config
 
     config = load_config(None, [f"agent_type={agent}", *settings])
-    from train_RL_agents.speed import parts
+    from train_RL_agents.experiments import benchmarks as parts
 
     fastest = "captured" if torch.cuda.is_available() else "compiled"
     # Up to release 0.2 the mode of execution is an argument.

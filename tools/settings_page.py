@@ -8,7 +8,7 @@ from train_RL_agents.agents.agent_configs import AGENT_TRAITS
 from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS
 from train_RL_agents.commands.settings_help import SettingsSection, settings_sections
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.results.table import Column, Table
+from train_RL_agents.utils.table import Column, Table
 
 
 def settings_page() -> str:

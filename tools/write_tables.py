@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from train_RL_agents.evaluation.comparing.figures import read_figures
-from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.rows import OVERALL
 
 ROOT = Path(__file__).parents[1]
 Row = Sequence[str]

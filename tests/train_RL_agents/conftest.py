@@ -15,9 +15,9 @@ from tests.train_RL_agents.exporting.policies import write_policy
 from tests.train_RL_agents.tiny_runs import TINY, new_run, results, small_pool, train, usual_signals
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.comparing import figures
+from train_RL_agents.experiments import benchmark_report as report
 from train_RL_agents.run import run_folder
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.speed import report
 from train_RL_agents.utils.provenance import git_revision
 
 REVISION = git_revision()

@@ -16,8 +16,8 @@ from marinenav_env.runtime.loop import Loop
 from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.batches import RolloutBatch
 from train_RL_agents.config.building import make_observation_spec
-from train_RL_agents.memory import replay as replays
-from train_RL_agents.memory.replay import STORED_MASK
+from train_RL_agents.learning import replay as replays
+from train_RL_agents.learning.replay import STORED_MASK
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, ObservationSpec
 
 SPEC = make_observation_spec(WorldConfig())

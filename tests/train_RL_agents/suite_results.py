@@ -7,7 +7,7 @@ import torch
 from train_RL_agents.evaluation.comparing.tables import COMPLIANCE_COLUMNS, Evaluation, Result
 from train_RL_agents.evaluation.judging.failures import Failure
 from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED
-from train_RL_agents.results.rows import Episodes
+from train_RL_agents.utils.rows import Episodes
 
 ENCOUNTER_METRICS = tuple(column.name for column in COMPLIANCE_COLUMNS[:12])
 RULE_RATE = {"hours_per_broken_duty": 0.125, "hours_per_broken_duty_low": 0.1, "hours_per_broken_duty_high": 0.25}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from train_RL_agents.commands.train import stated_settings
-from train_RL_agents.speed import PARTS
+from train_RL_agents.experiments.benchmark_parts import PARTS
 
 TAKES_OVERRIDES = True
 OWN_THREADS = True
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav bench``, and return its exit status."""
     from marinenav_env.support.files import require_writable_outputs
     from train_RL_agents.config.reading import load_config
-    from train_RL_agents.speed.report import BenchmarkOptions, run_benchmark
+    from train_RL_agents.experiments.benchmark_report import BenchmarkOptions, run_benchmark
 
     given = vars(arguments)
     require_writable_outputs(*(given[name] for name in ("json",) if name in given))

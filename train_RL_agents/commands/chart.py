@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     from marinenav_env.support.files import replacing, require_writable_outputs
     from marinenav_env.waters.charts import DRAUGHT, read_chart
     from marinenav_env.waters.picture import draw_svg
-    from train_RL_agents.results.table import Table
+    from train_RL_agents.utils.table import Table
 
     given, out = vars(arguments), arguments.out
     if out.suffix.lower() != ".json":

@@ -132,8 +132,8 @@ def _write_all(given: dict[str, Any], evaluations: Sequence[Evaluation]) -> None
     from train_RL_agents.evaluation.comparing.figures import figures_text
     from train_RL_agents.evaluation.running.recording import save
     from train_RL_agents.figures.evaluation_page import make_page
-    from train_RL_agents.results.table import Table
     from train_RL_agents.utils.files import write_atomically
+    from train_RL_agents.utils.table import Table
 
     (first, *others) = evaluations
     if "json" in given and others:

@@ -43,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
     from train_RL_agents.evaluation.comparing.selection import default_schedule_and_world
     from train_RL_agents.evaluation.judging.policies import find_evaluated
     from train_RL_agents.evaluation.suites.passing_encounters import Encounters
-    from train_RL_agents.falsification.failures import SearchResult, run_encounters, run_search
-    from train_RL_agents.falsification.report import print_table, require_no_search_files, write_files
-    from train_RL_agents.falsification.searches import SearchSpace, Trials
+    from train_RL_agents.experiments.failure_report import print_table, require_no_search_files, write_files
+    from train_RL_agents.experiments.failures import SearchResult, run_encounters, run_search
+    from train_RL_agents.experiments.searches import SearchSpace, Trials
     from train_RL_agents.utils.device import keep_freed_memory, resolve_device
     from train_RL_agents.utils.signals import INTERRUPTED_STATUS, call_on_first_signal
 

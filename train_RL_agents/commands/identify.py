@@ -55,8 +55,8 @@ def _print_plan(vessel: str, out: Path | None) -> None:
     """Print the manoeuvres that identify a boat like ``vessel``, and write their commands to ``out`` if it is given."""
     from marinenav_env.vessels import read_vessel
     from train_RL_agents.identification.coefficients import choose_coefficients, plan_manoeuvres, timed_commands
-    from train_RL_agents.results.table import Table
     from train_RL_agents.utils.files import write_atomically
+    from train_RL_agents.utils.table import Table
 
     boat = read_vessel(vessel)
     manoeuvres = plan_manoeuvres(boat)

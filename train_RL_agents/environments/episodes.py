@@ -21,7 +21,7 @@ from train_RL_agents.environments.makers import make_env
 from train_RL_agents.evaluation.running.history import Evaluations, Metrics
 from train_RL_agents.evaluation.running.steps import Policy, ProgressCallback
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.results.statistics import ratio_estimate, wilson_interval
+from train_RL_agents.utils.statistics import ratio_estimate, wilson_interval
 
 MAX_EVAL_ENVS = 64
 MAX_STEPS_WITHOUT_END = 20_000

@@ -19,9 +19,9 @@ from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.environments.episodes import MAX_EVAL_ENVS, ExternalEvaluations, derive_seed
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.makers import make_env
-from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.observation import ObservationSpec
 from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.utils.memory import tree_bytes
 
 _CPU = torch.device("cpu")
 _PROCESS_BYTES = 250 * 2**20

@@ -27,8 +27,8 @@ from train_RL_agents.config.building import count_actions, make_agent, make_obse
 from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainingSchedule
 from train_RL_agents.environments.worlds import training_scenarios, training_world
 from train_RL_agents.evaluation.running.history import WorldEvaluations
-from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.run.run_folder import RunFolder
+from train_RL_agents.utils.memory import tree_bytes
 
 _CPU = torch.device("cpu")
 

@@ -15,7 +15,7 @@ from train_RL_agents.config.schema import MAX_SEED
 from train_RL_agents.evaluation.comparing import scoring
 from train_RL_agents.evaluation.comparing.tables import Evaluation, Result
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, require_effect
-from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
+from train_RL_agents.utils.rows import OVERALL, nonfinite_to_none
 
 _BUILT_IN_OPTIONS = ("suite", "scenarios", "levels", "strict", "record", "others", "shield", "judge", "report")
 """Names of the options that only evaluations in the built-in environment have."""

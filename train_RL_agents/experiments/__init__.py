@@ -1,1 +1,1 @@
-"""Training of several runs, given by seeds, a study file or a search, and the runner that trains them."""
+"""Experiments: one run or several, given by seeds or a study's file; benchmarks; the search for failures."""

@@ -17,9 +17,9 @@ from train_RL_agents.experiments.study import Study, run_folders
 from train_RL_agents.figures import curves, plotting
 from train_RL_agents.figures.curves import Groups, Rows, Run
 from train_RL_agents.figures.page import assemble_report
-from train_RL_agents.results.table import Column, Table
 from train_RL_agents.run.run_folder import read_evaluations
 from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.table import Column, Table
 
 Evaluations = dict[tuple[str, int], dict[str, Any]]
 """Evaluation of each run (``success`` and ``group`` of each episode), by names of agents and seeds."""

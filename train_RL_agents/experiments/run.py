@@ -16,11 +16,11 @@ from marinenav_env.runtime.kept_code import keep_code_in
 from marinenav_env.support.validation import ConfigError, replace_settings
 from train_RL_agents import torchrl_trainer
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.experiments.memory_plan import check_memory_plan, plan_memory
 from train_RL_agents.experiments.parallel_compilation import compiling_at_once
 from train_RL_agents.run.checkpoint import CHECKPOINTS_FOLDER
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.sizing.plan import check_memory_plan, plan_memory
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import call_with_compile_fallback, compile_problem, not_compiled_message
 from train_RL_agents.utils.device import release_memory, resolve_device

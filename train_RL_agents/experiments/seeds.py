@@ -13,14 +13,14 @@ from marinenav_env.vessels import describe_vessel
 from train_RL_agents.agents import registered_agent_name
 from train_RL_agents.config.overrides import Overrides, flatten_overrides
 from train_RL_agents.config.reading import apply_overrides, load_config, stated_keys
+from train_RL_agents.experiments.memory_plan import check_memory_plan, summary_line
+from train_RL_agents.experiments.profiles import SizedConfig, size_config
 from train_RL_agents.experiments.run import Run, remove_if_refused
 from train_RL_agents.run.checkpoint import STATE_FILE
 from train_RL_agents.run.finding import LATEST, POLICY_PATTERN, resolve_path
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.resuming import RESUMABLE_SETTINGS
 from train_RL_agents.run.run_folder import RunFolder, seed_folders
-from train_RL_agents.sizing.plan import check_memory_plan, summary_line
-from train_RL_agents.sizing.profiles import SizedConfig, size_config
 from train_RL_agents.utils.progress import relative_to_cwd
 
 

@@ -18,14 +18,14 @@ import numpy as np
 
 from marinenav_env.support.validation import is_printable_text, require
 from train_RL_agents.config.environment import BUILT_IN
-from train_RL_agents.results import statistics
-from train_RL_agents.results.rows import OVERALL, STORED_NAMES
-from train_RL_agents.results.statistics import Array, Counts, Estimate, wilson_interval
 from train_RL_agents.run.finding import EVALUATIONS_PATTERN, resolve_path
 from train_RL_agents.run.run_folder import read_evaluations
 from train_RL_agents.run.tensorboard import read_scalars
+from train_RL_agents.utils import statistics
 from train_RL_agents.utils.arrays import read_arrays
 from train_RL_agents.utils.files import read_json
+from train_RL_agents.utils.rows import OVERALL, STORED_NAMES
+from train_RL_agents.utils.statistics import Array, Counts, Estimate, wilson_interval
 
 METRIC_LABELS = {"success": "success rate", "return": "return", "time": "travel time (s)", "energy": "energy (N s)"}
 METRIC_LABELS |= {"training": "return while training"}

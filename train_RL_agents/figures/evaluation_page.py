@@ -19,8 +19,8 @@ from train_RL_agents.evaluation.comparing.tables import (
 from train_RL_agents.evaluation.judging.failures import Failure
 from train_RL_agents.evaluation.suites.suites import SUITES
 from train_RL_agents.figures.page import Track, assemble_report, tracks_svg
-from train_RL_agents.results.table import Column, Table
 from train_RL_agents.utils.provenance import software_versions
+from train_RL_agents.utils.table import Column, Table
 
 FEWEST_EPISODES = 10
 """Number of episodes of a group below which a report is called a quick look."""

@@ -15,8 +15,8 @@ from marinenav_env.pictures.drawing import new_figure
 from train_RL_agents.figures import curves
 from train_RL_agents.figures.curves import AXIS_LABELS, METRIC_LABELS, Groups, Rows
 from train_RL_agents.figures.drawing import save_figure
-from train_RL_agents.results.table import Table
 from train_RL_agents.utils.files import make_folder, write_atomically
+from train_RL_agents.utils.table import Table
 
 # Without yellow, which is hard to see on white. Line styles, markers and hatches distinguish groups in grey, too.
 COLOURS = (*drawing.VESSEL_COLOURS[:-1], "#000000")

@@ -22,7 +22,7 @@ from marinenav_env.vessels import (
 from train_RL_agents.identification.coefficients import choose_coefficients, has_symmetric_mass
 from train_RL_agents.identification.fit import HORIZONS, Estimate, Fit, Prediction, Verdict, fit, predict
 from train_RL_agents.identification.log import BoatLog, read_log
-from train_RL_agents.results.table import Column, Table
+from train_RL_agents.utils.table import Column, Table
 
 HELD_OUT_SHARE = 0.25
 """Share of the log, at its end, that is held out from the fit."""

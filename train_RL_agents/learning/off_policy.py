@@ -11,12 +11,13 @@ from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryPlanEntry
+from train_RL_agents.learning.frames import PLACES, FrameStore, frame_bytes, with_places
+from train_RL_agents.learning.host import make_replay
 from train_RL_agents.learning.learner import UpdateResult
-from train_RL_agents.memory.frames import PLACES, FrameStore, frame_bytes, with_places
-from train_RL_agents.memory.host import make_replay
-from train_RL_agents.memory.replay import replay_bytes, tree_bytes
-from train_RL_agents.memory.transitions import MultiStep, example_transition, to_batch
+from train_RL_agents.learning.replay import replay_bytes
+from train_RL_agents.learning.transitions import MultiStep, example_transition, to_batch
 from train_RL_agents.policy_wrapper import PolicyWrapper
+from train_RL_agents.utils.memory import tree_bytes
 
 
 class OffPolicy(Algorithm):

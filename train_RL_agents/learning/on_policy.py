@@ -19,10 +19,10 @@ from train_RL_agents.agents.batches import RolloutBatch, weighted_mean
 from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryPlanEntry
-from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.memory import MEMORY, STARTS
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, to_observation
 from train_RL_agents.policy_wrapper import RECALLED, PolicyWrapper
+from train_RL_agents.utils.memory import tree_bytes
 
 _STEP_ENTRIES = ("observation", "mask", "action", "done", "terminated", "truncated", MEMORY, RECALLED)
 """Entries of a group in a step that are not further outputs of ``Agent.explore``, or are inputs of it."""

@@ -25,7 +25,6 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.config.building import require_compatible_teacher
 from train_RL_agents.config.reading import restore_config, to_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.results.table import Table
 from train_RL_agents.run.checkpoint import (
     CHECKPOINTS_FOLDER,
     NOT_EVALUATED_NOTE,
@@ -43,6 +42,7 @@ from train_RL_agents.run.run_writer import RunWriter
 from train_RL_agents.run.tags import result_scalars
 from train_RL_agents.utils.files import make_folder, read_json, write_atomically
 from train_RL_agents.utils.provenance import git_revision, software_versions
+from train_RL_agents.utils.table import Table
 
 
 class RunFolder:

@@ -11,8 +11,8 @@ from torch.utils.tensorboard.writer import SummaryWriter
 
 from train_RL_agents.config.reading import changed_settings, iterate_settings, setting_text
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.results.table import Table
 from train_RL_agents.run.tags import describe_tag
+from train_RL_agents.utils.table import Table
 
 
 class RunLogger:

@@ -1,1 +1,1 @@
-"""Utilities of all packages: files, devices, signals, progress, compilation."""
+"""Utilities of all packages: files, devices, signals, progress, compilation, rows, statistics, tables."""

@@ -1,7 +1,8 @@
-"""Free memory of the host."""
+"""Sizes of tensors, and free memory of the host."""
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -30,6 +31,11 @@ def _free_container_memory(cgroup: Path, limit: str, used: str, cache: str) -> i
     numbers = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
     held = int((cgroup / used).read_text()) - int(numbers.get(cache, 0))  # host: numbers of the system
     return int((cgroup / limit).read_text()) - held  # host: a number of the system
+
+
+def tree_bytes(tree: Any) -> int:
+    """Return the number of bytes of the tensors in a tensordict or tensorclass."""
+    return sum(int(leaf.nbytes) for leaf in tree.values(True, True))
 
 
 def size_text(size: int) -> str:

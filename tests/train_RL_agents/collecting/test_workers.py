@@ -26,7 +26,7 @@ from tests.train_RL_agents.tiny_runs import (
 from train_RL_agents.collecting import collectors, workers
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import make_environment
-from train_RL_agents.memory.replay import STORED_MASK
+from train_RL_agents.learning.replay import STORED_MASK
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 

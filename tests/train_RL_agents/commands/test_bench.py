@@ -7,7 +7,7 @@ import pytest
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.cli import main
-from train_RL_agents.speed import PARTS
+from train_RL_agents.experiments.benchmark_parts import PARTS
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 QUICK = ["--seconds", "0.001", "--repeats", "2", "--envs", "2", "4", "--batch", "4", "8", "execution.compile=false"]

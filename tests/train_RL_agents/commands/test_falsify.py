@@ -14,8 +14,8 @@ from train_RL_agents.cli import main
 from train_RL_agents.evaluation.comparing import selection
 from train_RL_agents.evaluation.judging import avoidance
 from train_RL_agents.evaluation.suites import passing_encounters
-from train_RL_agents.falsification import failures
-from train_RL_agents.falsification.searches import Trials
+from train_RL_agents.experiments import failures
+from train_RL_agents.experiments.searches import Trials
 
 FEW = ("--episodes", "72", "--vessels", "2", "--behaviours", "keep")
 

@@ -37,7 +37,7 @@ _WORK = (
     "train_RL_agents.figures.curves.read_runs",
     "train_RL_agents.run.checkpoint.torch.load",
     "train_RL_agents.experiments.runner.Runner.run",
-    "train_RL_agents.speed.report.describe_machine",
+    "train_RL_agents.experiments.benchmark_report.describe_machine",
     "train_RL_agents.torchrl_trainer.TorchRLTrainer",
 )
 

@@ -19,7 +19,7 @@ from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED, scenario_hash
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
 from train_RL_agents.evaluation.suites.suites import make_scenario_set
 from train_RL_agents.figures.episode_view import reward_terms
-from train_RL_agents.results.rows import Episodes, concatenate_episodes
+from train_RL_agents.utils.rows import Episodes, concatenate_episodes
 
 WORLD = WorldConfig(max_steps=45, dt=0.25, substeps=2)
 WALL = [[30.0, 0.0, 30.0, 60.0], [30.0, 60.0, 30.0, 0.0]]

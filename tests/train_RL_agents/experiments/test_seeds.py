@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from tests.train_RL_agents.tiny_runs import TINY
+from train_RL_agents.experiments import profiles
 from train_RL_agents.experiments import seeds as module
+from train_RL_agents.experiments.memory_plan import plan_memory
 from train_RL_agents.experiments.run import run_to_the_end
 from train_RL_agents.experiments.seeds import new_runs, sized_config
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.sizing import profiles
-from train_RL_agents.sizing.plan import plan_memory
 from train_RL_agents.torchrl_trainer import resume
 
 

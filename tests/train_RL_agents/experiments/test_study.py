@@ -142,7 +142,7 @@ def test_a_run_with_other_settings_is_refused(file, tmp_path, key):
 
 
 def test_runs_that_will_not_fit_together_are_refused_before_there_is_a_folder(file, tmp_path, monkeypatch):
-    monkeypatch.setattr("train_RL_agents.sizing.plan.free_host_memory", lambda: 10**7)
+    monkeypatch.setattr("train_RL_agents.experiments.memory_plan.free_host_memory", lambda: 10**7)
     with pytest.raises(ConfigError, match="to fit"):
         unfinished_runs(read_study(file), tmp_path / "out", ["marinenav"], 2)
     assert not (tmp_path / "out").exists()

@@ -5,12 +5,12 @@ import torch
 
 from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import trainer_of
+from train_RL_agents.learning.frames import PLACES
 from train_RL_agents.learning.off_policy import OffPolicy
-from train_RL_agents.memory.frames import PLACES
-from train_RL_agents.memory.prioritized import SPARE_SLOTS
-from train_RL_agents.memory.replay import tree_bytes
+from train_RL_agents.learning.prioritized import SPARE_SLOTS
 from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.policy_wrapper import RECALLED
+from train_RL_agents.utils.memory import tree_bytes
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 

@@ -10,9 +10,9 @@ from tests.host_reads import no_host_reads
 from tests.train_RL_agents.helpers import seeded
 from tests.train_RL_agents.tiny_runs import trainer_of
 from train_RL_agents.learning.on_policy import OnPolicy, normalize
-from train_RL_agents.memory.replay import tree_bytes
 from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.networks.observation import ACTIVE_KEY, to_observation
+from train_RL_agents.utils.memory import tree_bytes
 
 LONG = ("agent_type=PPO", "trainer.rollout_steps=12", "total_timesteps=960", "trainer.normalize_advantages=false")
 """Rollouts in which every environment restarts: episodes take at most 8 steps."""

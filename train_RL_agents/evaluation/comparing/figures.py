@@ -11,8 +11,8 @@ from typing import Any
 from marinenav_env.support.files import read_json
 from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.comparing.tables import Evaluation, Result
-from train_RL_agents.results.rows import OVERALL
 from train_RL_agents.utils.provenance import git_revision, software_versions
+from train_RL_agents.utils.rows import OVERALL
 
 FORMAT_NAME = "marinenav figures"
 _GROUP_METRICS = ("all_kept", "rules_kept", "safety", "broken_duties", "avoided", "unavoidable")

@@ -39,8 +39,8 @@ from train_RL_agents.evaluation.running.steps import ProgressCallback, StepCallb
 from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED, FROZEN_SUITES, frozen_world, scenario_hash
 from train_RL_agents.evaluation.suites.sets import ScenarioSet, Scoring
 from train_RL_agents.evaluation.suites.suites import make_scenario_set
-from train_RL_agents.results.rows import Episodes, concatenate_episodes, group_masks, paired_differences
 from train_RL_agents.utils.provenance import software_versions
+from train_RL_agents.utils.rows import Episodes, concatenate_episodes, group_masks, paired_differences
 
 PolicyProgress = Callable[[str, int, int], None]
 """Callback with the name of the policy that runs, and the numbers of its ended and of all episodes."""

@@ -12,9 +12,9 @@ from marinenav_env.rules.roles import ROLES
 from train_RL_agents.evaluation.judging.failures import Failure
 from train_RL_agents.evaluation.judging.verdicts import Comparison
 from train_RL_agents.evaluation.running.recording import Recording
-from train_RL_agents.results.rows import OVERALL, nonfinite_to_none
-from train_RL_agents.results.table import UNLIMITED_WIDTH, Column, Table
 from train_RL_agents.utils.files import sha256_of
+from train_RL_agents.utils.rows import OVERALL, nonfinite_to_none
+from train_RL_agents.utils.table import UNLIMITED_WIDTH, Column, Table
 
 _METRICS = {
     "success_rate": ("success", ".3f", "episodes in which every robot arrives, with the 95% Wilson interval; "

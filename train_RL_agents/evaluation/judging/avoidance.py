@@ -29,7 +29,7 @@ from train_RL_agents.evaluation.running import episodes as evaluation
 from train_RL_agents.evaluation.running.others import ACTION_KEY
 from train_RL_agents.evaluation.running.recording import Recording
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
-from train_RL_agents.results.statistics import Estimate, poisson_interval, share_estimate
+from train_RL_agents.utils.statistics import Estimate, poisson_interval, share_estimate
 
 FIRST_BLOCK_SIZE = 8
 """Number of manoeuvres that are tried first; each further block is twice as large, and is tried only for collisions

@@ -12,7 +12,7 @@ from marinenav_env import MarineNavEnv
 from train_RL_agents.evaluation.judging.seamanship import ASTERN_SPEED
 from train_RL_agents.evaluation.running.steps import StepShare, Transition
 from train_RL_agents.evaluation.suites.sets import ScenarioSet
-from train_RL_agents.results.rows import Episodes
+from train_RL_agents.utils.rows import Episodes
 
 MAX_FAILURES = 6
 """Largest number of failed episodes of a suite whose tracks are kept."""

@@ -36,10 +36,10 @@ from train_RL_agents.evaluation.running.steps import Policy, ProgressCallback, S
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
 from train_RL_agents.networks.encoder_config import SELF_STATE
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.results.rows import Episodes, concatenate_episodes
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import BLIND_PREFIX, locate_policy
 from train_RL_agents.run.onnx_policy import ONNX_SUFFIX, load_onnx_policy
+from train_RL_agents.utils.rows import Episodes, concatenate_episodes
 from train_RL_agents.utils.shipped import shipped_paths
 
 

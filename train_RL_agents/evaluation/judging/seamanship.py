@@ -19,7 +19,7 @@ from marinenav_env.rules.encounters import CONFIRMED, NONE, EncounterState, Sigh
 from marinenav_env.rules.roles import GIVE_WAY, HEAD_ON, ROLES
 from marinenav_env.runtime.layout import env_last
 from train_RL_agents.evaluation.running.recording import Recording, hiding_shores, present_robots
-from train_RL_agents.results.statistics import hours_per, ratio_estimate, share_estimate
+from train_RL_agents.utils.statistics import hours_per, ratio_estimate, share_estimate
 
 ASTERN_SPEED = -0.05
 """Speed ahead below which a vessel counts as going astern (m/s)."""

@@ -17,7 +17,7 @@ from train_RL_agents.evaluation.judging.seamanship import BREACHES, JudgedEncoun
 from train_RL_agents.evaluation.running.recording import Recording
 from train_RL_agents.evaluation.suites.sets import ScenarioSet
 from train_RL_agents.evaluation.suites.suites import SUITES
-from train_RL_agents.results.table import Column, Table
+from train_RL_agents.utils.table import Column, Table
 
 SHOWN_REASONS = 3
 """Number of the most frequent reasons of a difference that are shown."""

@@ -36,7 +36,7 @@ from train_RL_agents.evaluation.running.steps import (
     zero_sums,
 )
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.results.rows import Episodes
+from train_RL_agents.utils.rows import Episodes
 from train_RL_agents.utils.threads import follow_load
 
 MIN_BATCH_SIZE = 32

@@ -21,8 +21,8 @@ from train_RL_agents.evaluation.running.episodes import (
 )
 from train_RL_agents.evaluation.running.steps import ProgressCallback
 from train_RL_agents.policy_wrapper import PolicyWrapper
-from train_RL_agents.results.rows import Episodes, nonfinite_to_none, stored_arrays
 from train_RL_agents.run.run_folder import RunFolder, record_policy
+from train_RL_agents.utils.rows import Episodes, nonfinite_to_none, stored_arrays
 
 Results = TypeVar("Results")
 Metrics = dict[str, Any]

@@ -30,9 +30,9 @@ from train_RL_agents.evaluation.running.episode_constants import episode_constan
 from train_RL_agents.evaluation.running.episodes import run_episodes
 from train_RL_agents.evaluation.running.steps import Policy, StepCallback, Transition
 from train_RL_agents.policy_wrapper import QUANTILES_KEY, SCORES_KEY
-from train_RL_agents.results.rows import Episodes
 from train_RL_agents.utils.arrays import read_arrays
 from train_RL_agents.utils.files import write_atomically
+from train_RL_agents.utils.rows import Episodes
 
 FORMAT_NAME = "marinenav recording"
 FORMAT_VERSION = 4

@@ -15,7 +15,7 @@ from marinenav_env.scenarios.reset import controlled_robots
 from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
 from marinenav_env.stepping.actions import find_invalid_actions
 from marinenav_env.support.validation import ConfigError
-from train_RL_agents.results.rows import Episodes
+from train_RL_agents.utils.rows import Episodes
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
 """Function that takes the observations of all robots as a TensorDict, and returns it with their actions."""

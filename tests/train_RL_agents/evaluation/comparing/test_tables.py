@@ -10,7 +10,7 @@ from train_RL_agents.evaluation.comparing.tables import (
     metric_columns,
     metric_table,
 )
-from train_RL_agents.results.table import Table
+from train_RL_agents.utils.table import Table
 
 ROW = {
     "episodes": 10,

@@ -24,7 +24,7 @@ from train_RL_agents.evaluation.judging.avoidance import (
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set
 from train_RL_agents.evaluation.suites.rules_suite import moving_vessels
 from train_RL_agents.evaluation.suites.sets import Part, ScenarioSet
-from train_RL_agents.results.rows import group_masks
+from train_RL_agents.utils.rows import group_masks
 
 CPU, ACTING, STRAIGHT = torch.device("cpu"), ActingOptions(), EvaluatedPolicy("straight")
 WORLD = WorldConfig(max_steps=60, dt=0.25, substeps=2)

@@ -29,7 +29,7 @@ from train_RL_agents.evaluation.judging.seamanship import (
 )
 from train_RL_agents.evaluation.running.recording import record
 from train_RL_agents.evaluation.suites.suites import make_scenario_set
-from train_RL_agents.results.statistics import poisson_interval
+from train_RL_agents.utils.statistics import poisson_interval
 
 
 def found(*vessels, rules=RULES):

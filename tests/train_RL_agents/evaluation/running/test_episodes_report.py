@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from train_RL_agents.results.rows import Episodes, nonfinite_to_none
-from train_RL_agents.results.statistics import wilson_interval
+from train_RL_agents.utils.rows import Episodes, nonfinite_to_none
+from train_RL_agents.utils.statistics import wilson_interval
 
 close = pytest.approx
 

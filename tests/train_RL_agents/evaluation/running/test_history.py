@@ -14,8 +14,8 @@ from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.running.episodes import make_evaluation_env
 from train_RL_agents.evaluation.running.history import WorldEvaluations
-from train_RL_agents.results.rows import STORED_NAMES
 from train_RL_agents.run.checkpoint import load_policy
+from train_RL_agents.utils.rows import STORED_NAMES
 
 CONFIG = from_dict(TINY | {"trainer": TINY["trainer"] | {"reward_scale": 0.5}})
 

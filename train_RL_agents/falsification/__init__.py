@@ -1,1 +1,0 @@
-"""Search for encounters in which a policy collides although the collision could be avoided."""

@@ -1,1 +1,0 @@
-"""Results of evaluations: rows, statistics and tables."""

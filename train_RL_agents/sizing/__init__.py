@@ -1,1 +1,0 @@
-"""Sizes of a run: memory plan and profiles."""
