@@ -63,7 +63,7 @@ def test_not_one_failure_is_found_a_thousand_times():
     assert len({*result.encounters.kind[rows, 0].tolist()}) == 2
     assert len({*result.encounters.behaviour[rows, 0].tolist()}) > len(DRAWN_BEHAVIOURS) / 2
     found = signatures(result.encounters.rows(rows), result.trials.hit[rows])
-    assert len(found.unique(dim=0)) == len(rows) > 30
+    assert len(found.unique(dim=0)) == len(rows) > 80
 
 
 def test_unavoidable_collisions_are_not_searched_for():
