@@ -131,8 +131,6 @@ def map_limits(*views: VesselTracks) -> Limits:
 def current_field(view: VesselTracks, x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the velocity of the water (m/s) along x (north) and y (east) at points of any shape."""
     cores = torch.as_tensor(view.cores)
-    if len(cores) == 0:
-        return np.zeros_like(x), np.zeros_like(x)
     north, east = (torch.as_tensor(axis, dtype=cores.dtype).reshape(1, -1) for axis in (x, y))
     shores = torch.as_tensor(view.shores)[None] if len(view.shores) else None
     share = current_share(torch.stack((north, east), -1), shores, cores[None, :, :2], cores[:1, 3])

@@ -41,6 +41,8 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
     thrust = min(_as_tuple(vessel.min_thrust)), max(_as_tuple(vessel.max_thrust))
     ratio = observation_scale(vessel)
     metres, metres_per_second, force = 20.0 * ratio.length, 2.0 * ratio.speed, 1000.0 * ratio.thrust
+    meaning = "number of the object in each slot, the same for as long as there is the object; 0 without one"
+    ids = Entry(OBJECTS_ID, "identity", (slots,), meaning, (), ((0, DEFAULT_LIMIT),), "objects_mask")
     return (
         Entry(
             "self_state",
@@ -61,15 +63,9 @@ def perception_entries(config: WorldConfig) -> tuple[Entry, ...]:
         ),
         Entry("objects_mask", "mask", (slots,), "the slot holds an object", (), ((0, 1),)),
         *((duties_entry(config),) if config.sensor.duties else ()),
-        *((_id_entry(slots),) if config.sensor.objects_id else ()),
+        *((ids,) if config.sensor.objects_id else ()),
         *shore_entries(config),
     )
-
-
-def _id_entry(slots: int) -> Entry:
-    """Return the description of the entry objects_id."""
-    meaning = "number of the object in each slot, the same for as long as there is the object; 0 without one"
-    return Entry(OBJECTS_ID, "identity", (slots,), meaning, (), ((0, DEFAULT_LIMIT),), "objects_mask")
 
 
 def object_numbers(state: State, scenario: Scenario) -> Tensor:
