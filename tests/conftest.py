@@ -69,7 +69,6 @@ HEAVY = (
     "train_RL_agents/test___main__.py",
     "train_RL_agents/test_api.py",
     "train_RL_agents/test_campaign.py",
-    "train_RL_agents/test_cli.py",
     "train_RL_agents/test_learning.py",
     "train_RL_agents/test_one_device.py",
     "train_RL_agents/test_platforms.py",

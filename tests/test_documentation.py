@@ -9,7 +9,7 @@ import pytest
 
 from marinenav_env import LEVELS, WorldConfig, observation_entries, read_scenarios
 from tools import write_tables
-from train_RL_agents.cli import parse
+from train_RL_agents.commands.cli import parse
 from train_RL_agents.evaluation.comparing.figures import read_figures
 from train_RL_agents.evaluation.suites.frozen import FROZEN_SUITES
 from train_RL_agents.utils.files import sha256_of

@@ -48,7 +48,6 @@ TRAINER = (
     "experiments",
     "api",
     "commands",
-    "cli",
     "__main__",
 )
 """Packages and modules, the lowest first."""

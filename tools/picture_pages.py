@@ -16,7 +16,7 @@ from typing import Any
 
 from PIL import Image
 
-from train_RL_agents.cli import main as marinenav
+from train_RL_agents.commands.cli import main as marinenav
 
 NUM_STEPS = 30
 """Number of control steps (of 0.5 s) in the animation."""

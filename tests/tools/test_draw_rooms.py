@@ -64,4 +64,4 @@ def test_files_are_written_and_lists_printed(tmp_path, capsys):
     for name in draw_rooms.FIGURE_NAMES.values():
         assert ElementTree.parse(tmp_path / name).getroot().tag.endswith("svg")
     assert draw_rooms.main(["--list"]) == 0
-    assert "train_RL_agents: cli -> commands\n" in capsys.readouterr().out
+    assert "train_RL_agents: __main__ -> commands\n" in capsys.readouterr().out

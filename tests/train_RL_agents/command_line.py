@@ -1,6 +1,6 @@
 """What tests of the command line share."""
 
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 
 SMALL = {
     "agent_type": "DQN",

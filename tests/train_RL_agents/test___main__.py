@@ -13,7 +13,7 @@ from train_RL_agents.__main__ import main
 
 
 def test_the_exit_status_is_that_of_the_command(monkeypatch):
-    monkeypatch.setattr("train_RL_agents.cli.main", lambda: 3)
+    monkeypatch.setattr("train_RL_agents.commands.cli.main", lambda: 3)
     assert main() == 3
 
 
@@ -30,7 +30,7 @@ def test_an_output_that_cannot_be_written(output, expected):
     # What was printed last is still in Python's buffer when the command has ended.
     code = (
         "import sys, time\n"
-        "from train_RL_agents import cli\n"
+        "from train_RL_agents.commands import cli\n"
         "cli._run_command_line = lambda argv: print('done') or time.sleep(0.3) or 0\n"
         "sys.exit(cli.main([]))\n"
     )

@@ -13,7 +13,7 @@ from tests.refusals import refusal
 from tests.train_RL_agents.exporting.policies import make_policy
 from tests.train_RL_agents.tiny_runs import ROOT, TINY, small_pool, usual_signals
 from train_RL_agents import api, compare, load, train
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.config.overrides import flatten
 
 SET = {"levels": [1], "episodes": 2, "seed": 5}

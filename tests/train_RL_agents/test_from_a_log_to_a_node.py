@@ -16,7 +16,7 @@ from tests import ros_stand_in as ros_2
 from tests.ros_stand_in import Ros, stood_in
 from tests.train_RL_agents.identification.logs import sail, text_of
 from train_RL_agents.boat.runtime import BoatError, Pilot, Settings
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "boats.md"
 SHORTER = {

@@ -24,7 +24,7 @@ from tests.train_RL_agents.tiny_runs import (
     train,
     trainer_of,
 )
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.config.building import describe_late_starts
 from train_RL_agents.run.checkpoint import load_policy, read_manifest, save_policy
 from train_RL_agents.run.run_folder import RunFolder

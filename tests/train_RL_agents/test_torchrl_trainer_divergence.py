@@ -10,7 +10,7 @@ import torch
 from marinenav_env import GROUP
 from marinenav_env.support import plugins
 from tests.train_RL_agents.tiny_runs import at, differences, new_run, results, saved, train
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.learning.checks import DivergedError
 from train_RL_agents.run.checkpoint import STATE_FILE, load_policy
 from train_RL_agents.run.run_folder import RunFolder

@@ -27,7 +27,7 @@ from tests.train_RL_agents.tiny_runs import (
     without_times,
 )
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE, load_policy, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer

@@ -15,7 +15,7 @@ import pytest
 from tests.extend_page import commands, write_entry_points, write_package
 from tests.own_parts import allow_only
 from tests.train_RL_agents.tiny_runs import TINY, small_pool
-from train_RL_agents.cli import BAD_INPUT_STATUS, main
+from train_RL_agents.commands.cli import BAD_INPUT_STATUS, main
 from train_RL_agents.run.checkpoint import find_run, load_policy
 
 SOFT_Q, PPO_KL = "my_parts.soft_q:SoftQ", "my_parts.ppo_kl:PPOKL"

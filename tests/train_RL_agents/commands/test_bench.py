@@ -6,7 +6,7 @@ import pytest
 
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.tiny_runs import TINY
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.experiments.benchmark_parts import PARTS
 
 pytestmark = pytest.mark.usefixtures("surroundings")

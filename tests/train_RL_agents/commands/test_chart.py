@@ -16,7 +16,7 @@ from marinenav_env.waters.picture import draw_svg
 from tests.marinenav_env.helpers import DATA
 from tests.refusals import refusal
 from tests.train_RL_agents.command_line import refused
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 
 PAGE = Path(__file__).parents[3] / "docs/waters.md"
 MARINA = str(DATA / "waters/miami_marina_300.json")
@@ -133,7 +133,7 @@ def test_the_picture_of_the_page_is_that_of_its_window():
 
 
 def test_no_torch_is_imported(tmp_path):
-    code = "import sys; from train_RL_agents.cli import main; print(main(sys.argv[1:]), 'torch' in sys.modules)"
+    code = "import sys; from train_RL_agents.commands import cli; print(cli.main(sys.argv[1:]), 'torch' in sys.modules)"
     line = [sys.executable, "-c", code, "chart", MARINA, "--out", str(tmp_path / "x.json")]
     done = subprocess.run(line, capture_output=True, text=True, cwd=PAGE.parents[1], check=True)
     assert done.stdout.splitlines()[-1] == "0 False"

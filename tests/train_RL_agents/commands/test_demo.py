@@ -6,7 +6,7 @@ import pytest
 
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.exporting.policies import write_policy
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 
 
 @pytest.fixture

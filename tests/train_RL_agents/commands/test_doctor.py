@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.train_RL_agents.tiny_runs import ROOT
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.commands.doctor import run_checks
 
 
@@ -69,7 +69,7 @@ def test_a_gpu_runs_a_kernel(tmp_path, monkeypatch, fails):
 
 @pytest.mark.slow
 def test_it_runs_where_packages_cannot_be_imported():
-    code = "import sys\nsys.modules['torchrl'] = None\nfrom train_RL_agents.cli import main\nsys.exit(main(['doctor']))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    code = "import sys; sys.modules['torchrl'] = None; from train_RL_agents.commands import cli; sys.exit(cli.main())"
+    done = subprocess.run([sys.executable, "-c", code, "doctor"], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (1, "")
     assert "FIX  torchrl: " in done.stdout

@@ -4,7 +4,7 @@ import sys
 
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.exporting.policies import write_policy
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 
 
 def test_files_and_contract_are_written(tmp_path, capsys):

@@ -10,7 +10,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from tests.train_RL_agents.command_line import refused
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.evaluation.comparing import selection
 from train_RL_agents.evaluation.judging import avoidance
 from train_RL_agents.evaluation.suites import passing_encounters

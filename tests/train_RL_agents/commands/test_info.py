@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.run.checkpoint import NOT_EVALUATED_NOTE, STATE_FILE, STOPPED_POLICY_FILE
 
 

@@ -7,7 +7,7 @@ from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES
 from tests.train_RL_agents.exporting.policies import write_policy
 from tests.train_RL_agents.recorded import small_recording
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.evaluation.running.recording import save
 
 pytest.importorskip("matplotlib")

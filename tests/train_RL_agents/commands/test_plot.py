@@ -7,7 +7,7 @@ import pytest
 
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.figures.test_curves import make_folder
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 
 
 def test_command_writes_pictures_and_tables(tmp_path, capsys):

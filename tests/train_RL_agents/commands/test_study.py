@@ -8,7 +8,7 @@ import pytest
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.experiments.test_study import ROOM
 from tests.train_RL_agents.tiny_runs import TINY
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.experiments.report import PAGE_NAME, TABLE_NAME
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.tiny_runs import TINY
-from train_RL_agents.cli import main
 from train_RL_agents.collecting.collectors import StepCollector
+from train_RL_agents.commands.cli import main
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 

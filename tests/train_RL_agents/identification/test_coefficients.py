@@ -7,7 +7,7 @@ import pytest
 
 from marinenav_env import read_vessel
 from marinenav_env.vessels import vessel_files
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.identification.coefficients import (
     FITTABLE_COEFFICIENTS,
     choose_coefficients,

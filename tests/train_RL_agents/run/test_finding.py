@@ -10,7 +10,7 @@ from tests.train_RL_agents.command_line import SMALL, refused
 from tests.train_RL_agents.exporting.policies import write_policy
 from train_RL_agents import load
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.experiments.seeds import sized_config
 from train_RL_agents.run.finding import find_runs_below, resolve_path, single_run

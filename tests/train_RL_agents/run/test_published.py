@@ -12,7 +12,7 @@ from tests.train_RL_agents.helpers import each_entry, explored
 from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.iqn import IQNConfig
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.config.reading import load_config
 from train_RL_agents.run.checkpoint import save_policy
 from train_RL_agents.run.published import PUBLISHED_AGENTS, import_agent, published_config

@@ -17,7 +17,7 @@ from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
 from tests.train_RL_agents.published_modules import REAL, Published, example, program, program_of
 from tests.train_RL_agents.run.test_published import observed
 from train_RL_agents import load
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.run.checkpoint import load_policy
 from train_RL_agents.run.published import IMPORT_NOTE, PUBLISHED_AGENTS, import_agent, is_torchscript, read_weights
 

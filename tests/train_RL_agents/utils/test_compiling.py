@@ -70,7 +70,7 @@ def test_ctrl_c_while_compiling_keeps_the_last_state(tmp_path, surroundings, cap
 TRAIN = """
 import sys
 from tests.train_RL_agents.tiny_runs import small_pool
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 with small_pool():
     sys.exit(main(sys.argv[1:]))
 """

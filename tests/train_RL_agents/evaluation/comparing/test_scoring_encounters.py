@@ -10,7 +10,7 @@ import torch
 
 from marinenav_env import GROUP, WorldConfig
 from marinenav_env.scenarios.episode import episodes_from_scenarios
-from train_RL_agents.cli import main
+from train_RL_agents.commands.cli import main
 from train_RL_agents.evaluation.comparing import scoring
 from train_RL_agents.evaluation.comparing.scoring import PolicyRun, count_clear, score
 from train_RL_agents.evaluation.judging.policies import ActingOptions, EvaluatedPolicy, run_set

@@ -8,8 +8,8 @@ import torch
 import train_RL_agents
 from tests.train_RL_agents.command_line import refused
 from train_RL_agents import torchrl_trainer
-from train_RL_agents.cli import main
 from train_RL_agents.commands import COMMANDS
+from train_RL_agents.commands.cli import main
 from train_RL_agents.experiments.runner import Runner
 
 
@@ -114,7 +114,7 @@ MISTYPED = (
 def test_libraries_are_imported_where_they_are_used():
     """Help and answers to typos need no torch, and what reads a policy or a log no torchrl."""
     *lines, last = printed(
-        "import sys; from train_RL_agents.cli import main; help = main(['--help']);"
+        "import sys; from train_RL_agents.commands.cli import main; help = main(['--help']);"
         f"statuses = [main(line.split()) for line in {MISTYPED!r}]; print(help, statuses, 'torch' in sys.modules);"
         "info = main(['info', 'iqn']); loaded = {'torchrl', 'scipy'} & {*sys.modules};"
         "identify = main(['identify', 'none.csv', '--out', 'boat.json']);"

@@ -26,7 +26,7 @@ from train_RL_agents.utils.toolchain import ensure_cache
 BAD_INPUT_STATUS, PIPE_CLOSED_STATUS = 2, 141
 """Exit statuses for unusable input, and for an output that its reader has closed."""
 _MAX_MESSAGE_LENGTH = 300
-_PACKAGE_FOLDERS = [Path(__file__).parents[1] / name for name in ("marinenav_env", "train_RL_agents")]
+_PACKAGE_FOLDERS = [Path(__file__).parents[2] / name for name in ("marinenav_env", "train_RL_agents")]
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 _CLASS_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
