@@ -1,20 +1,22 @@
 """Reward of a control step: the published terms and weighted penalties by role, or a user-defined function.
 
-A user-defined function is named by ``world.reward.function``, takes RewardInputs and returns the rewards
-[E, R] of all robots; those of robots that were not active are set to zero. The function is compiled with
-the world, so it must be a pure function of tensors, without Python loops over environments, without
-random numbers and without reading values on the host.
+A user-defined function is named by ``world.reward.function``, takes RewardInputs and returns the rewards [E, R] of all
+robots; those of robots that were not active are set to zero. The function is compiled with the world, so it must be a
+pure function of tensors, without Python loops over environments, without random numbers and without reading values on
+the host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from marinenav_env.config import WorldConfig
 from marinenav_env.physics.dynamics import wrap_to_pi
@@ -69,6 +71,15 @@ class RewardInputs(NamedTuple):
     """Configuration shared by all environments."""
 
 
+class _HostReadRefusal(TorchDispatchMode):
+    """Context that refuses to read a value of a tensor, which would stand for all environments."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten._local_scalar_dense.default:
+            raise TypeError("it reads a value of a tensor, as if and float do; torch.where chooses for each robot")
+        return func(*args, **kwargs or {})
+
+
 RewardFunction = Callable[[RewardInputs], Tensor]
 """Function that returns the rewards [E, R] of all robots in a step."""
 PUBLISHED_TERMS = ("timestep", "progress", "COLREGs", "collision", "goal")
@@ -93,13 +104,12 @@ def custom_reward_function(config: WorldConfig) -> RewardFunction | None:
 
     def checked_function(step: RewardInputs) -> Tensor:
         """Return the rewards of the user-defined function; refuse fewer rewards than robots."""
-        reward: Any = function(step)
+        with nullcontext() if torch.compiler.is_compiling() else _HostReadRefusal():
+            reward: Any = function(step)
         if not isinstance(reward, Tensor) or reward.numel() < step.active.numel():
             shape = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
-            raise ConfigError(
-                f"{name}: gives {shape}; must be a tensor [E, R], a reward for each "
-                f"robot, here {list(step.active.shape)}"
-            )
+            allowed = f"a tensor [E, R], a reward for each robot, here {list(step.active.shape)}"
+            raise ConfigError(f"{name}: gives {shape}; must be {allowed}")
         return reward
 
     return checked_function
@@ -125,16 +135,11 @@ def reward_and_terms(function: RewardFunction | None, step: RewardInputs) -> tup
     if function is not None:
         return function(step), {}
     terms = published_terms(step.progress, step.phi, step.collided, step.arrived, step.parameters.rules)
-    reward = _sum_terms(terms)
+    reward = reduce(add, terms.values())
     if role_term_names(step.config):
         by_role = role_terms(step)
-        reward, terms = reward + _sum_terms(by_role), terms | by_role
+        reward, terms = reward + reduce(add, by_role.values()), terms | by_role
     return reward, {name: terms[name] for name in term_names(step.config)}
-
-
-def _sum_terms(terms: dict[str, Tensor]) -> Tensor:
-    """Return the sum of the terms, in the order of the dict."""
-    return reduce(add, terms.values())
 
 
 def role_terms(step: RewardInputs) -> dict[str, Tensor]:
@@ -144,13 +149,12 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
     ``colregs.horizon``; d is ``passing_distance``, or ``colregs.domain`` where that is 0. Positions and
     velocities are the true ones.
 
-    - give_way, for a vessel that must keep clear: the passage that the current courses lead to.
-      The penalty rises from 0 at a distance of d or more on the required side, through 1 at a
-      collision, to 2 at d on the wrong side, and falls to 0 at twice that; for overtaking, it rises
-      from 0 to 1 on either side. It is multiplied by a factor that rises from 0 at the edge of the
-      sensor range to 1 at a distance of d. With a ``passing_margin``, the rise is the mean of this
-      rise and of a steeper one, from 0 at d to 1 at this margin within d (1.5 at d on the wrong
-      side), so that passing at d pays off, and so does every metre where d is not possible.
+    - give_way, for a vessel that must keep clear: the passage that the current courses lead to. The penalty rises from
+      0 at a distance of d or more on the required side, through 1 at a collision, to 2 at d on the wrong side, and
+      falls to 0 at twice that; for overtaking, it rises from 0 to 1 on either side. It is multiplied by a factor that
+      rises from 0 at the edge of the sensor range to 1 at a distance of d. With a ``passing_margin``, the rise is the
+      mean of this rise and of a steeper one, from 0 at d to 1 at this margin within d (1.5 at d on the wrong side), so
+      that passing at d pays off, and so does every metre where d is not possible.
     - stand_on, for a vessel that must stand on: changes of course and speed while both would pass within
       d and are farther apart than ``stand_on_until``, unless it must keep clear of a third vessel.
     - port_turn, for both, head-on or crossing: turns to port while they come closer and would pass
@@ -183,7 +187,8 @@ def role_terms(step: RewardInputs) -> dict[str, Tensor]:
     port = torch.where((role != OVERTAKING) & (role != OVERTAKEN) & (share.abs() < 2.0), 1.0, 0.0)
     meets = torch.where(near, port, 0.0).amax(1)
     turn = _heading_change(step.before, step.after) / MAX_PENALTY_TURN  # to starboard
-    slower = _slowing(step) * (1.0 - turn.clamp(0.0, 1.0))
+    slowing = (_speed_ahead(step.before) - _speed_ahead(step.after)) / MAX_PENALTY_SPEED_CHANGE
+    slower = slowing.clamp(0.0, 1.0) * (1.0 - turn.clamp(0.0, 1.0))
     head_on = torch.where(near & (role == HEAD_ON) & (share.abs() < 1.0), 1.0, 0.0).amax(1)
     astern = (-_speed_ahead(step.after) / MAX_PENALTY_ASTERN_SPEED).clamp(0.0, 1.0)
     terms = {
@@ -211,12 +216,6 @@ def _approaching(step: RewardInputs, seen: RelativeMotion) -> tuple[Tensor, Tens
     if shores is not None:
         near = near & ~hidden_pairs(step.after.pose, shores)
     return reach, near
-
-
-def _slowing(step: RewardInputs) -> Tensor:
-    """Return the loss of speed ahead as a share of the largest that is penalised, [R, E]."""
-    change = _speed_ahead(step.before) - _speed_ahead(step.after)
-    return (change / MAX_PENALTY_SPEED_CHANGE).clamp(0.0, 1.0)
 
 
 def _assume_steerage(state: State, seen: RelativeMotion, chosen: Tensor, min_speed: float) -> RelativeMotion:

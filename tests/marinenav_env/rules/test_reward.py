@@ -61,6 +61,10 @@ def constant(step: RewardInputs) -> float:
     return -0.1
 
 
+def branching(step: RewardInputs) -> Tensor:
+    return step.progress - 50.0 if step.collided.any() else step.progress
+
+
 number = 3
 
 
@@ -71,8 +75,7 @@ def config(name: str) -> WorldConfig:
 
 @pytest.fixture(autouse=True)
 def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("again", "everything", "too_wide", "double", "faulty", "number", "summed", "constant")
-    allow_only(monkeypatch, *(f"{__name__}:{name}" for name in names))
+    allow_only(monkeypatch, *(f"{__name__}:{name}" for name in globals()))
 
 
 @pytest.mark.heavy
@@ -100,13 +103,10 @@ def test_a_reward_is_kept_by_name_and_not_in_scenario_files(tmp_path: Any) -> No
     [
         ("too_wide", r"too_wide: failed in a world \(RuntimeError: The size of tensor a "),
         ("double", r"^robots/reward='\[2, 3\] torch.float64': must be \[2, 3\] torch.float32$"),
-        (
-            "faulty",
-            r"faulty: failed in a world \(AttributeError: 'RewardInputs' object has no "
-            r"attribute '\w+', .*test_reward.py, line \d+; RewardInputs has progress, phi, ",
-        ),
+        ("faulty", r"faulty: failed in a world \(AttributeError: .*'\w+', .*py, line \d+; RewardInputs has progress, "),
         ("summed", r"summed: gives \[\]; must be a tensor \[E, R\], .* here \[2, 3\]$"),
         ("constant", r"constant: gives float; must be a tensor \[E, R\], .* here \[2, 3\]$"),
+        ("branching", r"branching: failed in a world \(TypeError: it reads a value of a tensor, .*py, line \d+\)$"),
         ("number", r"^world.reward.function='.*:number': must be a function of RewardInputs$"),
         ("unknown", "is a part that this program does not load from files"),
     ],
