@@ -151,7 +151,8 @@ def parse_json(text: Any, name: str, description: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_make_json_object)
     except (TypeError, ValueError, RecursionError) as error:
-        reason = "it is empty" if isinstance(text, str) and not text.strip() else error
+        reason = "it is empty" if isinstance(text, str) and not text.strip() else str(error)
+        reason += "; a comma too many, or a key without double quotes?" if "property name" in reason else ""
         raise ConfigError(f"{name}: cannot be read as {description} ({reason})") from error
 
 

@@ -125,7 +125,9 @@ def find_factory(name: str) -> EnvFactory:
     if library in LIBRARY_NAMES:
         return partial(_ENV_FACTORIES[library], task)
     make = plugins.resolve(plugins.ENVIRONMENTS, name)
-    require(callable(make), "env.name", name, "a function that returns an EnvBase")
+    is_maker = issubclass(make, EnvBase) if isinstance(make, type) else callable(make)
+    allowed = "a function that returns an EnvBase, such as make_env(num_envs, device, seed) with GymWrapper(...)"
+    require(is_maker, "env.name", name, allowed)
     maker: EnvFactory = make
     return maker
 

@@ -326,8 +326,9 @@ class Learner:
             try:
                 load_weights(agent, weights | own, policy.path)
             except ConfigError as error:
-                before, now = policy.config.agent_type, self._config.agent_type
-                raise ConfigError(f"{error}: a policy of {before}" if before != now else str(error)) from error
+                before = policy.config.agent_type
+                hint = f": a policy of {before}, for --agent {before}" if before != self._config.agent_type else ""
+                raise ConfigError(f"{error}{hint}") from error
 
     def state_dict(self) -> dict[str, Any]:
         """Return ``agent`` (with targets), ``ema``, ``optimizer``, ``updates``, ``micro_batch`` and any ``scale``."""

@@ -83,7 +83,7 @@ def read_checkpoint(path: Path, kind: str, device: torch.device) -> dict[str, An
 
 def _damaged_error(path: Path) -> ConfigError:
     """Return the error to raise for a damaged checkpoint."""
-    hint = restart_hint(path.parent.parent) if path.name == STATE_FILE else ""
+    hint = restart_hint(path.parent.parent) if path.name == STATE_FILE else "; give a run or a policy_*.pt of one"
     return ConfigError(f"{path}: damaged, or not a checkpoint of this program{hint}")
 
 

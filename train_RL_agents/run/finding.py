@@ -50,7 +50,7 @@ def locate_policy(name: str, baselines: Collection[str]) -> Path | None:
     if plain in baselines:
         return None
     names = shipped_paths("pretrained")
-    near = did_you_mean(PureWindowsPath(path).name, [*baselines, *names])
+    near = did_you_mean(PureWindowsPath(path).name, [*baselines, *names, LATEST])
     if len(path.parts) > 1:  # a path, not a name
         raise ConfigError(f"{plain}: there is no such run folder or policy file{near}")
     kinds = f"a checkpoint nor a baseline ({', '.join(baselines)})" if baselines else "a checkpoint"
@@ -71,7 +71,7 @@ def _time_of(run: Path) -> float:
     return (run / CONFIG_FILE).stat().st_mtime
 
 
-def single_run(path: Path, key: str = "run", allowed: str = "a run folder") -> Path:
+def single_run(path: Path, key: str = "run", allowed: str = "a run folder, or latest") -> Path:
     """Return the run folder (seed_N) of a path: the path itself, or the only run inside."""
     argument, path = path, resolve_path(path)
     is_policy = path in shipped_paths("pretrained").values() or (path.suffix == ".pt" and path.is_file())

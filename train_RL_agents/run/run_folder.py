@@ -68,6 +68,7 @@ class RunFolder:
         agent = re.sub(r"[^\w.-]", "_", config.agent_type.rpartition(":")[2])
         name = f"{agent}_{time.strftime('%Y-%m-%d-%H-%M-%S')}"
         named = path = Path(config.save_dir) / name
+        make_folder(named.parent)
         for count in itertools.count(2):
             # Trying to make it is atomic: another command may start within the same second.
             with suppress(FileExistsError):

@@ -46,6 +46,7 @@ def test_editors_of_windows_mark_their_encoding(tmp_path, encoding):
         (b"\xff", "it is no text in UTF-8"),
         (b"", "it is empty"),
         (b"[" * 100_000, ""),
+        (b'{"a": 1,}', ".*; a comma too many, or"),
         (b'{"a": {"c": 0, "b": 1, "b": 1}, "b": 2}', "'b' is there twice"),
     ],
 )

@@ -21,7 +21,7 @@ HERE = "tests.train_RL_agents.other_envs"
 
 @pytest.fixture(autouse=True)
 def allowed():
-    plugins.allow(*(f"{HERE}:{name}" for name in ("Chase", "Tutored", "Alone", "no_environment", "broken")))
+    plugins.allow(*(f"{HERE}:{name}" for name in ("Chase", "Tutored", "Alone", "no_environment", "broken", "Harbour")))
 
 
 def base_of(name, num_envs=2, **settings):
@@ -96,6 +96,7 @@ def test_options_are_json_or_text():
         ("gymnasium:CartPole-v1", {"options": ("backend=antigravity",)}, "it cannot be made"),
         ("vmas:navigation", {"max_steps": 5, "options": ("max_steps=9",)}, "env.max_steps limits episodes"),
         (f"{HERE}:no_environment", {}, "a function that returns an EnvBase, not str"),
+        (f"{HERE}:Harbour", {}, r"such as make_env\(num_envs, device, seed\) with GymWrapper"),
         (f"{HERE}:broken", {}, r"it cannot be made \(OSError: no water, .*other_envs\.py, line"),
         (f"{HERE}:Chase", {"options": ("speed=3",)}, "it cannot be made"),
         (f"{HERE}:Chase", {"options": ("ends",)}, "name=value"),

@@ -90,7 +90,7 @@ class Payload:
         return os.mkdir, ("broken-in",)
 
 
-DAMAGED = ": damaged, or not a checkpoint of this program"
+DAMAGED = ": damaged, or not a checkpoint of this program; give a run or a policy_*.pt of one"
 EARLIER = ": version=1: must be 2; it is of a version before 0.2, which this one does not read"
 
 
@@ -219,7 +219,7 @@ def test_policies_of_other_content_are_refused(tmp_path, changes):
     path = tmp_path / "policy.pt"
     write_policy(path)
     torch.save(torch.load(path) | changes, path)
-    assert refusal(load_policy, path).endswith("damaged, or not a checkpoint of this program")
+    assert f"{path}{DAMAGED}" in refusal(load_policy, path)
 
 
 def test_weights_of_another_boat_are_refused(tmp_path):

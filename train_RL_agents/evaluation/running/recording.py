@@ -388,7 +388,7 @@ def save(recording: Recording, path: Path) -> None:
 
 def load(path: str | Path) -> Recording:
     """Read a recording from a file."""
-    arrays = read_arrays(Path(path), "a recording")
+    arrays = read_arrays(Path(path), "a recording of evaluate --record")
     arrays.pop("doubtful", None)  # which earlier recordings have
     refusal = f"{path}: damaged, or not a recording of this program"
     try:
