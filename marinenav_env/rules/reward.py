@@ -104,7 +104,8 @@ def custom_reward_function(config: WorldConfig) -> RewardFunction | None:
 
     def checked_function(step: RewardInputs) -> Tensor:
         """Return the rewards of the user-defined function; refuse fewer rewards than robots."""
-        with nullcontext() if torch.compiler.is_compiling() else _HostReadRefusal():
+        context: Any = nullcontext if torch.compiler.is_compiling() else _HostReadRefusal  # the compiler refuses, too
+        with context():
             reward: Any = function(step)
         if not isinstance(reward, Tensor) or reward.numel() < step.active.numel():
             shape = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__

@@ -80,8 +80,6 @@ def test_a_run_goes_on_with_smaller_parts_also_when_resumed(tmp_path, monkeypatc
 def test_a_run_without_any_room_is_saved_and_says_one_sentence(tmp_path, monkeypatch, capsys, command):
     with monkeypatch.context() as patch:
         limit_memory(patch, 0)
-        # The plan made before the run tries small batches; this shortage comes later.
-        patch.setattr("train_RL_agents.experiments.memory_plan._saved_bytes", lambda *_: 1000)
         assert main([*command, *SHORT]) == 2
     said = capsys.readouterr().err
     assert re.fullmatch(
