@@ -103,7 +103,7 @@ def custom_reward_function(config: WorldConfig) -> RewardFunction | None:
     function: RewardFunction = plugin
 
     def checked_function(step: RewardInputs) -> Tensor:
-        """Return the rewards of the user-defined function; refuse fewer rewards than robots."""
+        """Return the rewards of the user-defined function; refuse reads of values, and fewer rewards than robots."""
         context: Any = nullcontext if torch.compiler.is_compiling() else _HostReadRefusal  # the compiler refuses, too
         with context():
             reward: Any = function(step)

@@ -22,9 +22,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run ``marinenav study``, and return its exit status."""
     from marinenav_env.support.extras import import_optional
     from marinenav_env.support.files import require_writable_folder
-    from train_RL_agents.experiments.report import write_report
     from train_RL_agents.experiments.runner import Runner
     from train_RL_agents.experiments.study import check_suites, evaluate_runs, read_study, run_folders, unfinished_runs
+    from train_RL_agents.experiments.study_report import write_report
     from train_RL_agents.utils.device import resolve_device
 
     if arguments.jobs < 1:

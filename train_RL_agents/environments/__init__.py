@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Environment(Protocol):
-    """Environment of a run: makes its agent, its EnvBase and its evaluations, and plans their memory.
+    """Environment of a run: makes its agent, its EnvBase and its evaluations, and knows what they hold in memory.
 
     The EnvBase has the batch size [E], the group ``robots`` and the keys of MarineNavEnv. In addition to the attributes
     of EnvBase, collection uses ``num_robots`` (R), ``active`` ([E, R] bool), ``env_steps`` (env-steps so far) and
@@ -61,8 +61,8 @@ class Environment(Protocol):
     def device_scalars(self, env: Any) -> dict[str, Tensor]:
         """Return scalars of the training environments, on their device, by the name under which they are logged."""
 
-    def plan_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return an example step of one environment, for its form, and the held memory (bytes) by its use."""
+    def held_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
+        """Return an example step of one environment, for shapes and dtypes, and held memory (bytes) by its use."""
 
 
 def make_environment(config: TrainConfig[Any], num_processes: int = 1) -> Environment:

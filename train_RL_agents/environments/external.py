@@ -70,8 +70,8 @@ class ExternalEnvironment:
         """Return an empty dict, because an external environment has no scalars to log."""
         return {}
 
-    def plan_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return an example step of one environment, for its form, and the held memory (bytes) by its use."""
+    def held_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
+        """Return an example step of one environment, for shapes and dtypes, and held memory (bytes) by its use."""
         step, settings, env = self._example.fake_tensordict(), self.config.trainer, self.config.env
         count = settings.num_envs + min(env.eval_episodes, MAX_EVAL_ENVS)
         # The current step and the next one; the specs do not say what else an environment stores.

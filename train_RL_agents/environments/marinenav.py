@@ -122,8 +122,8 @@ class BuiltInEnvironment:
 
     # Memory -------------------------------------------------------------------------------------
 
-    def plan_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
-        """Return an example step, and memory by its use; see Environment."""
+    def held_memory(self, agent: Agent[Any]) -> tuple[TensorDictBase, dict[str, int]]:
+        """Return an example step, and held memory by its use; see Environment."""
         config = self.config
         _check_levels_fit(config)
         with warnings.catch_warnings(action="ignore"):  # the run itself warns of its scenario file

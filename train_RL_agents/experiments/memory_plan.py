@@ -52,8 +52,8 @@ def plan_memory(config: TrainConfig[Any], device: torch.device) -> MemoryPlan:
     settings, environment = config.trainer, make_environment(config)
     with torch.random.fork_rng(devices=[]):
         agent = environment.make_agent(CPU)
-        step, sizes = environment.plan_memory(agent)
-        entries = ALGORITHMS[type(settings)].plan_memory(config, agent, step)
+        step, sizes = environment.held_memory(agent)
+        entries = ALGORITHMS[type(settings)].held_memory(config, agent, step)
     host = device.type == "cpu"
     trained = flat_bytes(agent.networks)
     # The EMA copy has separate targets, which are not stored flat.

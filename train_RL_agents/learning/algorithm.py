@@ -99,7 +99,7 @@ class Algorithm(ABC):
 
     @classmethod
     @abstractmethod
-    def plan_memory(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> list[MemoryPlanEntry]:
+    def held_memory(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> list[MemoryPlanEntry]:
         """Return what a run holds in memory besides the networks, from a step of one environment.
 
         Entries that stay in the host's memory even in runs on a GPU say so.

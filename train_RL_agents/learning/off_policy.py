@@ -11,8 +11,8 @@ from train_RL_agents.agents import Agent, Batch
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext, MemoryPlanEntry
-from train_RL_agents.learning.frames import PLACES, FrameStore, frame_bytes, with_places
-from train_RL_agents.learning.host import make_replay
+from train_RL_agents.learning.frame_store import PLACES, FrameStore, frame_bytes, with_places
+from train_RL_agents.learning.host_replay import make_replay
 from train_RL_agents.learning.learner import UpdateResult
 from train_RL_agents.learning.replay import replay_bytes
 from train_RL_agents.learning.transitions import MultiStep, example_transition, to_batch
@@ -54,7 +54,7 @@ class OffPolicy(Algorithm):
         self._last_env_steps = 0
 
     @classmethod
-    def plan_memory(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> list[MemoryPlanEntry]:
+    def held_memory(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> list[MemoryPlanEntry]:
         """Return the memory of replay and of unfinished n-step transitions; see Algorithm."""
         settings = config.trainer
         assert isinstance(settings, OffPolicyConfig)

@@ -47,7 +47,7 @@ class OnPolicy(Algorithm):
         self._progress = torch.zeros((), device=context.device)
 
     @classmethod
-    def plan_memory(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> list[MemoryPlanEntry]:
+    def held_memory(cls, config: TrainConfig[Any], agent: Agent[Any], step: TensorDictBase) -> list[MemoryPlanEntry]:
         """Return the memory of rollouts; see Algorithm."""
         # A rollout exists four times: as collected, as stored, as flat robot-steps, and permuted.
         held = 4 * config.trainer.num_envs * config.trainer.vector_steps * tree_bytes(step)

@@ -9,7 +9,7 @@ from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.experiments.test_study import ROOM
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.commands.cli import main
-from train_RL_agents.experiments.report import PAGE_NAME, TABLE_NAME
+from train_RL_agents.experiments.study_report import PAGE_NAME, TABLE_NAME
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_the_report_is_written_unless_it_is_stopped(tmp_path, monkeypatch, capsy
     runner = type("Runner", (FakeRunner,), {"created": [], "stopped": stopped, "status": status})
     monkeypatch.setattr("train_RL_agents.experiments.runner.Runner", runner)
     monkeypatch.setattr("train_RL_agents.experiments.study.evaluate_runs", lambda *given: {})
-    monkeypatch.setattr("train_RL_agents.experiments.report.write_report", lambda *given: given[1:3])
+    monkeypatch.setattr("train_RL_agents.experiments.study_report.write_report", lambda *given: given[1:3])
     assert main(study(tmp_path, "--jobs", "3", "--quiet")) == status
     ((runs, count, quiet),) = runner.created
     assert (len(runs), count, quiet) == (1, 3, True)

@@ -131,7 +131,7 @@ def test_an_environment_that_hangs_or_raises_ends_the_run_with_a_sentence(name, 
 
 def test_the_plan_of_memory_counts_environments_also_in_processes():
     sizes = [
-        ExternalEnvironment(config_of("AC-IQN", *words, name="Alone")).plan_memory(None)[1]["environments"]
+        ExternalEnvironment(config_of("AC-IQN", *words, name="Alone")).held_memory(None)[1]["environments"]
         for words in ((), ("trainer.num_envs=16",), ("env.parallel=true",))
     ]
     assert 0 < sizes[0] < sizes[1] < sizes[2]

@@ -5,7 +5,7 @@ import torch
 
 from marinenav_env import GROUP
 from tests.train_RL_agents.tiny_runs import trainer_of
-from train_RL_agents.learning.frames import PLACES
+from train_RL_agents.learning.frame_store import PLACES
 from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.learning.prioritized import SPARE_SLOTS
 from train_RL_agents.networks.memory import MEMORY
@@ -41,7 +41,7 @@ def test_planned_memory_by_hand(tmp_path, storage, saved):
     )
     trainer = trainer_of(tmp_path, *words)
     step = trainer.collector.env.fake_tensordict()[:1]
-    found = OffPolicy.plan_memory(trainer.config, trainer.algorithm.learner.agent, step)
+    found = OffPolicy.held_memory(trainer.config, trainer.algorithm.learner.agent, step)
     row = tree_bytes(trainer.algorithm.example_transition)
     # A float reward and discount, an index, and two observations with masks of a byte.
     assert row == 4 + 4 + 8 + 2 * (4 * 7 + 5 * (4 * 5 + 1))
@@ -81,7 +81,7 @@ def test_frames_are_stored_once(tmp_path):
         saved = trainer.algorithm.state_dict()
         assert saved["replay"] is None and saved["frames"] is None
         step = trainer.collector.env.fake_tensordict()[:1]
-        found = OffPolicy.plan_memory(trainer.config, trainer.algorithm.learner.agent, step)
+        found = OffPolicy.held_memory(trainer.config, trainer.algorithm.learner.agent, step)
         sizes[number] = {item.name: item.size for item in found}
     assert sizes[8]["frames"] < 1.2 * sizes[2]["frames"]
     assert sizes[8]["replay"] - sizes[2]["replay"] == (1000 + SPARE_SLOTS) * 2 * 6 * 8  # places, not observations

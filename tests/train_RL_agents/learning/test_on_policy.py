@@ -320,7 +320,7 @@ def test_the_first_batch_of_a_rollout_finds_the_policy_that_collected_it(tmp_pat
 def test_planned_memory_by_hand(tmp_path):
     trainer = trainer_of(tmp_path, *LONG)
     step, agent = trainer.collector.env.fake_tensordict()[:1], trainer.algorithm.agent
-    (item,) = OnPolicy.plan_memory(trainer.config, agent, step)
+    (item,) = OnPolicy.held_memory(trainer.config, agent, step)
     assert (item.name, item.on_host) == ("rollout", False)
     assert item.size == 4 * 8 * 12 * tree_bytes(step)  # of 8 environments and 12 steps, 4 times
 

@@ -10,7 +10,7 @@ from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import insert_rows, seeded
 from tests.train_RL_agents.learning.test_replay import example, held, rows_of
 from tests.train_RL_agents.tiny_runs import differences
-from train_RL_agents.learning.host import NUM_PREFETCHED, HostReplay
+from train_RL_agents.learning.host_replay import NUM_PREFETCHED, HostReplay
 from train_RL_agents.learning.replay import SLOT_KEY, WEIGHTS_KEY, Replay
 
 pytestmark = pytest.mark.usefixtures("either_way")

@@ -10,7 +10,8 @@ import pytest
 from tests.train_RL_agents.figures.test_curves import make_folder
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
-from train_RL_agents.experiments.report import (
+from train_RL_agents.experiments.study import Study, Suite, run_folders
+from train_RL_agents.experiments.study_report import (
     PAGE_NAME,
     TABLE_NAME,
     run_from_evaluation,
@@ -18,7 +19,6 @@ from train_RL_agents.experiments.report import (
     verdict,
     write_report,
 )
-from train_RL_agents.experiments.study import Study, Suite, run_folders
 
 
 def made_up(out):

@@ -6,7 +6,7 @@ import torch
 from marinenav_env import ConfigError
 from marinenav_env.sensing.entries import Entry
 from tests.train_RL_agents.learning.robots import Robots
-from train_RL_agents.learning.frames import PLACES, FrameStore
+from train_RL_agents.learning.frame_store import PLACES, FrameStore
 from train_RL_agents.learning.replay import Replay
 from train_RL_agents.learning.transitions import MultiStep, example_transition
 from train_RL_agents.networks.encoder_config import EncoderConfig, MemoryConfig
