@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.train_RL_agents.experiments.test_report import made_up
+from tests.train_RL_agents.experiments.test_study_report import made_up
 from tests.train_RL_agents.figures.demo_pages import page_of
 from tests.train_RL_agents.figures.test_replay_page import views
 from tests.train_RL_agents.identification.test_report import identification
