@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from marinenav_env.pictures import drawing
-from tests.marinenav_env.pictures.drawn import axes_of, patches
+from tests.marinenav_env.pictures.helpers import axes_of, patches
 
 pytest.importorskip("matplotlib", reason="needs the extra plot")
 

@@ -22,7 +22,7 @@ from marinenav_env.support.nodes import parse_xml
 from marinenav_env.vessels import scaled_world
 from marinenav_env.waters.shapes import signed_distance
 from tests.marinenav_env.helpers import simple_episode
-from tests.marinenav_env.scenarios.samples import BOX, GENERATED, INPUT, SAMPLES, SHALLOW, XML, written
+from tests.marinenav_env.scenarios.helpers import BOX, GENERATED, INPUT, SAMPLES, SHALLOW, XML, written
 
 # DNV --------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from marinenav_env import read_scenarios
-from tests.marinenav_env.scenarios.samples import BOX, GENERATED, INPUT, SHALLOW, XML, written
+from tests.marinenav_env.scenarios.helpers import BOX, GENERATED, INPUT, SHALLOW, XML, written
 from tests.refusals import GONE, changed, refusal
 
 COLAV = {"ship_list": [{"csog_state": [0.0, 0.0, 5.0, 0.0]}, {"csog_state": [900.0, 0.0, 5.0, 180.0]}]}

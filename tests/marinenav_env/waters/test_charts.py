@@ -17,7 +17,7 @@ from marinenav_env import ConfigError
 from marinenav_env.waters.charts import Chart, read_chart, with_land
 from marinenav_env.waters.projection import LocalPlane
 from marinenav_env.waters.shapes import signed_distance
-from tests.marinenav_env.waters.windows import WINDOWS, land_of, line_of, shapes_of, window_path
+from tests.marinenav_env.waters.helpers import WINDOWS, land_of, line_of, shapes_of, window_path
 
 PLACE = LocalPlane(25.77, -80.18)
 LAND = [[-100.0, -100.0], [10.0, -100.0], [30.0, 100.0], [-100.0, 100.0]]

@@ -17,8 +17,8 @@ from marinenav_env import ConfigError
 from marinenav_env.waters.charts import read_chart
 from marinenav_env.waters.features import read_geojson
 from marinenav_env.waters.projection import LocalPlane
+from tests.marinenav_env.waters.helpers import window_path
 from tests.marinenav_env.waters.test_charts import COAST, LAND, OSM_COAST, collection, line, polygon, read, ring
-from tests.marinenav_env.waters.windows import window_path
 
 PLACE = LocalPlane(25.77, -80.18)
 AT = (PLACE.latitude, PLACE.longitude)

@@ -11,8 +11,8 @@ from marinenav_env.waters.charts import Chart, read_chart
 from marinenav_env.waters.picture import draw_svg, land_outlines
 from marinenav_env.waters.shapes import contains, edges_of, unite
 from marinenav_env.waters.simplify import simplify
+from tests.marinenav_env.waters.helpers import WINDOWS, window_path
 from tests.marinenav_env.waters.test_shapes import HOLE, SIZE, SQUARE, star
-from tests.marinenav_env.waters.windows import WINDOWS, window_path
 
 NORTH, SOUTH = np.array([[0.0, 40.0], [30.0, 0.0]])
 STRIP = np.array([[-10.0, 30.0], [110.0, 30.0], [110.0, 50.0], [-10.0, 50.0]])

@@ -12,7 +12,7 @@ from marinenav_env import ConfigError
 from marinenav_env.config import MAX_WAYPOINTS
 from marinenav_env.waters.charts import Chart, read_chart
 from marinenav_env.waters.routing import WaterMap
-from tests.marinenav_env.waters.windows import WINDOWS, line_of, window_path
+from tests.marinenav_env.waters.helpers import WINDOWS, line_of, window_path
 
 CLEARANCE = 3.0
 BAY = [[80.0, 0.0, 80.0, 100.0], [60.0, 50.0, 10.0, 50.0], [10.0, 50.0, 60.0, 50.0]]

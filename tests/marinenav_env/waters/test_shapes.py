@@ -8,7 +8,7 @@ import shapely
 
 from marinenav_env import ConfigError
 from marinenav_env.waters.shapes import clip, crossing_pairs, signed_distance, unite, ways_are_clear
-from tests.marinenav_env.waters.windows import land_of, line_of
+from tests.marinenav_env.waters.helpers import land_of, line_of
 
 SIZE = (100.0, 80.0)
 SQUARE = np.array([[20.0, 20.0], [60.0, 20.0], [60.0, 60.0], [20.0, 60.0]])

@@ -8,8 +8,8 @@ import shapely
 
 from marinenav_env.waters.shapes import crossing_pairs, unite
 from marinenav_env.waters.simplify import significance, simplify
+from tests.marinenav_env.waters.helpers import line_of
 from tests.marinenav_env.waters.test_shapes import SIZE, star
-from tests.marinenav_env.waters.windows import line_of
 
 
 def wavy(seed, points=80):
