@@ -2,9 +2,12 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -12,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from tests.extend_page import commands, write_entry_points, write_package
 from tests.own_parts import allow_only
 from tests.train_RL_agents.tiny_runs import TINY, small_pool
 from train_RL_agents.commands.cli import BAD_INPUT_STATUS, main
 from train_RL_agents.run.checkpoint import find_run, load_policy
 
+PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
 SOFT_Q, PPO_KL = "my_parts.soft_q:SoftQ", "my_parts.ppo_kl:PPOKL"
 CURRENT, ENCODER = "my_parts.current:Current", "my_parts.current:CurrentEncoder"
 REWARD, RING = "my_parts.rewards:early", "my_parts.ring:Ring"
@@ -29,6 +32,44 @@ WORDS = (
     f"training_schedule.sampler={RING}",
 )
 ON_POLICY = {"num_envs": 8, "rollout_steps": 4, "batch_size": 16}
+
+
+# The page ---------------------------------------------------------------------------------------
+
+
+def blocks(language: str) -> list[str]:
+    """The code blocks of the page in a language."""
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def write_package(folder: Path) -> None:
+    """Write the package ``my_parts``; each example names its file in the first line."""
+    for text in blocks("python"):
+        path = folder / text.partition("\n")[0].removeprefix("# ")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def write_entry_points(folder: Path) -> None:
+    """Register the parts, as an installation of the package does."""
+    (project,) = (tomllib.loads(text)["project"] for text in blocks("toml"))
+    groups = (
+        f"[{group}]\n" + "\n".join(f"{name} = {value}" for name, value in points.items())
+        for group, points in project["entry-points"].items()
+    )
+    info = folder / f"my_parts-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("\n\n".join(groups) + "\n")
+    (info / "METADATA").write_text(f"Name: {project['name']}\nVersion: {project['version']}\n")
+
+
+def commands(start: str) -> list[list[str]]:
+    """The command lines of the page that start with some words, without these."""
+    lines = [line for text in blocks("bash") for line in text.splitlines()]
+    return [shlex.split(line.removeprefix(start)) for line in lines if line.startswith(start)]
+
+
+# Parts ------------------------------------------------------------------------------------------
 
 
 def plugged(*parts: str) -> list[str]:
