@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.train_RL_agents.command_line import SMALL
-from tests.train_RL_agents.exporting.policies import write_policy
-from tests.train_RL_agents.tiny_runs import TINY, new_run, results, small_pool, train, usual_signals
+from tests.train_RL_agents.exporting.helpers import write_policy
+from tests.train_RL_agents.tiny_runs import SMALL, TINY, new_run, results, small_pool, train, usual_signals
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.evaluation.comparing import figures
 from train_RL_agents.experiments import benchmark_report as report

@@ -202,3 +202,38 @@ class Loop:
             means = self.algorithm.meter._sums.values()
             scalars = [*means, *self.algorithm.device_scalars().values()]
         assert {each.device for each in scalars} == {GPU}
+
+
+class Replays:
+    """A recorder of a loop of the world or of learning, for the CPU, whose replays are calls that leave a note.
+
+    Args:
+        notes: gets a note for each replay.
+        name: the note.
+    """
+
+    def __init__(self, notes: list[str], name: str) -> None:
+        self.notes, self.name = notes, name
+
+    def on_side_stream(self) -> Any:
+        return nullcontext()
+
+    def record(self, call: Callable[[], Any], generators: Any) -> Callable[[], Any]:
+        def replay() -> Any:
+            self.notes.append(self.name)
+            return call()
+
+        return replay
+
+
+@contextmanager
+def replayed() -> Iterator[list[str]]:
+    """Within it, what would be captured on a GPU is recorded; gives the names of all replays."""
+    initialize, notes = runtime_loop.Loop.__init__, list[str]()
+
+    def init(self: runtime_loop.Loop, *args: Any, **options: Any) -> None:
+        recorder = Replays(notes, options["name"]) if options.get("capture", True) else None
+        initialize(self, *args, recorder=recorder, **options)
+
+    with patch.object(runtime_loop.Loop, "__init__", init):
+        yield notes

@@ -1,27 +1,30 @@
-"""What the tests of the trainer share: random inputs and batches, and stand-ins for graphs."""
+"""Random observations and batches, small agents and their learners."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+import os
+from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import torch
-from tensordict import TensorDict
 from torch import Tensor
-from torchrl.collectors import Collector
 
 from marinenav_env import WorldConfig
-from marinenav_env.runtime.host_reads import true_indices
-from marinenav_env.runtime.loop import Loop
-from train_RL_agents.agents import Agent, Batch
+from marinenav_env.runtime.execution import Execution
+from marinenav_env.support import plugins
+from train_RL_agents.agents import AGENTS, Agent, Batch, agent_class
 from train_RL_agents.agents.batches import RolloutBatch
+from train_RL_agents.agents.trainer_configs import TRAINER_CONFIGS
 from train_RL_agents.config.building import make_observation_spec
-from train_RL_agents.learning import replay as replays
-from train_RL_agents.learning.replay import STORED_MASK
+from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.learning.learner import Learner
 from train_RL_agents.networks.observation import ACTIVE_KEY, Observation, ObservationSpec
 
 SPEC = make_observation_spec(WorldConfig())
 """The published observation."""
+CPU = torch.device("cpu")
+_NAMED = os.environ.get("MARINENAV_AGENTS", "").split()
+plugins.allow(*_NAMED)
+KNOWN = {**AGENTS, **{name: agent_class(name) for name in _NAMED}}
+"""The agents that the tests of the contract run for: the registry's, and a user's own."""
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -64,12 +67,6 @@ def make_actions(agent: Agent[Any], count: int, generator: torch.Generator) -> T
     return torch.randint(agent.num_actions, (count,), generator=generator)
 
 
-def insert_rows(replay: Any, rows: TensorDict) -> None:
-    """Insert the rows whose entry STORED_MASK is true: these alone, or all with a mask where the host must not ask."""
-    index = true_indices(rows[STORED_MASK])
-    replay.insert(rows if index is None else rows.exclude(STORED_MASK)[index])
-
-
 def explored(agent: Agent[Any], observation: Observation, seed: int = 0) -> Tensor:
     """Actions while training, for one draw of what is random in them."""
     shape = observation["self_state"].shape[:-1]
@@ -105,62 +102,30 @@ def make_rollout(agent: Agent[Any], *shape: int, generator: torch.Generator) -> 
     return RolloutBatch(observation, action, extras, advantage, target, active.float(), torch.tensor(0.25))
 
 
-def gradient_sizes(losses: Tensor, parameters: Sequence[Tensor]) -> list[float]:
-    """Largest absolute entry of the gradient of each parameter; 0 where none arrives."""
-    gradients = torch.autograd.grad(losses, parameters, retain_graph=True, allow_unused=True)
-    return [0.0 if each is None else float(each.abs().max()) for each in gradients]
+def agent_of(name, seed=0, num_actions=25, **settings):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return KNOWN[name](KNOWN[name].config_type(**settings), num_actions)
 
 
-def torchrl_collector(env: Any, policy: Any, frames: int) -> Iterator[TensorDict]:
-    """Batches of so many frames by TorchRL's own collector."""
-    options = dict.fromkeys(("use_buffers", "track_traj_ids", "auto_register_policy_transforms"), False)
-    return iter(Collector(env, policy, frames_per_batch=frames, total_frames=-1, **options))
+def learner_of(name="DQN", seed=0, num_actions=25, device=CPU, acting=None, agent=None, **settings):
+    """A learner; ``acting`` says how it computes, ``settings`` what, ``agent`` of which agent."""
+    agent = agent_of(name, seed, num_actions, **(agent or {})).to(device)
+    generator = torch.Generator(device).manual_seed(seed)
+    acting = dict(acting or {})
+    settings |= {name: acting.pop(name) for name in ("precision", "tf32", "fused_optimizer") if name in acting}
+    trainer = TRAINER_CONFIGS[agent.algorithm](**settings)
+    own = {name: acting.pop(name) for name in ("log", "ranks", "tau") if name in acting}
+    if agent.algorithm == "off-policy" and trainer.target_update_interval == 0:
+        own.setdefault("tau", trainer.tau)
+    execution = Execution(**{"compile": False} | acting)
+    config = TrainConfig(agent=agent.config, agent_type=name, trainer=trainer, execution=execution)
+    return Learner(agent, config, generator, **own)
 
 
-class Replays:
-    """A recorder of Loop for the CPU, whose replays are calls that leave a note.
-
-    Args:
-        notes: gets a note for each replay.
-        name: the note.
-    """
-
-    def __init__(self, notes: list[str], name: str) -> None:
-        self.notes, self.name = notes, name
-
-    def on_side_stream(self) -> Any:
-        return nullcontext()
-
-    def record(self, call: Callable[[], Any], generators: Any) -> Callable[[], Any]:
-        def replay() -> Any:
-            self.notes.append(self.name)
-            return call()
-
-        return replay
-
-
-@contextmanager
-def replayed() -> Iterator[list[str]]:
-    """Within it, what would be captured on a GPU is recorded; gives the names of all replays."""
-    initialize, notes = Loop.__init__, list[str]()
-
-    def init(self: Loop, *args: Any, **options: Any) -> None:
-        recorder = Replays(notes, options["name"]) if options.get("capture", True) else None
-        initialize(self, *args, recorder=recorder, **options)
-
-    with patch.object(Loop, "__init__", init):
-        yield notes
-
-
-@contextmanager
-def memory_of_rows() -> Iterator[list[Tensor]]:
-    """Within it, gives the tensors in which replay that is made keeps its rows."""
-    found, blank = list[Tensor](), replays.blank_rows
-
-    def noted(*args: Any) -> Any:
-        created = blank(*args)
-        found.extend(created.values(True, True))
-        return created
-
-    with patch.object(replays, "blank_rows", noted):
-        yield found
+def observations(*objects, goal=(20.0, 0.0), velocity=(2.0, 0.0)):
+    """One robot with its bow to the goal."""
+    own = torch.tensor([[[*goal, *velocity, 0.0, 400.0, 400.0]]])
+    rows = [list(each) for each in objects] + [[0.0] * 5] * (5 - len(objects))
+    mask = torch.arange(5) < len(objects)
+    return {"self_state": own, "objects_state": torch.tensor(rows)[None, None], "objects_mask": mask[None, None]}

@@ -10,7 +10,7 @@ import pytest
 
 from marinenav_env import ConfigError, MarineNavEnv, WorldConfig
 from tests.refusals import refusal
-from tests.train_RL_agents.exporting.policies import make_policy
+from tests.train_RL_agents.exporting.helpers import make_policy
 from tests.train_RL_agents.tiny_runs import ROOT, TINY, small_pool, usual_signals
 from train_RL_agents import api, compare, load, train
 from train_RL_agents.commands.cli import main

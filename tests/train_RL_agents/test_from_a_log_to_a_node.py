@@ -14,7 +14,7 @@ import pytest
 from marinenav_env import read_vessel, scaled_world
 from tests import ros_stand_in as ros_2
 from tests.ros_stand_in import Ros, stood_in
-from tests.train_RL_agents.identification.logs import sail, text_of
+from tests.train_RL_agents.identification.helpers import sail, text_of
 from train_RL_agents.boat.runtime import BoatError, Pilot, Settings
 from train_RL_agents.commands.cli import main
 

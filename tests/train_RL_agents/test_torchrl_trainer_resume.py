@@ -1,5 +1,6 @@
 """Resumed runs: the same bits as one that was never interrupted."""
 
+import json
 import multiprocessing
 import os
 from pathlib import Path
@@ -8,12 +9,9 @@ import pytest
 import torch
 
 from tests.train_RL_agents.tiny_runs import (
-    HARD,
-    SHORES,
-    SOFT,
-    CrashError,
+    LEVELS,
+    ROOT,
     at,
-    crash,
     differences,
     evaluations,
     files,
@@ -30,6 +28,17 @@ from train_RL_agents.learning import learner
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
+SOFT = ("trainer.target_update_interval=0", "trainer.tau=0.05")
+HARD = ("trainer.target_update_interval=24", "trainer.tau=1.0")
+MAP = {"maps": str(ROOT / "tests/data/waters/moos_obstacles.txt"), "min_start_goal_dis": 20.0}
+SHORES = (
+    "world.scenario.shore_segments=64",
+    *(
+        f"{name}.levels={json.dumps([level | MAP for level in LEVELS['levels']])}"
+        for name in ("training_schedule", "eval_schedule")
+    ),
+)
+"""Settings that put the levels of TINY into a harbour."""
 DUTIES, FRAMES = ("world.sensor.duties=true",), ("agent.memory.kind=frames", "agent.memory.number=3")
 KINDS = [
     ("agent_type=AC-IQN", "trainer.n_steps=3", *SOFT),
@@ -55,6 +64,15 @@ ROLLOUT_KINDS = [
 QUICK = (KINDS[4], ROLLOUT_KINDS[2])
 """The other runs are resumed as these, as those that die below and as in collecting/test_graphs.py; they are slow."""
 pytestmark = pytest.mark.usefixtures("surroundings")
+
+
+class CrashError(Exception):
+    """Stands for a process that dies."""
+
+
+def crash(*args, **kwargs):
+    """Die."""
+    raise CrashError
 
 
 def slowly(words):

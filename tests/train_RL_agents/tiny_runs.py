@@ -1,4 +1,4 @@
-"""Runs of a few hundred env-steps, and ways to interrupt them and to compare what they leave."""
+"""Runs of a few hundred env-steps, ways to interrupt them and to compare what they leave; refused command lines."""
 
 import csv
 import io
@@ -24,6 +24,7 @@ from tensordict import TensorDictBase
 from marinenav_env import Curriculum
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.collecting.collectors import StepCollector
+from train_RL_agents.commands.cli import main
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainingSchedule
 from train_RL_agents.run.checkpoint import POLICY_FORMAT, STATE_FILE, TRAINING_FORMAT, read_checkpoint, read_manifest
@@ -67,17 +68,14 @@ TINY: dict[str, Any] = {
 """20 vector steps; the buffer is written over, and both evaluations fall on a log entry."""
 ROLLOUTS: dict[str, Any] = {"num_envs": 8, "rollout_steps": 2, "epochs": 2, "batch_size": 8}
 """The section ``trainer`` for on-policy agents: 10 rollouts."""
-SOFT = ("trainer.target_update_interval=0", "trainer.tau=0.05")
-HARD = ("trainer.target_update_interval=24", "trainer.tau=1.0")
-MAP = {"maps": str(ROOT / "tests/data/waters/moos_obstacles.txt"), "min_start_goal_dis": 20.0}
-SHORES = (
-    "world.scenario.shore_segments=64",
-    *(
-        f"{name}.levels={json.dumps([level | MAP for level in LEVELS['levels']])}"
-        for name in ("training_schedule", "eval_schedule")
-    ),
-)
-"""Settings that put the levels of TINY into a harbour."""
+SMALL = {
+    "agent_type": "DQN",
+    "agent.critics": 1,
+    "execution.device": "cpu",
+    "world.max_steps": 3,
+    "eval_schedule.num_episodes": [2] * 6,
+}
+"""Settings of a policy that is only looked at."""
 TIMES = ("train_time", "wall_time")
 
 
@@ -323,10 +321,15 @@ def no_temporaries(run: RunFolder) -> bool:
     return not list(run.path.rglob(".*"))
 
 
-class CrashError(Exception):
-    """Stands for a process that dies."""
+# Command lines ----------------------------------------------------------------------------------
 
 
-def crash(*args: Any, **kwargs: Any) -> None:
-    """Die."""
-    raise CrashError
+def refused(capsys, *argv):
+    """The sentence that a command line is refused with."""
+    assert main(argv) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    lines = output.err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("marinenav: error: ")
+    return lines[0].removeprefix("marinenav: error: ")

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.train_RL_agents.agents.scripted import scripted
+from tests.train_RL_agents.agents.helpers import scripted
 from train_RL_agents.agents.a2c import A2C, A2CConfig
 
 close = pytest.approx

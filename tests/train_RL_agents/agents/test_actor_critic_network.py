@@ -2,8 +2,7 @@
 
 import torch
 
-from tests.train_RL_agents.helpers import seeded
-from tests.train_RL_agents.learners import agent_of
+from tests.train_RL_agents.helpers import agent_of, seeded
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.actor_critic_network import FleetTrunk
 from train_RL_agents.agents.agent_configs import ActorCriticConfig

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.train_RL_agents.learners import agent_of
+from tests.train_RL_agents.helpers import agent_of
 
 ENCODERS = ["self_encoder", "object_encoder"]
 HIDDEN = ["hidden_layer", "hidden_layer_2"]

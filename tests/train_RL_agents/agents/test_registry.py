@@ -14,8 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from marinenav_env import ConfigError
 from tests.host_reads import no_host_reads
-from tests.train_RL_agents import learners
-from tests.train_RL_agents.helpers import each_entry, explored, gradient_sizes, make_batch, make_inputs, seeded
+from tests.train_RL_agents.helpers import KNOWN, each_entry, explored, make_batch, make_inputs, seeded
 from train_RL_agents.agents import Agent, AgentConfig
 from train_RL_agents.learning.flat import FlatWeights
 from train_RL_agents.learning.gradients import make_compiled_gradient_function, make_gradient_function
@@ -79,9 +78,9 @@ class OwnAgent(Agent):
         }
 
 
-KNOWN = {**learners.KNOWN, "own": OwnAgent}
-OFF_POLICY = [name for name, kind in KNOWN.items() if kind.algorithm == "off-policy"]
-every_agent = pytest.mark.parametrize("name", KNOWN)
+EVERY = {**KNOWN, "own": OwnAgent}
+OFF_POLICY = [name for name, kind in EVERY.items() if kind.algorithm == "off-policy"]
+every_agent = pytest.mark.parametrize("name", EVERY)
 off_policy_agents = pytest.mark.parametrize("name", OFF_POLICY)
 
 
@@ -89,7 +88,7 @@ def build(name, seed=0, num_actions=25):
     """An agent with larger weights than a new one has: those hardly tell robots apart."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        agent = KNOWN[name](KNOWN[name].config_type(), num_actions)
+        agent = EVERY[name](EVERY[name].config_type(), num_actions)
     with torch.no_grad():
         for parameters in (agent.networks.parameters(), agent.targets.parameters()):
             for parameter in parameters:
@@ -108,7 +107,7 @@ def minimised(losses):
 
 @every_agent
 def test_defaults_construct(name):
-    agent = KNOWN[name](KNOWN[name].config_type())
+    agent = EVERY[name](EVERY[name].config_type())
     assert agent.num_actions == 25
     assert agent.output_networks()
     assert set(agent.output_networks()) <= set(agent.networks)
@@ -236,6 +235,12 @@ def test_gradients_reach_every_learned_parameter_and_no_target(name):
     assert all(parameter.grad is None for parameter in agent.targets.parameters())
 
 
+def gradient_sizes(losses, parameters):
+    """Largest absolute entry of the gradient of each parameter; 0 where none arrives."""
+    gradients = torch.autograd.grad(losses, parameters, retain_graph=True, allow_unused=True)
+    return [0.0 if each is None else float(each.abs().max()) for each in gradients]
+
+
 @every_agent
 def test_each_loss_trains_its_own_networks(name):
     """Actor losses send nothing into critics, critic losses nothing into the actor.
@@ -325,5 +330,5 @@ IMPOSSIBLE = {
 @pytest.mark.parametrize(("name", "key", "value"), [(name, *each) for name in IMPOSSIBLE for each in IMPOSSIBLE[name]])
 def test_impossible_settings_are_refused(name, key, value):
     with pytest.raises(ConfigError, match=rf"agent\.{key}"):
-        config = KNOWN[name].config_type(**{key: value})
-        KNOWN[name](config)  # what depends on the actions is refused with them
+        config = EVERY[name].config_type(**{key: value})
+        EVERY[name](config)  # what depends on the actions is refused with them

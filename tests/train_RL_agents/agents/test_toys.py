@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.train_RL_agents.helpers import SPEC, seeded
-from tests.train_RL_agents.learners import KNOWN, learner_of
+from tests.train_RL_agents.helpers import KNOWN, SPEC, learner_of, seeded
 from train_RL_agents.agents import AGENTS, Batch
 from train_RL_agents.agents.batches import RolloutBatch
 

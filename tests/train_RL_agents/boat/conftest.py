@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.train_RL_agents.boat.pilots import PATIENT, contract_of
-from tests.train_RL_agents.exporting.policies import make_policy
+from tests.train_RL_agents.boat.helpers import PATIENT, contract_of
+from tests.train_RL_agents.exporting.helpers import make_policy
 from train_RL_agents.boat.runtime import Pilot
 
 

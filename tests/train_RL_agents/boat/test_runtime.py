@@ -18,8 +18,8 @@ import torch
 from marinenav_env import Curriculum, Level, MarineNavEnv
 from marinenav_env.physics.routes import next_waypoint
 from marinenav_env.vessels import scale_of_vessel, scaled_level, vessel_files
-from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, ROWS, contract_of
-from tests.train_RL_agents.exporting.policies import make_policy, require_onnx
+from tests.train_RL_agents.boat.helpers import GOAL, OWN, PATIENT, ROWS, contract_of
+from tests.train_RL_agents.exporting.helpers import make_policy, require_onnx
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.quantile import nearness_risk
 from train_RL_agents.boat import runtime

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.train_RL_agents.boat.pilots import GOAL, OWN, ROWS
+from tests.train_RL_agents.boat.helpers import GOAL, OWN, ROWS
 from train_RL_agents.boat import runtime
 from train_RL_agents.boat.runtime import Settings, Tracks
 

@@ -9,9 +9,18 @@ import torch
 
 from marinenav_env import WorldConfig
 from tests.oracle import shield as oracle
-from tests.train_RL_agents.boat.pilots import GOAL, OWN, PATIENT, contract_of
-from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, VESSEL, random_scenes, random_shores
-from tests.train_RL_agents.exporting.policies import make_policy
+from tests.train_RL_agents.boat.helpers import (
+    GOAL,
+    OWN,
+    PATIENT,
+    SECONDS,
+    UNEVEN,
+    VESSEL,
+    contract_of,
+    random_scenes,
+    random_shores,
+)
+from tests.train_RL_agents.exporting.helpers import make_policy
 from train_RL_agents.boat.manoeuvres import escape_manoeuvres
 from train_RL_agents.boat.runtime import BoatError, Pilot, Tracks
 from train_RL_agents.boat.shield import MARGIN_RADII, SIDE_COMMANDS, BoatShield, Scene, clearance_shortfall

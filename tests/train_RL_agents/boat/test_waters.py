@@ -9,9 +9,9 @@ import pytest
 
 from marinenav_env import Level
 from marinenav_env.waters.generator import random_chart
-from tests.train_RL_agents.boat.pilots import PATIENT, contract_of
+from tests.train_RL_agents.boat.helpers import PATIENT, contract_of
 from tests.train_RL_agents.boat.test_runtime import EXACT, decisions, network_of
-from tests.train_RL_agents.exporting.policies import make_policy
+from tests.train_RL_agents.exporting.helpers import make_policy
 from train_RL_agents.boat.runtime import BoatError, Odometry, Pilot, Tracks
 
 LAND = {"world.scenario.shore_segments": 64}

@@ -10,8 +10,7 @@ import torch
 from marinenav_env import write_scenarios
 from marinenav_env.runtime.philox import RandomSource
 from tests.marinenav_env.helpers import simple_episode
-from tests.train_RL_agents.helpers import make_inputs, seeded
-from tests.train_RL_agents.learners import agent_of
+from tests.train_RL_agents.helpers import agent_of, make_inputs, seeded
 from tests.train_RL_agents.tiny_runs import (
     at,
     begin,

@@ -10,7 +10,7 @@ from marinenav_env import ConfigError, write_scenarios
 from marinenav_env.config import RewardConfig
 from tests.marinenav_env.helpers import simple_episode
 from tests.train_RL_agents.fake_gpu import GPU, fake_gpu
-from tests.train_RL_agents.learners import agent_of
+from tests.train_RL_agents.helpers import agent_of
 from tests.train_RL_agents.tiny_runs import small_pool, tiny_settings
 from train_RL_agents.config.reading import from_dict, load_config
 from train_RL_agents.config.schema import TRAINING_REWARD_NAMES, TrainingReward

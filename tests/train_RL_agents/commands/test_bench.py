@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.tiny_runs import TINY
+from tests.train_RL_agents.tiny_runs import TINY, refused
 from train_RL_agents.commands.cli import main
 from train_RL_agents.experiments.benchmark_parts import PARTS
 

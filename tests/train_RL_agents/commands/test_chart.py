@@ -15,7 +15,7 @@ from marinenav_env.waters.charts import Chart, read_chart
 from marinenav_env.waters.picture import draw_svg
 from tests.marinenav_env.helpers import DATA
 from tests.refusals import refusal
-from tests.train_RL_agents.command_line import refused
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.commands.cli import main
 
 PAGE = Path(__file__).parents[3] / "docs/waters.md"

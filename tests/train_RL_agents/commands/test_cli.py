@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import train_RL_agents
-from tests.train_RL_agents.command_line import refused
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents import torchrl_trainer
 from train_RL_agents.commands import COMMANDS
 from train_RL_agents.commands.cli import main

@@ -4,8 +4,8 @@ import webbrowser
 
 import pytest
 
-from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.exporting.policies import write_policy
+from tests.train_RL_agents.exporting.helpers import write_policy
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.commands.cli import main
 
 

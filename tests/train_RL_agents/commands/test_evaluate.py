@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import train_RL_agents
-from tests.train_RL_agents.command_line import refused
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.commands.cli import main
 from train_RL_agents.evaluation.comparing.tables import METRIC_COLUMNS
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
-from tests.train_RL_agents.command_line import refused
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.commands.cli import main
 from train_RL_agents.evaluation.comparing import selection
 from train_RL_agents.evaluation.judging import avoidance

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.run.test_published import import_command, named_weights, write_arrays
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.commands.cli import main
 from train_RL_agents.run.checkpoint import load_policy
 from train_RL_agents.run.published import IMPORT_NOTE, PUBLISHED_AGENTS, published_config

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.train_RL_agents.command_line import refused
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.commands import COMMANDS
 
 FEW = ("--levels", "1", "--episodes", "1")

@@ -3,10 +3,10 @@
 import pytest
 
 from marinenav_env import write_scenarios
-from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES
-from tests.train_RL_agents.exporting.policies import write_policy
-from tests.train_RL_agents.recorded import small_recording
+from tests.train_RL_agents.exporting.helpers import write_policy
+from tests.train_RL_agents.figures.helpers import small_recording
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.commands.cli import main
 from train_RL_agents.evaluation.running.recording import save
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.figures.test_curves import make_folder
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.commands.cli import main
 
 

@@ -5,9 +5,8 @@ import sys
 
 import pytest
 
-from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.experiments.test_study import ROOM
-from tests.train_RL_agents.tiny_runs import TINY
+from tests.train_RL_agents.tiny_runs import TINY, refused
 from train_RL_agents.commands.cli import main
 from train_RL_agents.experiments.study_report import PAGE_NAME, TABLE_NAME
 

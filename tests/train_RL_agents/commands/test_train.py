@@ -9,8 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.tiny_runs import TINY
+from tests.train_RL_agents.tiny_runs import TINY, refused
 from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.commands.cli import main
 from train_RL_agents.config.reading import load_config

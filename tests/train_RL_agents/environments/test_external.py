@@ -10,7 +10,7 @@ import torch
 from marinenav_env import ConfigError
 from marinenav_env.support import plugins
 from tests.refusals import refusal
-from tests.train_RL_agents.exporting.policies import require_onnx
+from tests.train_RL_agents.exporting.helpers import require_onnx
 from tests.train_RL_agents.tiny_runs import ROLLOUTS, TINY
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.api import train
@@ -26,7 +26,7 @@ from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, resume
 
 CPU = torch.device("cpu")
-HERE = "tests.train_RL_agents.other_envs"
+HERE = "tests.train_RL_agents.environments.helpers"
 DISCRETE = ("DQN", "IQN", "Rainbow")
 slow = partial(pytest.param, marks=pytest.mark.slow)
 SETTINGS = {key: TINY[key] for key in ("total_timesteps", "eval_freq", "log_freq", "execution", "trainer")}
@@ -117,7 +117,7 @@ PARALLEL = ("env.parallel=true", "trainer.num_envs=2")
 @pytest.mark.parametrize(
     ("name", "words", "breaks", "says"),
     [
-        ("Chase", ("env.max_steps=0",), "raise", r"a step failed .*the winch is jammed, .*other_envs\.py, line \d+\)$"),
+        ("Chase", ("env.max_steps=0",), "raise", r"a step failed .*the winch is jammed, .*helpers\.py, line \d+\)$"),
         slow("Chase", (*WORKERS, "env.timeout=2"), "hang", "timeout=2: workers do not answer within 2 s"),
         slow("Alone", (*PARALLEL, "env.timeout=3"), "hang", r"no answer within env\.timeout, 3 s"),
         # A process that raises takes seconds to end where the machine is busy.

@@ -10,8 +10,7 @@ from torchrl.envs import SerialEnv, check_env_specs
 from marinenav_env import GROUP
 from marinenav_env.specs import STATISTICS
 from tests.refusals import refusal
-from tests.train_RL_agents import other_envs
-from tests.train_RL_agents.other_envs import AGENTS, Alone, Chase, with_specs
+from tests.train_RL_agents.environments.helpers import AGENTS, Alone, Chase, Forgetful, with_specs
 from train_RL_agents.environments.group_env import GroupEnv
 
 CPU = torch.device("cpu")
@@ -204,7 +203,7 @@ def test_the_same_seed_gives_the_same_episodes_and_a_saved_state_continues():
         one, two = acting(first, action), acting(third, action)
         assert torch.equal(one["next", GROUP, "observation", "place"], two["next", GROUP, "observation", "place"])
         assert torch.equal(one["next", "done"], two["next", "done"])
-    assert GroupEnv(other_envs.Forgetful(2, CPU, 0), "chase").state_dict() is None
+    assert GroupEnv(Forgetful(2, CPU, 0), "chase").state_dict() is None
 
 
 SHAPE = (2, AGENTS)

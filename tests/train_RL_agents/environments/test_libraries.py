@@ -9,7 +9,7 @@ from torchrl.envs import check_env_specs
 
 from marinenav_env import ConfigError
 from tests.refusals import refusal
-from tests.train_RL_agents.other_envs import Harbour
+from tests.train_RL_agents.environments.helpers import Harbour
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.makers import make_env
 

@@ -11,12 +11,12 @@ import torchrl
 from marinenav_env import GROUP, ConfigError
 from marinenav_env.support import plugins
 from tests.refusals import refusal
-from tests.train_RL_agents.other_envs import Chase
+from tests.train_RL_agents.environments.helpers import Chase
 from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.makers import make_env, read_options
 
 CPU = torch.device("cpu")
-HERE = "tests.train_RL_agents.other_envs"
+HERE = "tests.train_RL_agents.environments.helpers"
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +97,7 @@ def test_options_are_json_or_text():
         ("vmas:navigation", {"max_steps": 5, "options": ("max_steps=9",)}, "env.max_steps limits episodes"),
         (f"{HERE}:no_environment", {}, "a function that returns an EnvBase, not str"),
         (f"{HERE}:Harbour", {}, r"such as make_env\(num_envs, device, seed\) with GymWrapper"),
-        (f"{HERE}:broken", {}, r"it cannot be made \(OSError: no water, .*other_envs\.py, line"),
+        (f"{HERE}:broken", {}, r"it cannot be made \(OSError: no water, .*helpers\.py, line"),
         (f"{HERE}:Chase", {"options": ("speed=3",)}, "it cannot be made"),
         (f"{HERE}:Chase", {"options": ("ends",)}, "name=value"),
     ],

@@ -7,7 +7,7 @@ import torch
 
 from marinenav_env import ConfigError
 from marinenav_env.support import plugins
-from tests.train_RL_agents.other_envs import Chase
+from tests.train_RL_agents.environments.helpers import Chase
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments.episodes import run_episodes
@@ -20,7 +20,7 @@ from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.run.checkpoint import LoadedPolicy
 
 CPU = torch.device("cpu")
-NAME = "tests.train_RL_agents.other_envs:Chase"
+NAME = "tests.train_RL_agents.environments.helpers:Chase"
 
 
 def evaluated(tmp_path, agent_type="AC-IQN", seed=0, *words):

@@ -7,7 +7,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import ColregsConfig
-from tests.train_RL_agents.experiments.parameters import encounter
+from tests.train_RL_agents.experiments.helpers import encounter
 from train_RL_agents.evaluation.judging import avoidance
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.evaluation.suites import passing_encounters as geometry

@@ -1,17 +1,19 @@
 """The plan of a run's memory against what is really allocated."""
 
 import re
+from contextlib import contextmanager
+from unittest.mock import patch
 
 import pytest
 import torch
 
 from tests.refusals import refusal
-from tests.train_RL_agents.helpers import memory_of_rows
 from tests.train_RL_agents.tiny_runs import trainer_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.experiments.memory_plan import MemoryPlan, check_memory_plan, plan_memory
+from train_RL_agents.learning import replay as replays
 from train_RL_agents.learning.algorithm import MemoryPlanEntry
 from train_RL_agents.learning.prioritized import SPARE_SLOTS
 from train_RL_agents.learning.transitions import to_batch
@@ -40,6 +42,20 @@ def held_by_optimizer(learner):
 
 
 OFF_POLICY = [name for name, agent in AGENTS.items() if agent.algorithm == "off-policy"]
+
+
+@contextmanager
+def memory_of_rows():
+    """Within it, gives the tensors in which replay that is made keeps its rows."""
+    found, blank = [], replays.blank_rows
+
+    def noted(*arguments):
+        created = blank(*arguments)
+        found.extend(created.values(True, True))
+        return created
+
+    with patch.object(replays, "blank_rows", noted):
+        yield found
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.train_RL_agents.command_line import refused
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.trainer_configs import OnPolicyConfig
 from train_RL_agents.config.reading import from_dict

@@ -3,7 +3,7 @@
 import torch
 
 from marinenav_env.levels import DRAWN_BEHAVIOURS
-from tests.train_RL_agents.experiments.parameters import drawn, encounter
+from tests.train_RL_agents.experiments.helpers import drawn, encounter
 from train_RL_agents.evaluation.suites.encounter_suites import COURSES_BY_KIND
 from train_RL_agents.evaluation.suites.passing_encounters import COURSE, PACE, PASSING_SIDE
 from train_RL_agents.experiments.failures import POPULATION_SIZE, run_search

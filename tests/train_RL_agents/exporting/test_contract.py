@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from tests.train_RL_agents.exporting.policies import make_policy
+from tests.train_RL_agents.exporting.helpers import make_policy
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.exporting.contract import NUM_EXAMPLES, make_contract
 from train_RL_agents.exporting.deployed import DeployedAgent

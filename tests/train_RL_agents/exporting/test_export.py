@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.train_RL_agents.exporting.policies import make_policy, require_onnx
+from tests.train_RL_agents.exporting.helpers import make_policy, require_onnx
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.exporting.deployed import DeployedAgent
 from train_RL_agents.exporting.export import FORMATS, ONNX_OPSET, export

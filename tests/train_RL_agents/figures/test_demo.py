@@ -20,9 +20,16 @@ from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.vessels import scaled_world, vessel_files
 from tests.marinenav_env.helpers import QUIET, simple_episode
-from tests.train_RL_agents.boat.shield_scenes import SECONDS, random_scenes, random_shores
-from tests.train_RL_agents.figures.demo_pages import TOLERANCE, agree, data_in, page_of, pretrained, recordings_agree
-from tests.train_RL_agents.figures.javascript import in_node
+from tests.train_RL_agents.boat.helpers import SECONDS, random_scenes, random_shores
+from tests.train_RL_agents.figures.helpers import (
+    TOLERANCE,
+    agree,
+    data_in,
+    in_node,
+    page_of,
+    pretrained,
+    recordings_agree,
+)
 from train_RL_agents.boat.shield import BoatShield
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from marinenav_env.scenarios.scenario_file import parse_scenarios
-from tests.train_RL_agents.figures.demo_pages import page_of
-from tests.train_RL_agents.figures.javascript import unreached
+from tests.train_RL_agents.figures.helpers import page_of, unreached
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from marinenav_env import ConfigError
 from marinenav_env.pictures.drawing import to_page
 from tests.marinenav_env.pictures.helpers import axes_of, patches
 from tests.refusals import refusal
-from tests.train_RL_agents.recorded import CROSSING_PAIR, first_frames, small_recording
+from tests.train_RL_agents.figures.helpers import CROSSING_PAIR, first_frames, small_recording
 from train_RL_agents.figures import drawing
 from train_RL_agents.figures.episode_view import NO_RULE, view_episode, zone_in_world
 

@@ -9,7 +9,7 @@ import torch
 
 from marinenav_env.config import ColregsConfig
 from marinenav_env.rules.encounters import CANDIDATE, CONFIRMED
-from tests.train_RL_agents.recorded import CROSSING_PAIR, HEAD_ON_PAIR, in_turned_frame, small_recording
+from tests.train_RL_agents.figures.helpers import CROSSING_PAIR, HEAD_ON_PAIR, in_turned_frame, small_recording
 from train_RL_agents.evaluation.judging.seamanship import judge
 from train_RL_agents.figures.episode_view import (
     CROSSING,

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.train_RL_agents.suite_results import evaluation, two_suites
+from tests.train_RL_agents.evaluation.helpers import evaluation, two_suites
 from train_RL_agents.figures.evaluation_page import make_page
 
 

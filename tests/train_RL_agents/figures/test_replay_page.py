@@ -9,9 +9,7 @@ import pytest
 
 from marinenav_env import ConfigError
 from marinenav_env.config import ColregsConfig
-from tests.train_RL_agents.figures.demo_pages import data_in
-from tests.train_RL_agents.figures.javascript import unreached
-from tests.train_RL_agents.recorded import CROSSING_PAIR, HEAD_ON_PAIR, small_recording
+from tests.train_RL_agents.figures.helpers import CROSSING_PAIR, HEAD_ON_PAIR, data_in, small_recording, unreached
 from train_RL_agents.commands.cli import main
 from train_RL_agents.figures.episode_view import HEAD_ON, NO_RULE, RULE_NAMES, view_episode
 from train_RL_agents.figures.replay_page import NEAR_MISS_CLEARANCE, NON_FINITE_CODE, STEPS_PER_UNIT, make_page

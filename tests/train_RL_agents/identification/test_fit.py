@@ -9,8 +9,8 @@ import pytest
 
 from marinenav_env import read_vessel
 from marinenav_env.vessels import read_vessel_file
-from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.identification.logs import Otter, log_of, sail, simple_rows, text_of, with_coefficients
+from tests.train_RL_agents.identification.helpers import Otter, log_of, sail, simple_rows, text_of, with_coefficients
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.commands.cli import main
 from train_RL_agents.identification.coefficients import choose_coefficients, coefficient_value
 from train_RL_agents.identification.fit import Verdict, fit, predict

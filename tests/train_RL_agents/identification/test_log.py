@@ -8,7 +8,7 @@ import pytest
 
 from marinenav_env import ConfigError, read_vessel
 from tests.refusals import refusal
-from tests.train_RL_agents.identification.logs import HEADER, rows_in_waves, simple_rows, text_of
+from tests.train_RL_agents.identification.helpers import HEADER, rows_in_waves, simple_rows, text_of
 from train_RL_agents.identification.log import read_log
 
 OTTER = read_vessel("otter")

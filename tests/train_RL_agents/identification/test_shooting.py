@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.train_RL_agents.identification.logs import log_of
+from tests.train_RL_agents.identification.helpers import log_of
 from train_RL_agents.identification.shooting import divide_log
 from train_RL_agents.identification.simulation import mean_commands
 

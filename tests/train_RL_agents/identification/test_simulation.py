@@ -7,7 +7,7 @@ import pytest
 
 from marinenav_env import read_vessel
 from marinenav_env.vessels import vessel_files
-from tests.train_RL_agents.identification.logs import log_of
+from tests.train_RL_agents.identification.helpers import log_of
 from train_RL_agents.identification.coefficients import FITTABLE_COEFFICIENTS, choose_coefficients, coefficient_value
 from train_RL_agents.identification.simulation import Simulator, interpolate_poses
 

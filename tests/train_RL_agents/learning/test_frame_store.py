@@ -5,7 +5,7 @@ import torch
 
 from marinenav_env import ConfigError
 from marinenav_env.sensing.entries import Entry
-from tests.train_RL_agents.learning.robots import Robots
+from tests.train_RL_agents.learning.helpers import Robots
 from train_RL_agents.learning.frame_store import PLACES, FrameStore
 from train_RL_agents.learning.replay import Replay
 from train_RL_agents.learning.transitions import MultiStep, example_transition

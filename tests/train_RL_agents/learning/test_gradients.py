@@ -5,8 +5,8 @@ import torch
 from torch._dynamo.utils import counters
 
 from marinenav_env.runtime.kept_code import keep_code_in
-from tests.train_RL_agents.helpers import make_batch, seeded
-from tests.train_RL_agents.learners import CPU, agent_of, assert_close_gradients
+from tests.train_RL_agents.helpers import CPU, agent_of, make_batch, seeded
+from tests.train_RL_agents.learning.helpers import assert_close_gradients
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.a2c import A2C
 from train_RL_agents.learning.flat import FlatWeights

@@ -7,7 +7,8 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.helpers import insert_rows, seeded
+from tests.train_RL_agents.helpers import seeded
+from tests.train_RL_agents.learning.helpers import insert_rows
 from tests.train_RL_agents.learning.test_replay import example, held, rows_of
 from tests.train_RL_agents.tiny_runs import differences
 from train_RL_agents.learning.host_replay import NUM_PREFETCHED, HostReplay

@@ -8,9 +8,7 @@ import torch
 
 from marinenav_env import WorldConfig
 from marinenav_env.stepping.actions import commands_of_discrete_actions
-from tests.train_RL_agents.helpers import make_rollout
-from tests.train_RL_agents.learners import KNOWN, agent_of
-from tests.train_RL_agents.observed import observations
+from tests.train_RL_agents.helpers import KNOWN, agent_of, make_rollout, observations
 from tests.train_RL_agents.tiny_runs import trainer_of
 from train_RL_agents.config.building import make_observation_spec
 from train_RL_agents.config.schema import TrainConfig

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from tests.train_RL_agents.helpers import make_batch, seeded
-from tests.train_RL_agents.learners import all_equal, learner_of, update_with_gradient, values_of
+from tests.train_RL_agents.helpers import learner_of, make_batch, seeded
+from tests.train_RL_agents.learning.helpers import all_equal, update_with_gradient, values_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.learning.learner import Learner

@@ -8,8 +8,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from marinenav_env.runtime.loop import WARMUP_CALLS
-from tests.train_RL_agents.helpers import make_batch, seeded
-from tests.train_RL_agents.learners import agent_of, learner_of, values_of
+from tests.train_RL_agents.helpers import agent_of, learner_of, make_batch, seeded
+from tests.train_RL_agents.learning.helpers import values_of
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.learning.meter import Meter
 

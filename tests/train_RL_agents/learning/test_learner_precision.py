@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 import torch
 
-from tests.train_RL_agents.helpers import make_batch, seeded
-from tests.train_RL_agents.learners import all_equal, learner_of, values_of
+from tests.train_RL_agents.helpers import learner_of, make_batch, seeded
+from tests.train_RL_agents.learning.helpers import all_equal, values_of
 from train_RL_agents.learning.learner import MOMENTS, step_optimizer
 
 

@@ -7,7 +7,8 @@ import torch
 from tensordict import TensorDict
 
 from tests.host_reads import no_host_reads
-from tests.train_RL_agents.helpers import insert_rows, seeded
+from tests.train_RL_agents.helpers import seeded
+from tests.train_RL_agents.learning.helpers import insert_rows
 from train_RL_agents.learning.prioritized import BlockSums
 from train_RL_agents.learning.replay import SLOT_KEY, STORED_MASK, WEIGHTS_KEY, Replay
 

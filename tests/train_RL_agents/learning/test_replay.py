@@ -6,7 +6,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from tests.train_RL_agents.helpers import insert_rows, seeded
+from tests.train_RL_agents.helpers import seeded
+from tests.train_RL_agents.learning.helpers import insert_rows
 from train_RL_agents.learning.replay import STORED_MASK, Replay
 from train_RL_agents.utils.memory import tree_bytes
 

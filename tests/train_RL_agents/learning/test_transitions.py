@@ -5,7 +5,7 @@ import torch
 
 from marinenav_env import GROUP
 from tests.host_reads import no_host_reads
-from tests.train_RL_agents.learning.robots import Robots
+from tests.train_RL_agents.learning.helpers import Robots
 from train_RL_agents.learning.replay import STORED_MASK
 from train_RL_agents.learning.transitions import MultiStep, example_transition
 

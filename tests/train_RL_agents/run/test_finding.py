@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.command_line import SMALL, refused
-from tests.train_RL_agents.exporting.policies import write_policy
+from tests.train_RL_agents.exporting.helpers import write_policy
+from tests.train_RL_agents.tiny_runs import SMALL, refused
 from train_RL_agents import load
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.commands.cli import main

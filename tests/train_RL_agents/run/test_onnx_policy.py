@@ -9,7 +9,7 @@ import torch
 
 from marinenav_env import ConfigError, WorldConfig
 from tests.refusals import refusal
-from tests.train_RL_agents.exporting.policies import make_policy, require_onnx
+from tests.train_RL_agents.exporting.helpers import make_policy, require_onnx
 from train_RL_agents.evaluation.judging.policies import (
     ActingOptions,
     EvaluatedPolicy,

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.train_RL_agents.command_line import refused
 from tests.train_RL_agents.helpers import each_entry, explored
-from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
+from tests.train_RL_agents.run.helpers import PROBE, read_probe, weights_of
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.iqn import IQNConfig
 from train_RL_agents.commands.cli import main

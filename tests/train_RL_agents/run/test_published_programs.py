@@ -12,10 +12,18 @@ import torch
 from torch import nn
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.probe import PROBE, read_probe, weights_of
-from tests.train_RL_agents.published_modules import REAL, Published, example, program, program_of
+from tests.train_RL_agents.run.helpers import (
+    PROBE,
+    REAL,
+    Published,
+    example,
+    program,
+    program_of,
+    read_probe,
+    weights_of,
+)
 from tests.train_RL_agents.run.test_published import observed
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents import load
 from train_RL_agents.commands.cli import main
 from train_RL_agents.run.checkpoint import load_policy

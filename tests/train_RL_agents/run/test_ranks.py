@@ -14,8 +14,7 @@ import torch
 import torch.distributed as dist
 
 from marinenav_env import ConfigError
-from tests.train_RL_agents.helpers import make_batch, seeded
-from tests.train_RL_agents.learners import agent_of, learner_of
+from tests.train_RL_agents.helpers import agent_of, learner_of, make_batch, seeded
 from tests.train_RL_agents.tiny_runs import (
     CPU,
     TINY,

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from marinenav_env import WorldConfig
-from tests.train_RL_agents.exporting.policies import make_policy
-from tests.train_RL_agents.suite_results import ENCOUNTER_METRICS
+from tests.train_RL_agents.evaluation.helpers import ENCOUNTER_METRICS
+from tests.train_RL_agents.exporting.helpers import make_policy
 from train_RL_agents.config.schema import EvalSchedule
 from train_RL_agents.evaluation.comparing import scoring
 from train_RL_agents.evaluation.comparing.scoring import evaluate_built_in

@@ -2,7 +2,7 @@
 
 import csv
 
-from tests.train_RL_agents.suite_results import ENCOUNTER_METRICS
+from tests.train_RL_agents.evaluation.helpers import ENCOUNTER_METRICS
 from train_RL_agents.evaluation.comparing.tables import (
     Evaluation,
     Result,

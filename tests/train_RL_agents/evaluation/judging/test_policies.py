@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.scenarios.episode import episodes_from_scenarios
-from tests.train_RL_agents.exporting.policies import make_policy
+from tests.train_RL_agents.exporting.helpers import make_policy
 from train_RL_agents.evaluation.judging import policies
 from train_RL_agents.evaluation.judging.policies import (
     ActingOptions,

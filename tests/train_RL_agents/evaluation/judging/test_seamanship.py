@@ -12,7 +12,7 @@ from marinenav_env.config import RewardConfig, ScenarioConfig, SensorConfig
 from marinenav_env.rules.encounters import EncounterState
 from marinenav_env.rules.roles import ROLES
 from marinenav_env.scenarios.map_bank import with_room_for_shores
-from tests.train_RL_agents.evaluation.hand_drawn import FROM_STARBOARD, NORTH, RADIUS, RULES, STEPS, track, tracks
+from tests.train_RL_agents.evaluation.helpers import FROM_STARBOARD, NORTH, RADIUS, RULES, STEPS, track, tracks
 from train_RL_agents.evaluation.judging.failures import EpisodeWatch
 from train_RL_agents.evaluation.judging.seamanship import (
     BREACHES,

@@ -11,7 +11,7 @@ from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.config import ActuatorConfig, SensorConfig, VesselConfig
 from marinenav_env.scenarios.episode import episodes_from_scenarios
 from marinenav_env.stepping.actions import commands_of_discrete_actions
-from tests.train_RL_agents.boat.shield_scenes import SECONDS, UNEVEN, random_scenes
+from tests.train_RL_agents.boat.helpers import SECONDS, UNEVEN, random_scenes
 from tests.train_RL_agents.evaluation.judging.test_policies import CPU
 from train_RL_agents.boat.shield import BoatShield
 from train_RL_agents.environments.scoring import evaluate_all

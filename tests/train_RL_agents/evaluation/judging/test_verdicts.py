@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, WorldConfig
-from tests.train_RL_agents.evaluation.hand_drawn import FROM_STARBOARD, NORTH, track, tracks
+from tests.train_RL_agents.evaluation.helpers import FROM_STARBOARD, NORTH, track, tracks
 from train_RL_agents.evaluation.judging.seamanship import BREACHES, judge
 from train_RL_agents.evaluation.judging.verdicts import cohens_kappa, compare_judges, require_judges, vessel_verdicts
 from train_RL_agents.evaluation.suites.sets import ScenarioSet

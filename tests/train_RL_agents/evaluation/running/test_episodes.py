@@ -12,7 +12,7 @@ from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.config import ScenarioConfig, SensorConfig
 from marinenav_env.runtime.execution import Execution
 from tests.marinenav_env.helpers import simple_episode
-from tests.train_RL_agents.helpers import replayed
+from tests.train_RL_agents.fake_gpu import replayed
 from train_RL_agents.evaluation.running import episodes as episodes_module
 from train_RL_agents.evaluation.running.episodes import (
     EpisodeRunner,

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from marinenav_env import ConfigError, WorldConfig
-from tests.train_RL_agents.command_line import refused
-from tests.train_RL_agents.suite_results import episodes, two_suites
+from tests.train_RL_agents.evaluation.helpers import episodes, two_suites
+from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.commands.cli import main
 from train_RL_agents.evaluation.comparing import figures, scoring
 from train_RL_agents.evaluation.comparing.figures import figures_text, read_figures

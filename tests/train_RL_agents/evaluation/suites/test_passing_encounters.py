@@ -6,7 +6,7 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.levels import DRAWN_BEHAVIOURS
 from marinenav_env.vessels import scaled_world
-from tests.train_RL_agents.experiments.parameters import drawn, encounter
+from tests.train_RL_agents.experiments.helpers import drawn, encounter
 from train_RL_agents.evaluation.suites.encounter_suites import (
     COURSES_BY_KIND,
     SLOW_MAX_THRUST,

@@ -1,11 +1,20 @@
-"""Scenes for tests of the shield."""
+"""Contracts, odometry and tracks on board, and scenes for the shield."""
+
+import json
 
 import numpy as np
 
 from marinenav_env import WorldConfig
 from marinenav_env.config import ActuatorConfig, VesselConfig
+from train_RL_agents.boat.runtime import Odometry, Settings
 from train_RL_agents.boat.shield import LIMIT_FACTORS, VESSEL_PARAMETERS
+from train_RL_agents.exporting.export import export
 
+PATIENT = Settings(max_seconds=60.0)
+"""The time of decisions is tested elsewhere; this machine may be busy."""
+OWN = Odometry(0.0, 10.0, 20.0, 0.3, 1.0, 0.1, -0.05)
+ROWS = np.array([[15.0, 25.0, 0.5, 0.0, 2.0], [18.0, 20.0, 0.0, 0.0, 1.0]])
+GOAL = (50.0, 20.0)
 SECONDS = 0.5
 VESSEL = {name: getattr(WorldConfig().vessel, name) for name in ("radius", *VESSEL_PARAMETERS)} | dict.fromkeys(
     LIMIT_FACTORS, 1.0
@@ -16,6 +25,10 @@ UNEVEN = VesselConfig(
     actuators=ActuatorConfig(left_limit=0.5, right_limit=0.9),
 )
 """Vessel with other limits and commands to port than to starboard, none of which keeps the right thrust."""
+
+
+def contract_of(policy, folder):
+    return json.loads(json.dumps(export(policy, folder, [])))
 
 
 def random_shores(count, seed=0):

@@ -1,13 +1,19 @@
-"""A made-up world: robots terminate, episodes are cut, slots stay empty, resets follow."""
+"""A made-up world, rows for replay, and what tests of learners compare."""
+
+from typing import Any
+from unittest.mock import patch
 
 import torch
 from tensordict import TensorDict
 
 from marinenav_env import GROUP
+from marinenav_env.runtime.host_reads import true_indices
+from train_RL_agents import learning
+from train_RL_agents.learning.replay import STORED_MASK
 
 
 class Robots:
-    """Robots that see every number once.
+    """Robots that see every number once: they terminate, episodes are cut, slots stay empty, resets follow.
 
     Args:
         shape: environments and robots.
@@ -60,3 +66,29 @@ class Robots:
         self.now, fresh = torch.where(over, self.look(), after), self.fresh()
         self.present, self.active = torch.where(over, fresh, self.present), torch.where(over, fresh, alive)
         return step.unsqueeze(1)
+
+
+def insert_rows(replay: Any, rows: TensorDict) -> None:
+    """Insert the rows whose entry STORED_MASK is true: these alone, or all with a mask where the host must not ask."""
+    index = true_indices(rows[STORED_MASK])
+    replay.insert(rows if index is None else rows.exclude(STORED_MASK)[index])
+
+
+def values_of(module):
+    return [parameter.detach().clone() for parameter in module.parameters()]
+
+
+def update_with_gradient(learner, batch):
+    """The results of an update and the clipped gradient [N] that it applies."""
+    with patch.object(learning.learner, "step_optimizer", wraps=learning.learner.step_optimizer) as step:
+        results = learner.update(batch)
+    return results, step.call_args.args[2]
+
+
+def all_equal(first, second):
+    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def assert_close_gradients(actual, expected, share):
+    """Gradients differ by at most a share of their length."""
+    assert (actual - expected).norm() < share * expected.norm()

@@ -1,6 +1,8 @@
-"""The published networks as modules of their own, and as the TorchScript files that planners load.
+"""Published networks, and what they answer; as modules of their own, and as the TorchScript files that planners load.
 
-Layer names and computations are those of the publication; see docs/published_weights.md.
+The file PROBE has the weights of two published networks, observations, and what the networks answer to them in
+float64. The float32 weights are kept as four planes of bytes each, which compress better. Layer names and computations
+of the modules are those of the publication; see docs/published_weights.md.
 """
 
 import io
@@ -8,11 +10,28 @@ import math
 import warnings
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
-REAL = Path(__file__).parents[1] / "data" / "traced_AC_IQN_model.pt"
+DATA = Path(__file__).parents[2] / "data"
+PROBE = DATA / "published_probe.npz"
+REAL = DATA / "traced_AC_IQN_model.pt"
 """The published file of AC-IQN."""
+
+
+def read_probe() -> dict[str, np.ndarray]:
+    with np.load(PROBE) as file:
+        return dict(file)
+
+
+def weights_of(probe: dict[str, np.ndarray], name: str) -> dict[str, torch.Tensor]:
+    prefix = f"{name}/weights/"
+    planes = {key.removeprefix(prefix): probe[key] for key in probe if key.startswith(prefix)}
+    return {
+        key: torch.from_numpy(np.ascontiguousarray(np.moveaxis(value, 0, -1)).view("<f4")[..., 0])
+        for key, value in planes.items()
+    }
 
 
 def encoder(inputs, outputs):

@@ -1,28 +1,89 @@
-"""Pages in which policies steer, and what their scripts must compute as Python does."""
+"""A small recording, pages in which policies steer, and their scripts, run by Node or in the page."""
 
 import copy
 import json
 import re
-from dataclasses import asdict
+import shutil
+import subprocess
+from dataclasses import asdict, fields, replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from marinenav_env import WorldConfig
+from marinenav_env.scenarios.episode import Episode
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from tests.marinenav_env.helpers import recordings
+from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES, episode, to_the_goal
 from train_RL_agents.evaluation.judging.policies import returns_scale
+from train_RL_agents.evaluation.running.recording import Recording, record
 from train_RL_agents.exporting.graph import policy_graphs
 from train_RL_agents.figures.demo import make_page
+from train_RL_agents.figures.episode_view import EpisodeView
+from train_RL_agents.figures.page import bundle_module
 from train_RL_agents.networks.memory import MEMORY
+from train_RL_agents.policy_wrapper import QUANTILES_KEY
 from train_RL_agents.run.checkpoint import load_policy
 
+HEAD_ON_PAIR = 1
+"""Index of the episode in which the first two of three vessels meet head-on, and collide."""
+CROSSING_PAIR = len(EPISODES) - 1
+"""Index of the episode in which two vessels cross."""
 PRETRAINED = Path(__file__).parents[3] / "pretrained"
-AGENTS = ("ac_iqn", "iqn", "ddpg", "dqn", "sac", "rainbow", "ppo", "a2c")
 TOLERANCE = 1e-9
 FLAGS = ("mask", "colregs", "collision", "reach_goal", "deactivated")
+NODE = shutil.which("node")
+CHECKS = bundle_module(Path(__file__).with_name("demo_checks.js"))
+
+
+def _with_core() -> Episode:
+    """One vessel, an obstacle and a vortex."""
+    plain = episode([(5, 5)], [(12, 5)], [0.0], [(20, 40, 1.5)])
+    return Episode(**{**vars(plain), "cores": [[30.0, 20.0, 9.4]]})
+
+
+def with_quantiles(step):
+    acted = to_the_goal(step)
+    mask = acted["robots", "mask"]
+    return acted.set(QUANTILES_KEY, torch.linspace(-1.0, 2.0, 8).expand(*mask.shape, 8))
+
+
+@cache
+def small_recording(quantiles: bool = True) -> Recording:
+    """The episodes of the tests of evaluation, and one with a current."""
+    episodes = [*EPISODES, _with_core()]
+    policy = with_quantiles if quantiles else to_the_goal
+    groups = [f"group {index + 1}" for index in range(len(episodes))]
+    _, recording = record(
+        policy,
+        episodes,
+        WorldConfig(max_steps=30),
+        name="To the goal",
+        groups=groups,
+        continuous=True,
+        device=torch.device("cpu"),
+    )
+    return replace(recording, reward_scale=1.0)
+
+
+def first_frames(view: EpisodeView, count: int) -> EpisodeView:
+    """A view cut short."""
+    cut = {
+        item.name: getattr(view, item.name)[:count]
+        for item in fields(view)
+        if getattr(getattr(view, item.name), "shape", (0,))[0] == view.frames
+    }
+    return replace(view, **cut)
+
+
+def in_turned_frame(point, origin, direction):
+    """A point [2] in the frame at an origin whose x axis is a direction."""
+    x, y = np.asarray(point) - origin
+    cos, sin = np.asarray(direction) / np.hypot(*direction)
+    return cos * x + sin * y, cos * y - sin * x
 
 
 @cache
@@ -123,3 +184,37 @@ def recordings_agree(check):
     assert {worst.pop(name) for name in FLAGS} == {0}
     assert set(worst) == {"state", "self_obs", "objects", "phi", "reward", "energy"}
     assert max(worst.values()) <= TOLERANCE, worst
+
+
+def in_node(name, argument):
+    """Call one of the checks in Node."""
+    if NODE is None:
+        pytest.skip("needs node")
+    call = f"checks.{name}(JSON.parse(require('fs').readFileSync(0)))"
+    source = f"{CHECKS}\nprocess.stdout.write(JSON.stringify({call}))"
+    done = subprocess.run([NODE, "-e", source], input=json.dumps(argument), text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def unreached(page, least):
+    """The controls of a page that Tab does not reach, or that do not show it; there are at least so
+    many controls."""
+    page.evaluate("document.activeElement.blur()")
+    controls = page.evaluate("""() => Array.from(
+      document.querySelectorAll('button, select, input, summary, canvas[tabindex]')).filter(
+      (each) => !each.disabled && each.checkVisibility()).map((each, number) => {
+        each.dataset.number = number;
+        return each.outerHTML.slice(0, 80);
+      })""")
+    assert len(controls) >= least
+    reached = set()
+    for _ in range(len(controls) + 2):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate("""() => {
+          const now = document.activeElement, seen = getComputedStyle(now).outlineStyle === "solid";
+          return seen ? now.dataset.number ?? "" : "";
+        }""")
+        )
+    return [each for number, each in enumerate(controls) if str(number) not in reached]
