@@ -55,4 +55,4 @@ def test_gpu_tests_are_collected_without_extras():
         env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    assert "tests/train_RL_agents/collecting/test_graphs.py" in done.stdout
+    assert "tests/train_RL_agents/learning/test_graph_collector.py" in done.stdout

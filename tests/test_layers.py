@@ -42,7 +42,6 @@ TRAINER = (
     "figures",
     "environments",
     "learning",
-    "collecting",
     "exporting",
     "torchrl_trainer",
     "experiments",

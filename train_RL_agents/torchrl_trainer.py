@@ -14,8 +14,6 @@ import torch
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
-from train_RL_agents.collecting.collectors import StepCollector
-from train_RL_agents.collecting.waiting import StoppedWaitingError
 from train_RL_agents.config.building import describe_late_starts
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
@@ -27,7 +25,9 @@ from train_RL_agents.learning.checks import (
     non_finite_names,
     warn_of_clipped_rewards,
 )
+from train_RL_agents.learning.collectors import StepCollector
 from train_RL_agents.learning.learner import NotEnoughMemoryError, is_out_of_memory
+from train_RL_agents.learning.watchdog import StoppedWaitingError
 from train_RL_agents.run.checkpoint import (
     FORMAT_VERSION,
     STATE_FILE,

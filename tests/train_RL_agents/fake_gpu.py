@@ -23,10 +23,10 @@ from marinenav_env.scenarios import complete
 from marinenav_env.scenarios.complete import required_attempts, required_draws
 from tests.train_RL_agents.tiny_runs import tiny_settings
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import make_environment
 from train_RL_agents.learning import ALGORITHMS, AlgorithmContext
+from train_RL_agents.learning.collectors import StepCollector
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 

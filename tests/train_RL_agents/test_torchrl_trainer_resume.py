@@ -62,7 +62,7 @@ ROLLOUT_KINDS = [
     ("agent_type=PPO", "agent.memory.kind=frames"),
 ]
 QUICK = (KINDS[4], ROLLOUT_KINDS[2])
-"""The other runs are resumed as these, as those that die below and as in collecting/test_graphs.py; they are slow."""
+"""Others are resumed as these, as those that die below and as in learning/test_graph_collector.py; they are slow."""
 pytestmark = pytest.mark.usefixtures("surroundings")
 
 

@@ -23,10 +23,10 @@ from tensordict import TensorDictBase
 
 from marinenav_env import Curriculum
 from train_RL_agents.agents import AGENTS
-from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.commands.cli import main
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.config.schema import TrainingSchedule
+from train_RL_agents.learning.collectors import StepCollector
 from train_RL_agents.run.checkpoint import POLICY_FORMAT, STATE_FILE, TRAINING_FORMAT, read_checkpoint, read_manifest
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.run.run_writer import LOCK_FILE, LOG_FILE

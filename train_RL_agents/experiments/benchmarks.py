@@ -17,9 +17,9 @@ from torch import Tensor
 
 from marinenav_env import GROUP
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
-from train_RL_agents.collecting.graphs import GraphCollector
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.experiments.memory_plan import check_memory_plan, plan_memory
+from train_RL_agents.learning.graph_collector import GraphCollector
 from train_RL_agents.learning.host_replay import HostReplay
 from train_RL_agents.learning.off_policy import OffPolicy
 from train_RL_agents.learning.replay import Replay

@@ -1,4 +1,4 @@
-"""Learning from collected steps: multi-step transitions, replay, algorithms, learner, metrics."""
+"""Collecting steps and learning from them: collectors, transitions, replay, algorithms, learner, metrics."""
 
 from train_RL_agents.agents.trainer_configs import TrainerConfig
 from train_RL_agents.learning.algorithm import Algorithm, AlgorithmContext

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from tests.train_RL_agents.tiny_runs import TINY, refused
-from train_RL_agents.collecting.collectors import StepCollector
 from train_RL_agents.commands.cli import main
 from train_RL_agents.config.reading import load_config
+from train_RL_agents.learning.collectors import StepCollector
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 pytestmark = pytest.mark.usefixtures("surroundings", "no_plugins")

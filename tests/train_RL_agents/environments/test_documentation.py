@@ -24,7 +24,7 @@ def test_the_example_is_an_environment():
     assert step["next", GROUP, "reward"].shape == (2, 3, 1) and following[GROUP, "mask"].all()
 
 
-@pytest.mark.parametrize("package", ["learning", "memory", "collecting", "networks", "agents", "run", "sizing"])
+@pytest.mark.parametrize("package", ["learning", "networks", "agents", "run"])
 def test_training_does_not_name_the_configuration_of_the_world(package):
     named = re.compile(r"WorldConfig|VesselConfig|config\.world|MarineNavEnv|Curriculum|_schedule\.levels|Scenario")
     found = [

@@ -1,10 +1,12 @@
 """A made-up world, rows for replay, and what tests of learners compare."""
 
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from tensordict import TensorDict
+from torchrl.collectors import Collector
 
 from marinenav_env import GROUP
 from marinenav_env.runtime.host_reads import true_indices
@@ -92,3 +94,9 @@ def all_equal(first, second):
 def assert_close_gradients(actual, expected, share):
     """Gradients differ by at most a share of their length."""
     assert (actual - expected).norm() < share * expected.norm()
+
+
+def torchrl_collector(env: Any, policy: Any, frames: int) -> Iterator[TensorDict]:
+    """Batches of so many frames by TorchRL's own collector."""
+    options = dict.fromkeys(("use_buffers", "track_traj_ids", "auto_register_policy_transforms"), False)
+    return iter(Collector(env, policy, frames_per_batch=frames, total_frames=-1, **options))

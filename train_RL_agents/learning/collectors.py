@@ -19,10 +19,10 @@ from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.trainer_configs import OffPolicyConfig
-from train_RL_agents.collecting.graphs import GraphCollector
-from train_RL_agents.collecting.waiting import StoppedWaitingError
-from train_RL_agents.collecting.workers import Workers
 from train_RL_agents.environments import Environment
+from train_RL_agents.learning.graph_collector import GraphCollector
+from train_RL_agents.learning.watchdog import StoppedWaitingError
+from train_RL_agents.learning.workers import Workers
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay

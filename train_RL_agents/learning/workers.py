@@ -30,8 +30,8 @@ from marinenav_env.support import plugins
 from marinenav_env.support.extras import import_optional
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.agents import Agent
-from train_RL_agents.collecting.waiting import Watchdog, WorkersTimeoutError
 from train_RL_agents.environments import Environment
+from train_RL_agents.learning.watchdog import Watchdog, WorkersTimeoutError
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.device import keep_freed_memory, random_stream
 

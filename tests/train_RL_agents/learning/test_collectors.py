@@ -3,7 +3,7 @@
 import pytest
 
 from marinenav_env import GROUP
-from tests.train_RL_agents.collecting.helpers import torchrl_collector
+from tests.train_RL_agents.learning.helpers import torchrl_collector
 from tests.train_RL_agents.tiny_runs import trainer_of
 
 pytestmark = pytest.mark.usefixtures("surroundings")

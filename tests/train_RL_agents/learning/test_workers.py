@@ -22,9 +22,9 @@ from tests.train_RL_agents.tiny_runs import (
     train,
     trainer_of,
 )
-from train_RL_agents.collecting import collectors, workers
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.environments import make_environment
+from train_RL_agents.learning import collectors, workers
 from train_RL_agents.learning.replay import STORED_MASK
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer

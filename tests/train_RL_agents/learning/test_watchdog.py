@@ -8,16 +8,16 @@ from functools import partial
 
 import pytest
 
-from train_RL_agents.collecting import waiting
-from train_RL_agents.collecting.waiting import StoppedWaitingError, Watchdog, WorkersError
+from train_RL_agents.learning import watchdog
+from train_RL_agents.learning.watchdog import StoppedWaitingError, Watchdog, WorkersError
 
 FORK = multiprocessing.get_context("fork")
 
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr(waiting, "_CHECK_INTERVAL", 0.05)
-    monkeypatch.setattr(waiting, "_STOP_SECONDS", 0.1)
+    monkeypatch.setattr(watchdog, "_CHECK_INTERVAL", 0.05)
+    monkeypatch.setattr(watchdog, "_STOP_SECONDS", 0.1)
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from marinenav_env.runtime.execution import Execution
 from marinenav_env.runtime.loop import WARMUP_CALLS, list_tensors
 from marinenav_env.support.validation import replace_settings
 from tests.marinenav_env.helpers import random_episode
-from tests.train_RL_agents.collecting.helpers import torchrl_collector
 from tests.train_RL_agents.fake_gpu import replayed
+from tests.train_RL_agents.learning.helpers import torchrl_collector
 from tests.train_RL_agents.tiny_runs import begin_in_graphs, differences, new_run, results, saved, train, trainer_of
-from train_RL_agents.collecting.graphs import GraphCollector
+from train_RL_agents.learning.graph_collector import GraphCollector
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 
 KINDS = [

@@ -1,1 +1,0 @@
-"""Collectors of steps of the environments with an exploring policy."""
