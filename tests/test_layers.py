@@ -37,7 +37,6 @@ TRAINER = (
     "config",
     "policy_wrapper",
     "run",
-    "baselines",
     "evaluation",
     "figures",
     "environments",
@@ -50,7 +49,7 @@ TRAINER = (
     "__main__",
 )
 """Packages and modules, the lowest first."""
-EVALUATION = ("running", "suites", "judging", "comparing")
+EVALUATION = ("baselines", "running", "suites", "judging", "comparing")
 """Rooms of train_RL_agents.evaluation, the lowest first."""
 MOST_FLOORS = 5
 """Largest number of modules of a room that import each other in a chain."""

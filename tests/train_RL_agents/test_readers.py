@@ -23,11 +23,11 @@ from tests.marinenav_env.helpers import DATA
 from tests.train_RL_agents.boat.helpers import GOAL, OWN, ROWS
 from tests.train_RL_agents.run.helpers import program_of
 from tests.train_RL_agents.tiny_runs import CPU, TINY, new_run, tiny_settings
-from train_RL_agents.baselines import BASELINES
 from train_RL_agents.boat import runtime
 from train_RL_agents.boat.runtime import Tracks
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict, iterate_settings, restore_config, to_dict
+from train_RL_agents.evaluation.baselines import BASELINES
 from train_RL_agents.evaluation.running import recording
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
 from train_RL_agents.experiments.study import read_study

@@ -8,8 +8,8 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.physics.shores import ABSENT_SHORE
 from tests.marinenav_env.helpers import simple_episode
-from train_RL_agents.baselines import BASELINES
-from train_RL_agents.baselines.base import with_shores
+from train_RL_agents.evaluation.baselines import BASELINES
+from train_RL_agents.evaluation.baselines.base import with_shores
 from train_RL_agents.evaluation.judging.seamanship import judge
 from train_RL_agents.evaluation.judging.shield import Shield
 from train_RL_agents.evaluation.running import recording as recordings

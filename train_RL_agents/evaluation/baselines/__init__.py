@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from marinenav_env.support.lazy import LazyRegistry, lazy_exports
 
 if TYPE_CHECKING:
-    from train_RL_agents.baselines.base import Baseline
+    from train_RL_agents.evaluation.baselines.base import Baseline
 
 BASELINES: Mapping[str, type["Baseline"]] = LazyRegistry(
     __name__, {"straight": "straight:Straight", "apf": "apf:APF", "orca": "orca:ORCA"}
