@@ -4,7 +4,7 @@
 
 A run of each kind stays alive; only one of them goes on at a time, the others are stopped. Each has time to notice the
 load before its rate is measured. Printed are env-steps/s, and the rate of the run that follows the load divided by the
-better one of the others.
+better one of the others. A run that writes no log entry for a minute has at most the rate of one entry in that time.
 """
 
 from __future__ import annotations
@@ -12,20 +12,25 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import queue
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 THREADS = {"one": 1, "two": 2, "follows": 0}
 """Setting ``execution.threads`` of each run; 0: the number follows the load."""
 SETTINGS = ("total_timesteps=1000000000", "eval_freq=1000000000", "monitor=false", "log_freq=4096")
+LONGEST = 60.0
+"""Time without a log entry after which a measurement ends (s)."""
 
 
 class Training:
@@ -38,8 +43,11 @@ class Training:
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, text=True, start_new_session=True, stdout=subprocess.PIPE
         )
-        while "first update" not in self._next().get("line", ""):
-            pass
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+        self._steps = self._entry = 0
+        while not self._steps:
+            self._steps = self._entry = self._next(3600.0).get("env_steps", 0)
         self._signal(signal.SIGSTOP)
 
     def rate(self, settle: float, seconds: float) -> float:
@@ -47,8 +55,15 @@ class Training:
         self._signal(signal.SIGCONT)
         begin, first = time.monotonic(), None
         while True:
-            steps, now = self._next().get("env_steps"), time.monotonic()
-            if steps is None or now - begin < settle:
+            try:
+                steps, now = self._next(LONGEST).get("env_steps"), time.monotonic()
+            except queue.Empty:
+                self._signal(signal.SIGSTOP)
+                return self._entry / LONGEST
+            if steps is None:
+                continue
+            self._steps, self._entry = steps, steps - self._steps
+            if now - begin < settle:
                 continue
             first = first or (steps, now)
             if now - first[1] >= seconds:
@@ -60,9 +75,16 @@ class Training:
         self._signal(signal.SIGKILL)
         self._process.wait()
 
-    def _next(self) -> dict[str, object]:
+    def _read(self) -> None:
+        """Pass on what the process writes, and an empty line when it ends."""
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def _next(self, seconds: float) -> dict[str, Any]:
+        """Return what the process writes next; raises queue.Empty when it writes nothing for so long."""
+        line = self._lines.get(timeout=seconds)
         if not line:
             raise SystemExit(f"a training ended with status {self._process.wait()}")
         return dict(json.loads(line))
