@@ -19,8 +19,8 @@ _START_INTERVAL = 0.2
 """Time over which the load of the cores is measured at the start (s)."""
 _INTERVAL = 5.0
 """Least time between two measurements of the load later (s)."""
-_AGREEING = 2
-"""Number of successive measurements that must find the number of threads wrong before it changes."""
+_PATIENCE = 10.0
+"""Time for which measurements, or a long one, must find the number of threads wrong before it changes (s)."""
 _SPARE = 0.4
 """Share of a core that other programs may use without costing a thread."""
 
@@ -55,7 +55,7 @@ class ThreadFollower:
 
     def __init__(self, threads: int, cores: int, now: float, read_load: Callable[[], tuple[float, float]]) -> None:
         self.threads, self._cores, self._read_load = threads, cores, read_load
-        self._wrong, self._time, self._load = 0, now, read_load()
+        self._wrong, self._time, self._load = 0.0, now, read_load()
 
     def update(self, now: float) -> bool:
         """Measure if it is time to, and return whether ``threads`` has changed; ``now`` is a monotonic time (s)."""
@@ -67,10 +67,10 @@ class ThreadFollower:
         fitting = max(1, int(self._cores - max(0.0, total - own) + _SPARE))
         # A few of many cores more are not worth a change.
         is_right = 0.8 * fitting <= self.threads <= fitting
-        self._wrong = 0 if is_right else self._wrong + 1
-        if self._wrong < _AGREEING:
+        self._wrong = 0.0 if is_right else self._wrong + seconds
+        if self._wrong < _PATIENCE:
             return False
-        self.threads, self._wrong = fitting, 0
+        self.threads, self._wrong = fitting, 0.0
         return True
 
 

@@ -49,14 +49,14 @@ def test_threads_are_as_many_as_stated_or_begun_with_or_idle(four_cores, monkeyp
     assert torch.get_num_threads() == number
 
 
-def follower(others, cores, number, own=1.0):
-    """The numbers of threads after each five seconds in which other programs use so many cores."""
+def follower(others, cores, number, own=1.0, seconds=5.0):
+    """The numbers of threads after each few seconds in which other programs use so many cores."""
     loads, total, used = [(0.0, 0.0)], 0.0, 0.0
     for each in others:
-        total, used = total + 5.0 * (each + own), used + 5.0 * own
+        total, used = total + seconds * (each + own), used + seconds * own
         loads.append((total, used))
     follows = ThreadFollower(number, cores, 100.0, iter(loads).__next__)
-    return [(follows.update(100.0 + 5.0 * step) and follows.threads) or 0 for step in range(1, len(loads))]
+    return [(follows.update(100.0 + seconds * step) and follows.threads) or 0 for step in range(1, len(loads))]
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,14 @@ def test_threads_follow_what_others_leave(others, cores, number, changes):
     assert follower(others, cores, number) == changes
 
 
+def test_one_iteration_that_takes_as_long_is_enough():
+    assert follower([0.0, 1.0], 2, 2, seconds=11.0) == [0, 1]
+
+
 def test_a_change_is_made_and_said(four_cores, monkeypatch):
-    said, load = [], iter([(0.0, 0.0), (60.0, 20.0), (120.0, 40.0)])
+    said, load = [], iter([(0.0, 0.0), (18.0, 6.0), (36.0, 12.0)])
     monkeypatch.setattr(threads, "processor_times", lambda: next(load))
-    clock = iter([100.0, 101.0, 120.0, 140.0])
+    clock = iter([100.0, 101.0, 106.0, 112.0])
     monkeypatch.setattr(threads.time, "monotonic", lambda: next(clock))
     set_threads()
     for _ in range(3):
