@@ -1,11 +1,13 @@
 """Random observations and batches, small agents and their learners."""
 
+import math
 import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributions import transforms
 
 from marinenav_env import WorldConfig
 from marinenav_env.runtime.execution import Execution
@@ -129,3 +131,19 @@ def observations(*objects, goal=(20.0, 0.0), velocity=(2.0, 0.0)):
     rows = [list(each) for each in objects] + [[0.0] * 5] * (5 - len(objects))
     mask = torch.arange(5) < len(objects)
     return {"self_state": own, "objects_state": torch.tensor(rows)[None, None], "objects_mask": mask[None, None]}
+
+
+class Atan(transforms.Transform):
+    """(2 / pi) atan, as torch's distributions want it."""
+
+    domain, codomain = torch.distributions.constraints.real, torch.distributions.constraints.real
+    bijective, sign = True, 1
+
+    def _call(self, x):
+        return 2.0 / math.pi * torch.atan(x)
+
+    def _inverse(self, y):
+        return torch.tan(0.5 * math.pi * y)
+
+    def log_abs_det_jacobian(self, x, y):
+        return torch.log(2.0 / math.pi / (1.0 + x.square()))

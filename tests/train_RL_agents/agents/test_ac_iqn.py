@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from tests.train_RL_agents.agents.test_losses import scalar_quantile_huber
+from tests.train_RL_agents.agents.helpers import Constant, scalar_quantile_huber
 from tests.train_RL_agents.helpers import make_inputs, make_transitions, seeded
 from train_RL_agents.agents.ac_iqn import ACIQN, ACIQNConfig
-from train_RL_agents.networks.layers import squash
 
 pytestmark = pytest.mark.usefixtures("seeded_weights")
 
@@ -31,21 +30,6 @@ class Formula(nn.Module):
 
     def mean(self, observation, actions, taus):
         return self(observation, actions, taus[..., None, :]).mean(-1)
-
-
-class Constant(nn.Module):
-    """An actor that always does the same."""
-
-    def __init__(self, left, right):
-        super().__init__()
-        # What becomes the action in (2 / pi) atan.
-        self.before = nn.Parameter(torch.tan(0.5 * math.pi * torch.tensor([left, right])))
-
-    def pre_activation(self, observation):
-        return self.before.expand(*observation["self_state"].shape[:-1], 2)
-
-    def forward(self, observation):
-        return squash(self.pre_activation(observation))
 
 
 def agent_with(actor, *formulas, target=None, **settings):

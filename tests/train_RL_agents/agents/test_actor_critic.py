@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.distributions import Categorical, Independent, Normal, TransformedDistribution
 
-from tests.train_RL_agents.helpers import agent_of, each_entry, make_inputs, make_rollout, seeded
-from tests.train_RL_agents.networks.test_actors import Atan
+from tests.train_RL_agents.helpers import Atan, agent_of, each_entry, make_inputs, make_rollout, seeded
 from train_RL_agents.agents import AGENTS
 
 close = pytest.approx

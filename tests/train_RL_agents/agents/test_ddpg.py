@@ -4,32 +4,11 @@ import math
 
 import pytest
 import torch
-from torch import nn
 
-from tests.train_RL_agents.agents.test_ac_iqn import Constant
-from tests.train_RL_agents.helpers import make_transitions, seeded
+from tests.train_RL_agents.agents.helpers import Constant, Formula, always, batch_of
 from train_RL_agents.agents.ddpg import DDPG, DDPGConfig
 
 close = pytest.approx
-
-
-class Formula(nn.Module):
-    """A critic whose outputs are formulas of the action."""
-
-    def __init__(self, *formulas):
-        super().__init__()
-        self.formulas, self.factor = formulas, nn.Parameter(torch.ones(()))
-
-    def forward(self, observation, action=None):
-        if action is None:
-            return observation["self_state"]
-        left, right = action.unbind(-1)
-        found = [formula(left, right) + 0.0 * left for formula in self.formulas]
-        return self.factor * torch.stack(found, -1)
-
-
-def always(*values):
-    return Formula(*(lambda left, right, value=value: value for value in values))
 
 
 def agent_with(actor, critics, targets=None, **settings):
@@ -39,12 +18,6 @@ def agent_with(actor, critics, targets=None, **settings):
         agent.networks[f"critic_{index}"] = each
         agent.targets[f"critic_{index}"] = targets[index] if targets else each
     return agent
-
-
-def batch_of(rewards, discounts, actions):
-    batch = make_transitions(DDPG(DDPGConfig()), len(rewards), seeded())
-    given = (torch.tensor(each) for each in (actions, rewards, discounts))
-    return batch._replace(**dict(zip(("action", "reward", "discount"), given, strict=True)))
 
 
 def test_losses_of_scalar_critics():

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from tests.train_RL_agents.agents.helpers import states, transition
 from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
-from train_RL_agents.agents.batches import Batch
 from train_RL_agents.agents.dqn import DQN, DQNConfig, ValueNetwork
 
 close = pytest.approx
@@ -29,21 +29,6 @@ def tabular(learned, target, **settings):
         agent.networks[f"critic_{index}"] = Table(actual)
         agent.targets[f"critic_{index}"] = Table(expected).requires_grad_(False)
     return agent
-
-
-def states(*numbers):
-    own = torch.zeros(len(numbers), 7)
-    own[:, 0] = torch.tensor(numbers)
-    return {
-        "self_state": own,
-        "objects_state": torch.zeros(len(numbers), 5, 5),
-        "objects_mask": torch.zeros(len(numbers), 5, dtype=torch.bool),
-    }
-
-
-def transition(reward=1.0, discount=0.5):
-    """From state 0 with action 1 to state 1."""
-    return Batch(states(0.0), torch.tensor([1]), torch.tensor([reward]), torch.tensor([discount]), states(1.0))
 
 
 LEARNED = [[0.0, 2.0], [5.0, 4.0]]  # chooses action 0 in state 1

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.train_RL_agents.agents.test_dqn import states, transition
-from tests.train_RL_agents.agents.test_losses import scalar_quantile_huber
+from tests.train_RL_agents.agents.helpers import scalar_quantile_huber, states, transition
 from tests.train_RL_agents.helpers import explored, make_inputs, seeded
 from train_RL_agents.agents.iqn import IQN, IQNConfig
 

@@ -5,24 +5,11 @@ import math
 import pytest
 import torch
 
+from tests.train_RL_agents.agents.helpers import scalar_quantile_huber
 from tests.train_RL_agents.helpers import seeded
 from train_RL_agents.agents.losses import half_mse_loss, project_categorical_targets, quantile_huber_loss, td_target
 
 close = pytest.approx
-
-
-def scalar_quantile_huber(quantiles, targets, taus, kappa):
-    """Equation 3 of Dabney et al. (2018), one pair of fraction and sample at a time."""
-    total = 0.0
-    for b, row in enumerate(quantiles):
-        for i, quantile in enumerate(row):
-            tau = taus[b][i] if isinstance(taus[0], list) else taus[i]
-            for target in targets[b]:
-                delta = target - quantile
-                huber = 0.5 * delta * delta if abs(delta) <= kappa else kappa * (abs(delta) - 0.5 * kappa)
-                below = 1.0 if delta < 0.0 else 0.0
-                total += abs(tau - below) * huber / kappa / len(targets[b])
-    return total / len(quantiles)
 
 
 @pytest.mark.parametrize("own_taus", [False, True])

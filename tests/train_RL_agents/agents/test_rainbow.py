@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.train_RL_agents.agents.test_dqn import states, transition
+from tests.train_RL_agents.agents.helpers import states, transition
 from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
 from train_RL_agents.agents.rainbow import DistributionNetwork, Rainbow, RainbowConfig
 

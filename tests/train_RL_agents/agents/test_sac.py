@@ -7,9 +7,8 @@ import torch
 from torch import nn
 from torch.distributions import Normal, TransformedDistribution
 
-from tests.train_RL_agents.agents.test_ddpg import Formula, always, batch_of
-from tests.train_RL_agents.helpers import make_inputs, seeded
-from tests.train_RL_agents.networks.test_actors import Atan
+from tests.train_RL_agents.agents.helpers import Formula, always, batch_of
+from tests.train_RL_agents.helpers import Atan, make_inputs, seeded
 from train_RL_agents.agents.sac import SAC, SACConfig
 
 close = pytest.approx

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.train_RL_agents.run.test_published import import_command, named_weights, write_arrays
+from tests.train_RL_agents.run.helpers import import_command, named_weights, write_arrays
 from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.commands.cli import main
 from train_RL_agents.run.checkpoint import load_policy

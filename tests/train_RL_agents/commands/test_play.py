@@ -3,7 +3,7 @@
 import pytest
 
 from marinenav_env import write_scenarios
-from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES
+from tests.train_RL_agents.evaluation.helpers import EPISODES
 from tests.train_RL_agents.exporting.helpers import write_policy
 from tests.train_RL_agents.figures.helpers import small_recording
 from tests.train_RL_agents.tiny_runs import refused

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.train_RL_agents.figures.test_curves import make_folder
+from tests.train_RL_agents.figures.helpers import make_folder
 from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.commands.cli import main
 

@@ -1,4 +1,4 @@
-"""Tracks of vessels that are drawn by hand, and small evaluations in suites."""
+"""Tracks of vessels that are drawn by hand, small evaluations in suites, and scenarios in which everything happens."""
 
 import math
 from dataclasses import replace
@@ -6,12 +6,15 @@ from types import SimpleNamespace
 
 import torch
 
+from marinenav_env import GROUP, WorldConfig
 from marinenav_env.config import ColregsConfig
+from tests.marinenav_env.helpers import simple_episode
 from train_RL_agents.evaluation.comparing.tables import COMPLIANCE_COLUMNS, Evaluation, Result
 from train_RL_agents.evaluation.judging.failures import Failure
 from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED
 from train_RL_agents.utils.rows import Episodes
 
+WORLD = WorldConfig(max_steps=40, dt=0.25, substeps=2)
 STEPS, RANGE, RADIUS = 40, 20.0, 2.8
 RULES = ColregsConfig()
 
@@ -85,3 +88,39 @@ def two_suites(name="mine"):
     cases = evaluation("imazu", "sc" * 10, ("case 1", "case 2"), (name,), compliance=by_role, situations=clear)
     cases = replace(cases, results=[replace(cases.results[0], failures=(failure,))])
     return [evaluation("currents", "s" * 15 + "ct" * 2 + "c", names=(name,)), cases]
+
+
+# A set of scenarios in which everything happens --------------------------------------------------
+
+
+def episode(starts, goals, headings, obstacles=()):
+    poses = [(*map(float, start), heading) for start, heading in zip(starts, headings, strict=True)]
+    return simple_episode(poses, [map(float, goal) for goal in goals], obstacles)
+
+
+def to_the_goal(step):
+    """Steers for the goal by the own state alone: 400 N on average, more on the outer side."""
+    own = step[GROUP, "observation", "self_state"]
+    bearing = torch.atan2(own[..., 1], own[..., 0])
+    turn = (1.5 * bearing - 0.5 * own[..., 4]).clamp(-0.3, 0.3)
+    wanted = torch.stack((400.0 + 1000.0 * turn, 400.0 - 1000.0 * turn), -1)
+    action = ((wanted - own[..., 5:7]) / 500.0).clamp(-1.0, 1.0)
+    return step.set((GROUP, "action"), action)
+
+
+EPISODES = [
+    # Both arrive, one much earlier.
+    episode([(5, 5), (5, 25)], [(15, 5), (30, 25)], [0.0, 0.0]),
+    # Head-on: the first two collide; the third arrives long after that.
+    episode([(5, 5), (25, 5), (5, 40)], [(30, 5), (0, 5), (30, 40)], [0.0, math.pi, 0.0]),
+    # The first arrives before the second hits an obstacle; the third would arrive after that.
+    episode([(5, 5), (5, 25), (5, 45)], [(10, 5), (40, 25), (30, 45)], [0.0, 0.0, 0.0], [(22, 25, 1.0)]),
+    # One arrives, the other has no time to.
+    episode([(5, 5), (5, 25)], [(12, 5), (90, 25)], [0.0, 0.0]),
+    # A single robot, at its goal soon after a turn.
+    episode([(5, 5)], [(20, 5)], [0.6]),
+    # A single robot that needs all the time there is.
+    episode([(5, 5)], [(95, 5)], [0.0]),
+    # Rules of the sea: two meet at an angle without touching.
+    episode([(5, 5), (25, -24)], [(32, 5), (25, 8)], [0.0, math.pi / 2]),
+]

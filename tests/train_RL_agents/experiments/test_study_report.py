@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.train_RL_agents.figures.test_curves import make_folder
+from tests.train_RL_agents.figures.helpers import make_folder
 from tests.train_RL_agents.tiny_runs import TINY
 from train_RL_agents.config.reading import from_dict
 from train_RL_agents.experiments.study import Study, Suite, run_folders

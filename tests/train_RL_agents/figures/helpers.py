@@ -1,6 +1,7 @@
-"""A small recording, pages in which policies steer, and their scripts, run by Node or in the page."""
+"""A small recording, folders of runs, and pages in which policies steer; their scripts, run by Node or in the page."""
 
 import copy
+import csv
 import json
 import re
 import shutil
@@ -17,7 +18,7 @@ from marinenav_env import WorldConfig
 from marinenav_env.scenarios.episode import Episode
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from tests.marinenav_env.helpers import recordings
-from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES, episode, to_the_goal
+from tests.train_RL_agents.evaluation.helpers import EPISODES, episode, to_the_goal
 from train_RL_agents.evaluation.judging.policies import returns_scale
 from train_RL_agents.evaluation.running.recording import Recording, record
 from train_RL_agents.exporting.graph import policy_graphs
@@ -218,3 +219,21 @@ def unreached(page, least):
         }""")
         )
     return [each for number, each in enumerate(controls) if str(number) not in reached]
+
+
+def make_folder(path, agent="DQN", success=((0, 1), (1, 1)), steps=(100, 200), **arrays):
+    """A run folder with evaluations alone."""
+    path.mkdir(parents=True)
+    shape = np.shape(success)
+    given = {"rewards": np.ones(shape), "times": np.full(shape, 20.0), **arrays}
+    np.savez(path / "evaluations.npz", timesteps=steps, successes=success, **given)
+    levels = [{"num_episodes": 1}, {"num_episodes": shape[1] - 1}]
+    # Folders of the original project, here those of agents but DQN, have columns.
+    columns = {"levels": levels} if agent == "DQN" else {"num_episodes": [1, shape[1] - 1]}
+    schedule = {"eval_schedule": columns}
+    (path / "trial_config.json").write_text(json.dumps({"agent_type": agent, **schedule}))
+    with (path / "evaluations.csv").open("w") as file:
+        table = csv.DictWriter(file, ["env_steps", "wall_time"])
+        table.writeheader()
+        table.writerows({"env_steps": n, "wall_time": 0.6 * n} for n in steps)
+    return path

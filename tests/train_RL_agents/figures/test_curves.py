@@ -1,10 +1,10 @@
-import csv
 import json
 
 import numpy as np
 import pytest
 
 from marinenav_env import ConfigError
+from tests.train_RL_agents.figures.helpers import make_folder
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.figures.curves import (
     Run,
@@ -18,24 +18,6 @@ from train_RL_agents.figures.curves import (
     level_table,
     read_runs,
 )
-
-
-def make_folder(path, agent="DQN", success=((0, 1), (1, 1)), steps=(100, 200), **arrays):
-    """A run folder with evaluations alone."""
-    path.mkdir(parents=True)
-    shape = np.shape(success)
-    given = {"rewards": np.ones(shape), "times": np.full(shape, 20.0), **arrays}
-    np.savez(path / "evaluations.npz", timesteps=steps, successes=success, **given)
-    levels = [{"num_episodes": 1}, {"num_episodes": shape[1] - 1}]
-    # Folders of the original project, here those of agents but DQN, have columns.
-    columns = {"levels": levels} if agent == "DQN" else {"num_episodes": [1, shape[1] - 1]}
-    schedule = {"eval_schedule": columns}
-    (path / "trial_config.json").write_text(json.dumps({"agent_type": agent, **schedule}))
-    with (path / "evaluations.csv").open("w") as file:
-        table = csv.DictWriter(file, ["env_steps", "wall_time"])
-        table.writeheader()
-        table.writerows({"env_steps": n, "wall_time": 0.6 * n} for n in steps)
-    return path
 
 
 def test_runs_that_end_before_others_begin_are_left_out_and_named():

@@ -13,7 +13,7 @@ from tests.train_RL_agents.evaluation.helpers import two_suites
 from tests.train_RL_agents.experiments.test_study_report import made_up
 from tests.train_RL_agents.figures.helpers import page_of
 from tests.train_RL_agents.figures.test_replay_page import views
-from tests.train_RL_agents.identification.test_report import identification
+from tests.train_RL_agents.identification.helpers import identification
 from train_RL_agents.experiments.study_report import write_report
 from train_RL_agents.figures import evaluation_page, replay_page
 from train_RL_agents.figures import identification as identified

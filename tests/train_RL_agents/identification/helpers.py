@@ -1,4 +1,4 @@
-"""Logs of boats that slow implementations of others sail, with noise, jitter and missing samples."""
+"""Logs of boats that slow implementations of others sail, with noise, jitter and missing samples; a made-up result."""
 
 import math
 from dataclasses import replace
@@ -6,10 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from marinenav_env import read_vessel
+from marinenav_env.vessels import read_vessel_file
 from tests.oracle import otter
 from tests.oracle.dynamics import VesselParams, control_step
-from train_RL_agents.identification.coefficients import plan_manoeuvres, timed_commands
+from train_RL_agents.identification.coefficients import choose_coefficients, plan_manoeuvres, timed_commands
+from train_RL_agents.identification.fit import Estimate, Fit, HorizonError, Prediction, Verdict
 from train_RL_agents.identification.log import BoatLog
+from train_RL_agents.identification.report import Identification
 
 HEADER = "time,left,right,x,y,yaw"
 
@@ -146,3 +149,23 @@ def rows_in_waves(seconds=120.0, hz=5.0, gain=0.02):
         yaw += dt * turn
         x, y = x + dt * 1.3 * math.cos(yaw), y + dt * 1.3 * math.sin(yaw)
     return np.array(rows)
+
+
+def identification(name, is_in_newtons=True, predicted=True):
+    """An identification whose numbers are half as large again, but for one that stays and one that is tied."""
+    preset = read_vessel_file(name)
+    coefficients = choose_coefficients(preset.vessel, is_in_newtons)
+    verdicts = [Verdict.PRESET_KEPT, Verdict.JOINTLY_DETERMINED, *[Verdict.DETERMINED] * (len(coefficients) - 2)]
+    estimates = tuple(
+        Estimate(item, value, value - 0.1, value + 0.1, verdict)
+        for item, verdict in zip(coefficients, verdicts, strict=True)
+        for value in [item.preset if verdict == Verdict.PRESET_KEPT else 1.5 * item.preset]
+    )
+    fit = Fit(estimates, np.array([[0.1, -0.2, 0.05], [0.01, 0.01, 0.02]]), (0.1, 0.02))
+    time = np.arange(0.0, 100.0, 0.2)
+    log = BoatLog(time, np.zeros((500, 2)), np.zeros((500, 3)), is_in_newtons, ("2 rows were <lost>",))
+    windows = 3 if predicted else 0
+    poses = np.cumsum(np.full((windows, 201, 3), 0.1), 1)
+    errors = tuple(HorizonError(seconds, 0.2, 1.0, 20.0) for seconds in (5.0, 20.0)) if predicted else ()
+    prediction = Prediction(75.0 + np.arange(windows), poses, errors)
+    return Identification(log, "a <log>.csv", preset, fit, prediction, prediction)

@@ -7,45 +7,11 @@ import numpy as np
 import pytest
 
 from marinenav_env import ConfigError, read_vessel, scaled_world
-from marinenav_env.vessels import read_vessel_file, vessel_files
+from marinenav_env.vessels import vessel_files
+from tests.train_RL_agents.identification.helpers import identification
 from train_RL_agents.figures.identification import make_page
-from train_RL_agents.identification.coefficients import choose_coefficients
-from train_RL_agents.identification.fit import (
-    MAX_AUTOCORRELATION,
-    Estimate,
-    Fit,
-    HorizonError,
-    Prediction,
-    Verdict,
-    autocorrelation,
-)
-from train_RL_agents.identification.log import BoatLog
-from train_RL_agents.identification.report import (
-    Identification,
-    check_predictions,
-    summary_lines,
-    vessel_text,
-)
-
-
-def identification(name, is_in_newtons=True, predicted=True):
-    """An identification whose numbers are half as large again, but for one that stays and one that is tied."""
-    preset = read_vessel_file(name)
-    coefficients = choose_coefficients(preset.vessel, is_in_newtons)
-    verdicts = [Verdict.PRESET_KEPT, Verdict.JOINTLY_DETERMINED, *[Verdict.DETERMINED] * (len(coefficients) - 2)]
-    estimates = tuple(
-        Estimate(item, value, value - 0.1, value + 0.1, verdict)
-        for item, verdict in zip(coefficients, verdicts, strict=True)
-        for value in [item.preset if verdict == Verdict.PRESET_KEPT else 1.5 * item.preset]
-    )
-    fit = Fit(estimates, np.array([[0.1, -0.2, 0.05], [0.01, 0.01, 0.02]]), (0.1, 0.02))
-    time = np.arange(0.0, 100.0, 0.2)
-    log = BoatLog(time, np.zeros((500, 2)), np.zeros((500, 3)), is_in_newtons, ("2 rows were <lost>",))
-    windows = 3 if predicted else 0
-    poses = np.cumsum(np.full((windows, 201, 3), 0.1), 1)
-    errors = tuple(HorizonError(seconds, 0.2, 1.0, 20.0) for seconds in (5.0, 20.0)) if predicted else ()
-    prediction = Prediction(75.0 + np.arange(windows), poses, errors)
-    return Identification(log, "a <log>.csv", preset, fit, prediction, prediction)
+from train_RL_agents.identification.fit import MAX_AUTOCORRELATION, HorizonError, autocorrelation
+from train_RL_agents.identification.report import check_predictions, summary_lines, vessel_text
 
 
 @pytest.mark.parametrize("name", ["published", *vessel_files()])

@@ -100,3 +100,42 @@ def torchrl_collector(env: Any, policy: Any, frames: int) -> Iterator[TensorDict
     """Batches of so many frames by TorchRL's own collector."""
     options = dict.fromkeys(("use_buffers", "track_traj_ids", "auto_register_policy_transforms"), False)
     return iter(Collector(env, policy, frames_per_batch=frames, total_frames=-1, **options))
+
+
+def example():
+    """A nested row: a number, an index and a flag."""
+    return TensorDict(
+        {
+            "observation": {"x": torch.zeros(2), "mask": torch.zeros(3, dtype=torch.bool)},
+            "action": torch.zeros((), dtype=torch.int64),
+        }
+    )
+
+
+def rows_of(ids, stored):
+    """Rows whose every field can be told from their id; row i is kept where stored[i]."""
+    ids = torch.as_tensor(ids)
+    bits = torch.stack([ids % 2 == 0, ids % 3 == 0, ids % 5 == 0], -1)
+    return TensorDict(
+        {
+            "observation": {"x": torch.stack([ids, -ids], -1).float(), "mask": bits},
+            "action": ids,
+            STORED_MASK: torch.as_tensor(stored),
+        },
+        ids.shape,
+    )
+
+
+def check_consistent(rows):
+    """Every field of a row belongs to the same id."""
+    ids = rows["action"]
+    expected = rows_of(ids, torch.ones(ids.shape, dtype=torch.bool))
+    assert torch.equal(rows["observation", "x"], expected["observation", "x"])
+    assert torch.equal(rows["observation", "mask"], expected["observation", "mask"])
+
+
+def held(replay):
+    """Ids held, slot by slot."""
+    state = replay.state_dict()
+    check_consistent(TensorDict(state["rows"], [int(state["filled"])]))
+    return state["rows"]["action"].tolist()

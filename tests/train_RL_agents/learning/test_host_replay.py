@@ -8,8 +8,7 @@ from torch.utils._pytree import tree_map_only
 
 from marinenav_env import ConfigError
 from tests.train_RL_agents.helpers import seeded
-from tests.train_RL_agents.learning.helpers import insert_rows
-from tests.train_RL_agents.learning.test_replay import example, held, rows_of
+from tests.train_RL_agents.learning.helpers import example, held, insert_rows, rows_of
 from tests.train_RL_agents.tiny_runs import differences
 from train_RL_agents.learning.host_replay import NUM_PREFETCHED, HostReplay
 from train_RL_agents.learning.replay import SLOT_KEY, WEIGHTS_KEY, Replay

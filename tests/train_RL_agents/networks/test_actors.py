@@ -5,30 +5,14 @@ import math
 import pytest
 import torch
 from torch import nn
-from torch.distributions import Normal, TransformedDistribution, transforms
+from torch.distributions import Normal, TransformedDistribution
 
-from tests.train_RL_agents.helpers import SPEC, make_inputs, seeded
+from tests.train_RL_agents.helpers import SPEC, Atan, make_inputs, seeded
 from train_RL_agents.networks.actors import Actor, GaussianActor, sample_squashed, squash_log_derivative
 from train_RL_agents.networks.encoder_config import EncoderConfig
 from train_RL_agents.networks.layers import squash
 
 pytestmark = pytest.mark.usefixtures("seeded_weights")
-
-
-class Atan(transforms.Transform):
-    """(2 / pi) atan, as torch's distributions want it."""
-
-    domain, codomain = torch.distributions.constraints.real, torch.distributions.constraints.real
-    bijective, sign = True, 1
-
-    def _call(self, x):
-        return 2.0 / math.pi * torch.atan(x)
-
-    def _inverse(self, y):
-        return torch.tan(0.5 * math.pi * y)
-
-    def log_abs_det_jacobian(self, x, y):
-        return torch.log(2.0 / math.pi / (1.0 + x.square()))
 
 
 def test_actor_by_hand():

@@ -14,6 +14,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from train_RL_agents.agents import AGENTS
+from train_RL_agents.run.published import published_config
+
 DATA = Path(__file__).parents[2] / "data"
 PROBE = DATA / "published_probe.npz"
 REAL = DATA / "traced_AC_IQN_model.pt"
@@ -92,3 +95,26 @@ def program_of(agent, weights=None, **options):
         module.load_state_dict(weights, strict=False)
     taus = (torch.rand(1, 32).double(),) if agent == "IQN" else ()
     return program(module, example(), *taus)
+
+
+def observed(probe):
+    """The observations in the file."""
+    keys = {"self_state": "self_obs", "objects_state": "objects", "objects_mask": "mask"}
+    return {name: torch.from_numpy(probe[key]) for name, key in keys.items()}
+
+
+def named_weights(name, seed=1):
+    """Weights of the published layers of an agent."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        agent = AGENTS[name](published_config(name).agent)
+    return {key: each.detach() for key, each in agent.networks[agent.output_networks()[0]].named_parameters()}
+
+
+def write_arrays(path, weights):
+    np.savez(path, **{key: value.numpy() for key, value in weights.items()})
+    return path
+
+
+def import_command(name, file, out):
+    return ["import", str(file), "--agent", name, "--out", str(out)]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.train_RL_agents.helpers import each_entry, explored
-from tests.train_RL_agents.run.helpers import PROBE, read_probe, weights_of
+from tests.train_RL_agents.run.helpers import PROBE, import_command, named_weights, observed, read_probe, weights_of
 from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents.agents import AGENTS
 from train_RL_agents.agents.iqn import IQNConfig
@@ -25,29 +25,6 @@ PROBED = ("IQN", "SAC")
 @pytest.fixture(scope="module")
 def probe():
     return read_probe()
-
-
-def observed(probe):
-    """The observations in the file."""
-    keys = {"self_state": "self_obs", "objects_state": "objects", "objects_mask": "mask"}
-    return {name: torch.from_numpy(probe[key]) for name, key in keys.items()}
-
-
-def named_weights(name, seed=1):
-    """Weights of the published layers of an agent."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        agent = AGENTS[name](published_config(name).agent)
-    return {key: each.detach() for key, each in agent.networks[agent.output_networks()[0]].named_parameters()}
-
-
-def write_arrays(path, weights):
-    np.savez(path, **{key: value.numpy() for key, value in weights.items()})
-    return path
-
-
-def import_command(name, file, out):
-    return ["import", str(file), "--agent", name, "--out", str(out)]
 
 
 @pytest.mark.parametrize("name", PROBED)

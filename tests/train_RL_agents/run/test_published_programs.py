@@ -17,12 +17,12 @@ from tests.train_RL_agents.run.helpers import (
     REAL,
     Published,
     example,
+    observed,
     program,
     program_of,
     read_probe,
     weights_of,
 )
-from tests.train_RL_agents.run.test_published import observed
 from tests.train_RL_agents.tiny_runs import refused
 from train_RL_agents import load
 from train_RL_agents.commands.cli import main

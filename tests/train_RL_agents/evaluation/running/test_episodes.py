@@ -11,7 +11,7 @@ from tensordict.nn import TensorDictModuleBase
 from marinenav_env import GROUP, ConfigError, Level, WorldConfig
 from marinenav_env.config import ScenarioConfig, SensorConfig
 from marinenav_env.runtime.execution import Execution
-from tests.marinenav_env.helpers import simple_episode
+from tests.train_RL_agents.evaluation.helpers import EPISODES, WORLD, episode, to_the_goal
 from tests.train_RL_agents.fake_gpu import replayed
 from train_RL_agents.evaluation.running import episodes as episodes_module
 from train_RL_agents.evaluation.running.episodes import (
@@ -23,43 +23,6 @@ from train_RL_agents.evaluation.running.episodes import (
 
 close = pytest.approx
 CPU = torch.device("cpu")
-WORLD = WorldConfig(max_steps=40, dt=0.25, substeps=2)
-
-
-# A set of scenarios in which everything happens --------------------------------------------------
-
-
-def episode(starts, goals, headings, obstacles=()):
-    poses = [(*map(float, start), heading) for start, heading in zip(starts, headings, strict=True)]
-    return simple_episode(poses, [map(float, goal) for goal in goals], obstacles)
-
-
-EPISODES = [
-    # Both arrive, one much earlier.
-    episode([(5, 5), (5, 25)], [(15, 5), (30, 25)], [0.0, 0.0]),
-    # Head-on: the first two collide; the third arrives long after that.
-    episode([(5, 5), (25, 5), (5, 40)], [(30, 5), (0, 5), (30, 40)], [0.0, math.pi, 0.0]),
-    # The first arrives before the second hits an obstacle; the third would arrive after that.
-    episode([(5, 5), (5, 25), (5, 45)], [(10, 5), (40, 25), (30, 45)], [0.0, 0.0, 0.0], [(22, 25, 1.0)]),
-    # One arrives, the other has no time to.
-    episode([(5, 5), (5, 25)], [(12, 5), (90, 25)], [0.0, 0.0]),
-    # A single robot, at its goal soon after a turn.
-    episode([(5, 5)], [(20, 5)], [0.6]),
-    # A single robot that needs all the time there is.
-    episode([(5, 5)], [(95, 5)], [0.0]),
-    # Rules of the sea: two meet at an angle without touching.
-    episode([(5, 5), (25, -24)], [(32, 5), (25, 8)], [0.0, math.pi / 2]),
-]
-
-
-def to_the_goal(step):
-    """Steers for the goal by the own state alone: 400 N on average, more on the outer side."""
-    own = step[GROUP, "observation", "self_state"]
-    bearing = torch.atan2(own[..., 1], own[..., 0])
-    turn = (1.5 * bearing - 0.5 * own[..., 4]).clamp(-0.3, 0.3)
-    wanted = torch.stack((400.0 + 1000.0 * turn, 400.0 - 1000.0 * turn), -1)
-    action = ((wanted - own[..., 5:7]) / 500.0).clamp(-1.0, 1.0)
-    return step.set((GROUP, "action"), action)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from marinenav_env import GROUP, ConfigError, MarineNavEnv
 from marinenav_env.config import ActuatorConfig, ColregsConfig, ScenarioConfig, VesselConfig
 from marinenav_env.levels import Level
 from tests.refusals import refusal
-from tests.train_RL_agents.evaluation.running.test_episodes import EPISODES, WORLD, to_the_goal
+from tests.train_RL_agents.evaluation.helpers import EPISODES, WORLD, to_the_goal
 from train_RL_agents.evaluation.running import episodes as episodes_module
 from train_RL_agents.evaluation.running.episodes import draw_scenarios, run_episodes
 from train_RL_agents.evaluation.running.recording import TENSORS, concatenate, load, record, save
