@@ -13,7 +13,7 @@ MOST = {
     "train_RL_agents": 26_376,
     "pages": 3_700,
     "tools": 1_601,
-    "tests": 37_954,
+    "tests": 37_956,
     "docs (bytes)": 296_904,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""

@@ -275,7 +275,7 @@ def _choose(
     If ``is_exact``, all layers must be there, and what has no layer is left out.
     """
     present = {item.layer for item in features}
-    shown = ", ".join(sorted(present - {""})) or "none"
+    shown = ", ".join(sorted(present - {""})) or "none; a chart is GeoJSON, S-57, GeoPackage or a shapefile"
     if is_exact and wanted - present:
         raise ConfigError(f"{name}: has no layer {', '.join(sorted(wanted - present))}; its layers are {shown}")
     chosen = []

@@ -32,7 +32,7 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{path}: the folder cannot be made ({error.strerror})") from error
+        raise ConfigError(f"{path}: the folder cannot be made ({error.strerror}); choose another place") from error
 
 
 def write_atomically(path: Path, content: dict[str, Any] | str | bytes, *, replace_input: bool = False) -> None:

@@ -140,6 +140,8 @@ def test_unknown_coordinate_systems_and_layers_are_refused(tmp_path):
     write(tmp_path / "two.gpkg", [shape(polygon(LAND))], "roads")
     with pytest.raises(ConfigError, match="has no land in COALNE, DEPARE, LNDARE, PONTON, SLCONS; its layers are RO"):
         read_chart(tmp_path / "two.gpkg")
+    (tmp_path / "table.csv").write_text("lat,lon\n1,2\n")
+    assert "its layers are none; a chart is GeoJSON, S-57" in refusal(read_chart, tmp_path / "table.csv")
 
 
 def test_what_gdal_repairs_is_a_warning(tmp_path):
