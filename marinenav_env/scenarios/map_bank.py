@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 NUM_RANDOM_MAPS = 64
 RANDOM_SIZES = (120.0, 320.0)
 """Sides of the first and of the last generated map (m); those between are evenly spaced."""
-PASSAGES_PER_MAP = 64
-"""Number of starts with goals and routes that are computed for each map."""
+PASSAGES, MIN_PASSAGES = 768, 64
+"""Number of starts with goals and routes that are computed for all maps together, and least number for each map."""
 _ROOM = 50.0
 """Distance (m) from shores, starts and goals to the edge of the area in which a route is looked for."""
 MAX_MAPS = 1000
@@ -71,11 +71,11 @@ def _random_charts() -> tuple[Chart, ...]:
 
 
 @lru_cache(maxsize=256)
-def _passages_of(chart: Chart, seed: int, margin: float, min_distance: float) -> Passages:
+def _passages_of(chart: Chart, count: int, seed: int, margin: float, min_distance: float) -> Passages:
     """Return passages on the water of a chart, a margin (m) away from shores."""
     from marinenav_env.waters.routing import WaterMap
 
-    return WaterMap(chart, margin).passages(PASSAGES_PER_MAP, seed, min_distance)
+    return WaterMap(chart, margin).passages(count, seed, min_distance)
 
 
 def with_room_for_shores(scenario: Scenario, config: ScenarioConfig) -> Scenario:
@@ -125,7 +125,7 @@ def find_route(
 
 @dataclass(frozen=True)
 class MapBank:
-    """Maps of several levels, with PASSAGES_PER_MAP passages on each; N maps, S segments of shore."""
+    """Maps of several levels, with equally many passages on each; N maps, S segments of shore."""
 
     first: Tensor
     """[levels] int64: number of the first map of each level."""
@@ -151,17 +151,13 @@ class MapBank:
         """
         if not any(level.maps for level in levels):
             return None
-        charts: list[Chart] = []
-        passages: list[Passages] = []
-        firsts, counts = [], []
-        for level in levels:
-            firsts.append(len(charts))
-            own = load_charts(level.maps) if level.maps else ()
+        owned = [load_charts(level.maps) if level.maps else () for level in levels]
+        charts, counts = [chart for own in owned for chart in own], [len(own) for own in owned]
+        each, passages = max(MIN_PASSAGES, PASSAGES // len(charts)), []
+        for level, own in zip(levels, owned, strict=True):
             for number, chart in enumerate(own):
-                charts.append(chart)
                 shortest = min(level.min_start_goal_dis, 0.5 * min(chart.width, chart.height))
-                passages.append(_passages_of(chart, number, config.shore_margin, shortest))
-            counts.append(len(own))
+                passages.append(_passages_of(chart, each, number, config.shore_margin, shortest))
         room = max(config.shore_segments, shore_room(max(len(chart.shores) for chart in charts)))
         shores = np.full((len(charts), room, 4), ABSENT_SHORE)
         for row, chart in zip(shores, charts, strict=True):
@@ -172,7 +168,7 @@ class MapBank:
 
         start, goal = stacked([each.start for each in passages]), stacked([each.goal for each in passages])
         return cls(
-            first=torch.tensor(firsts, device=options["device"]),
+            first=torch.tensor([0, *counts[:-1]], device=options["device"]).cumsum(0),
             count=torch.tensor(counts, device=options["device"]),
             sides=stacked([(chart.width, chart.height) for chart in charts]).T.contiguous(),
             shores=torch.as_tensor(shores).to(**options),

@@ -325,7 +325,7 @@ def _require_coverage(features: list[Feature], plane: LocalPlane, window: tuple[
         corners = np.array([[x, y] for x in (1.0, window[0] - 1.0) for y in (1.0, window[1] - 1.0)])
         edges = [edges_of([plane.to_metres(ring) for ring in area], 0.01, closed=True) for area in covered]
         if not contains(edges, corners).all():
-            raise ConfigError(f"{name}: the window reaches beyond what the chart covers")
+            raise ConfigError(f"{name}: the window reaches beyond what the chart covers; give a smaller --size")
 
 
 def _empty_window(

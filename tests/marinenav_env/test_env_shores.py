@@ -205,7 +205,8 @@ def test_a_chart_file_is_a_scenario_file(maps):
     env = MarineNavEnv(scenarios=maps / "marina.json", num_envs=4)
     assert (env.num_robots, env.scenario.shores.shape[1]) == (3, 64)
     assert torch.equal(env.scenario.start, MarineNavEnv(scenarios=maps / "marina.json", num_envs=4).scenario.start)
-    assert torch.unique(env.scenario.start.flatten(0, 1), dim=0).shape[0] > 8
+    starts = MarineNavEnv(scenarios=maps / "marina.json", num_envs=100).scenario.start.flatten(0, 1)
+    assert len(torch.unique(starts, dim=0)) > 200  # a chart alone has many passages, or intervals would be too narrow
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(map_bank.NUM_RANDOM_MAPS, marks=pytest.mark.slow)])
