@@ -20,7 +20,7 @@ _START_INTERVAL = 0.2
 _INTERVAL = 5.0
 """Least time between two measurements of the load later (s)."""
 _PATIENCE = 10.0
-"""Time for which measurements, or a long one, must find the number of threads wrong before it changes (s)."""
+"""Time that measurements in a row, or a long one, must cover before they change the number of threads (s)."""
 _SPARE = 0.4
 """Share of a core that other programs may use without costing a thread."""
 
