@@ -28,6 +28,18 @@ from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 
 
+class LocalCollector(Collector):
+    """TorchRL's Collector without its copies of batches of one step, which take 3% of AC-IQN's loop, 6% of DQN's."""
+
+    @torch.no_grad()
+    def rollout(self) -> TensorDictBase:
+        """Return the next steps [E, T]."""
+        if self.frames_per_batch > 1:  # of TorchRL's Collector, this is T
+            return super().rollout()
+        step, self._carrier = self.env.step_and_maybe_reset(self.policy(self._carrier))
+        return step.unsqueeze(-1)
+
+
 class StepCollector:
     """Collector of transitions with an exploring policy, in this process, by CUDA graphs or by worker processes."""
 
@@ -113,7 +125,7 @@ class StepCollector:
             self._display.log("the environment has no state to save: its episodes restart")
             self.on_worlds_replaced()
         settings = self._config.trainer
-        collector = Collector(
+        collector = LocalCollector(
             self.env,
             self.policy,
             frames_per_batch=settings.num_envs * settings.vector_steps,
