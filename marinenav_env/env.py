@@ -281,7 +281,7 @@ class MarineNavEnv(EnvBase):
         is_whole = moves is None or bool(moves.all())  # host: only TorchRL's partial steps have it
         require(is_whole, "_step", "...", "true for all environments, since they step together")
         action = self._action(tensordict)
-        self._actions.flag_invalid(action, controlled_robots(self.world_state.now))
+        self._actions.flag_invalid(action, self.world_state.now)
         result = self.world.step(self.world_state, action, self.next_noise_source())
         self.world_state, self._outcome = result.world, result.outcome
         self.env_steps += self.num_envs
@@ -291,7 +291,7 @@ class MarineNavEnv(EnvBase):
     def _action(self, tensordict: TensorDictBase) -> Tensor:
         """Return the actions in a tensordict, after the checks that are possible before the step."""
         action: Any = tensordict.get((GROUP, "action"), None)
-        self._actions.check_before_step(action, controlled_robots(self.world_state.now))
+        self._actions.check_before_step(action, self.world_state.now)
         return action
 
     def check_actions(self) -> None:
@@ -366,7 +366,7 @@ class MarineNavEnv(EnvBase):
         The counters of noise and reset pool advance, but ``world_state`` does not change. Returned are the state that
         the next step starts from; and the outcome of the step, its result and that state under TorchRL's keys.
         """
-        self._actions.flag_invalid(action, controlled_robots(world.now))
+        self._actions.flag_invalid(action, world.now)
         result = self.world.step(world, action, self.next_noise_source(), self.episodes.next_episodes())
         self.reset_pool.advance(result.outcome.episode_done)
         step = self._as_tensordict(result.observation, result.controlled, result.outcome, result.outcome.statistics)

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from marinenav_env.config import VesselConfig
 from marinenav_env.runtime.host_reads import host_reads_are_free
+from marinenav_env.scenarios.reset import controlled_robots
+from marinenav_env.state import ResetState
 from marinenav_env.support.validation import ConfigError, brief, require
 from marinenav_env.vessels import largest_value
 
@@ -68,8 +70,9 @@ class ActionChecks:
         if values and not self._reads:
             self.flag = torch.zeros((), dtype=torch.bool, device=device)
 
-    def check_before_step(self, action: Any, acting: Tensor) -> None:
+    def check_before_step(self, action: Any, now: ResetState) -> None:
         """Check shape and type of actions before a step and, where host reads are free, their values."""
+        acting = controlled_robots(now)
         check_shape_and_dtype(action, acting.shape, self._pairs is None)
         self._stepped = self.flag is not None
         if self._reads:
@@ -79,10 +82,10 @@ class ActionChecks:
                 value = action[env, robot].tolist()  # host: free
                 require(False, f"action[{env}, {robot}]", value, self._allowed)
 
-    def flag_invalid(self, action: Tensor, acting: Tensor) -> None:
+    def flag_invalid(self, action: Tensor, now: ResetState) -> None:
         """Set the flag, if there is one, when an action of a step is invalid; this can be captured in a CUDA graph."""
         if self.flag is not None:
-            self.flag.logical_or_(find_invalid_actions(action, acting, self._pairs).any())
+            self.flag.logical_or_(find_invalid_actions(action, controlled_robots(now), self._pairs).any())
 
     def read_flag(self) -> None:
         """Read the flag on the host and clear it, if there were steps since; raise ConfigError when it was set."""

@@ -33,14 +33,11 @@ def make_tensordict(
         group |= {"done": ended, "terminated": ended.clone(), "truncated": never}
         root = {name: never[:, 0].clone() for name in ("done", "terminated", "truncated")}
     else:
-        over, terminated = outcome.episode_done, outcome.episode_terminated
-        group |= {
-            "reward": outcome.reward[..., None],
-            "done": (outcome.terminated | outcome.truncated)[..., None],
-            "terminated": outcome.terminated[..., None],
-            "truncated": outcome.truncated[..., None],
-        }
-        root = {"done": over[:, None], "terminated": terminated[:, None], "truncated": (over & ~terminated)[:, None]}
+        over, terminated = outcome.episode_done[:, None], outcome.episode_terminated[:, None]
+        failed, stopped = outcome.terminated[..., None], outcome.truncated[..., None]
+        group |= {"reward": outcome.reward[..., None], "done": failed | stopped}
+        group |= {"terminated": failed, "truncated": stopped}
+        root = {"done": over, "terminated": terminated, "truncated": over & ~terminated}
     root[INIT] = torch.zeros_like(root["done"]) if begins is None else begins[:, None]
     if statistics is not None:
         root[STATISTICS] = statistics
