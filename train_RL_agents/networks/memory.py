@@ -36,21 +36,24 @@ class GRUMemory(nn.Module):
             starts: mask [B, T, ...] of the steps that start an episode, before which the memory is zero.
             active: mask [B, T, ...] of active robots; the memory of others becomes zero.
         """
-        projected, kept, seen = self._project(features), ~starts[..., None], active[..., None]
+        projected, kept, seen = self._project(features).unbind(1), ~starts[..., None], active[..., None]
         steps = []
-        for t in range(features.shape[1]):
-            memory = self._advance(projected[:, t], memory * kept[:, t]) * seen[:, t]
+        for t, inputs in enumerate(projected):
+            memory = self._advance(inputs, memory * kept[:, t]) * seen[:, t]
             steps.append(memory)
         return torch.stack(steps, 1)
 
     def _project(self, features: Tensor) -> Tensor:
-        """Return the part [..., 3H] of the gates that depends on features [..., F]."""
-        return nn.functional.linear(features, self.cell.weight_ih, self.cell.bias_ih)
+        """Return the part [..., 3H] of the gates that depends on features [..., F], with the biases of two gates."""
+        # Those of the memory, too, because each linear function copies its bias to every row.
+        cell, gates = self.cell, 2 * self.cell.hidden_size
+        bias = torch.cat((cell.bias_ih[:gates] + cell.bias_hh[:gates], cell.bias_ih[gates:]))
+        return nn.functional.linear(features, cell.weight_ih, bias)
 
     def _advance(self, projected: Tensor, memory: Tensor) -> Tensor:
         """Return the memory [..., H] after a step, for the result of ``_project`` and the memory before it."""
         reset, update, new = projected.chunk(3, -1)
-        recalled = nn.functional.linear(memory, self.cell.weight_hh, self.cell.bias_hh)
-        reset_before, update_before, new_before = recalled.chunk(3, -1)
-        candidate = torch.tanh(new + torch.sigmoid(reset + reset_before) * new_before)
+        reset_before, update_before, new_before = nn.functional.linear(memory, self.cell.weight_hh).chunk(3, -1)
+        new_bias = self.cell.bias_hh[2 * self.cell.hidden_size :]
+        candidate = torch.tanh(new + torch.sigmoid(reset + reset_before) * (new_before + new_bias))
         return candidate + torch.sigmoid(update + update_before) * (memory - candidate)
