@@ -222,13 +222,17 @@ def from_dict(values: dict[str, Any], overrides: Overrides = (), is_complete: bo
 
 def _parse_values(layer: dict[str, Any], settings: dict[str, Setting], agent: str) -> dict[str, Any]:
     """Return settings of an agent by dotted key, with values from the command line parsed by type of the setting."""
-    values = {}
+    values: dict[str, Any] = {}
     for key, value in layer.items():
+        inside = any(name.startswith(f"{key}.") for name in settings)
+        if isinstance(value, CommandLineValue) and (inside or key in settings):
+            value = value.parse(settings[key].annotation if key in settings else dict)
         if key in settings:
-            value = value.parse(settings[key].annotation) if isinstance(value, CommandLineValue) else value
             is_home = isinstance(value, str) and value.startswith("~")  # shells leave key=~/... alone
             values[key] = str(Path(value).expanduser()) if is_home else value
-        elif value != {} or not any(name.startswith(f"{key}.") for name in settings):  # {}: a section without settings
+        elif inside and isinstance(value, dict):  # an object from the command line, or a section without settings
+            values |= _parse_values(flatten(value, f"{key}."), settings, agent)
+        else:
             others = [name for name in AGENTS if key in known_settings(TrainConfig(agent_type=name))]
             allowed = f"left out: {agent} has no such setting, only {', '.join(others)}"
             require(not others, key, value, allowed)

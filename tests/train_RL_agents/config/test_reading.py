@@ -21,6 +21,7 @@ from train_RL_agents.config.reading import (
     to_dict,
 )
 from train_RL_agents.config.schema import TrainConfig
+from train_RL_agents.networks.encoder_config import MemoryConfig
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.json"))
 
@@ -154,6 +155,8 @@ def test_values_on_the_command_line(text, expected):
 def test_the_command_line_is_laid_over_the_file_and_the_last_word_counts():
     config = from_dict({"trainer": {"batch_size": 64, "tau": 0.5}}, ["trainer.batch_size=32", "trainer.batch_size=16"])
     assert (config.trainer.batch_size, config.trainer.tau) == (16, 0.5)
+    words = "agent_type=PPO", "agent.memory.size=8", 'agent={"memory": {"kind": "gru", "size": 16}}'
+    assert from_dict({}, words).agent.memory == MemoryConfig("gru", size=16)
 
 
 def test_a_saved_configuration_is_read_or_said_to_be_older():
