@@ -149,7 +149,7 @@ class TrainConfig(Generic[AgentConfigType]):
     """Seeds, for each of which one run is trained."""
     total_timesteps: PositiveInt = 6_000_000
     """Env-steps of a run, over all its environments."""
-    eval_freq: PositiveInt = 250_000
+    eval_freq: PositiveInt = 500_000
     """Env-steps between evaluations (and checkpoints)."""
     log_freq: PositiveInt = 20_000
     """Env-steps between log entries."""
