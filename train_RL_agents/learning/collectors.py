@@ -31,6 +31,8 @@ from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
 class LocalCollector(Collector):
     """TorchRL's Collector without its copies of batches of one step, which take 3% of AC-IQN's loop, 6% of DQN's."""
 
+    _carrier: TensorDictBase
+
     @torch.no_grad()
     def rollout(self) -> TensorDictBase:
         """Return the next steps [E, T]."""
