@@ -33,10 +33,10 @@ def make_tensordict(
         group |= {"done": ended, "terminated": ended.clone(), "truncated": never}
         root = {name: never[:, 0].clone() for name in ("done", "terminated", "truncated")}
     else:
+        terminated, truncated = outcome.terminated[..., None], outcome.truncated[..., None]
+        group |= {"reward": outcome.reward[..., None], "done": terminated | truncated}
+        group |= {"terminated": terminated, "truncated": truncated}
         over, terminated = outcome.episode_done[:, None], outcome.episode_terminated[:, None]
-        failed, stopped = outcome.terminated[..., None], outcome.truncated[..., None]
-        group |= {"reward": outcome.reward[..., None], "done": failed | stopped}
-        group |= {"terminated": failed, "truncated": stopped}
         root = {"done": over, "terminated": terminated, "truncated": over & ~terminated}
     root[INIT] = torch.zeros_like(root["done"]) if begins is None else begins[:, None]
     if statistics is not None:

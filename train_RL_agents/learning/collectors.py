@@ -36,7 +36,7 @@ class LocalCollector(Collector):
     @torch.no_grad()
     def rollout(self) -> TensorDictBase:
         """Return the next steps [E, T]."""
-        if self.frames_per_batch > 1:  # of TorchRL's Collector, this is T
+        if self.frames_per_batch > 1:  # here TorchRL means T, per environment
             return super().rollout()
         step, self._carrier = self.env.step_and_maybe_reset(self.policy(self._carrier))
         return step.unsqueeze(-1)

@@ -44,8 +44,8 @@ class GRUMemory(nn.Module):
         return torch.stack(steps, 1)
 
     def _project(self, features: Tensor) -> Tensor:
-        """Return the part [..., 3H] of the gates that depends on features [..., F], with the biases of two gates."""
-        # Those of the memory, too, because each linear function copies its bias to every row.
+        """Return the part [..., 3H] of the gates that depends on features [..., F], with all biases but the last."""
+        # The memory's biases of two gates are added once, since a linear function copies its bias to every row.
         cell, gates = self.cell, 2 * self.cell.hidden_size
         bias = torch.cat((cell.bias_ih[:gates] + cell.bias_hh[:gates], cell.bias_ih[gates:]))
         return nn.functional.linear(features, cell.weight_ih, bias)
