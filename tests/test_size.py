@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_095,
-    "train_RL_agents": 26_397,
+    "train_RL_agents": 26_413,
     "pages": 3_700,
     "tools": 1_601,
     "tests": 37_960,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from train_RL_agents.config.environment import EnvConfig
 from train_RL_agents.environments.group_env import GroupEnv
 from train_RL_agents.environments.makers import make_env
 from train_RL_agents.evaluation.running.history import Evaluations, Metrics
-from train_RL_agents.evaluation.running.steps import Policy, ProgressCallback
+from train_RL_agents.evaluation.running.steps import Policy, ProgressCallback, run_until_ended
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.statistics import ratio_estimate, wilson_interval
 
@@ -58,7 +59,6 @@ def compute_metrics(table: EpisodeTable) -> dict[str, Any]:
     }
 
 
-@torch.no_grad()
 def run_episodes(
     policy: Policy, env: GroupEnv, episodes: int, seed: int, progress: ProgressCallback | None = None
 ) -> EpisodeTable:
@@ -67,21 +67,20 @@ def run_episodes(
     share, more = divmod(episodes, env.num_envs)
     left = [share + (number < more) for number in range(env.num_envs)]
     rows: list[list[list[float]]] = [[] for _ in left]
-    step, ended, waited = env.reset(), 0, 0
-    while ended < episodes:
+    following, waited = env.reset(), 0
+
+    def make_step() -> None:
+        nonlocal following, waited
         waited += 1
-        require(
-            waited <= MAX_STEPS_WITHOUT_END, "env.max_steps", env.max_steps, f"above 0: no episode of {env.name} ends"
-        )
-        step, following = env.step_and_maybe_reset(policy(step))
-        after = step.get("next")
-        over, numbers = after.get("done").reshape(-1).tolist(), after.get(STATISTICS).tolist()
+        allowed = f"above 0: no episode of {env.name} ends"
+        require(waited <= MAX_STEPS_WITHOUT_END, "env.max_steps", env.max_steps, allowed)
+        step, following = env.step_and_maybe_reset(policy(following))
+        over, numbers = step.get(("next", "done")).reshape(-1).tolist(), step.get(("next", STATISTICS)).tolist()
         for number in (index for index, flag in enumerate(over) if flag and left[index]):
             rows[number].append(numbers[number])
-            left[number], ended, waited = left[number] - 1, ended + 1, 0
-        if progress is not None:
-            progress(ended, episodes)
-        step = following
+            left[number], waited = left[number] - 1, 0
+
+    run_until_ended(make_step, lambda: episodes - sum(left), episodes, itertools.count(), progress=progress)
     columns = torch.tensor([row for own in rows for row in own], dtype=torch.float64).unbind(1)
     return dict(zip(ARRAY_NAMES, columns, strict=False))
 

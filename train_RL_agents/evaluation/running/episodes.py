@@ -26,6 +26,7 @@ from marinenav_env.specs import INIT
 from marinenav_env.state import Outcome, Scenario, WorldState
 from train_RL_agents.evaluation.running.others import MEMORIES
 from train_RL_agents.evaluation.running.steps import (
+    PROGRESS_INTERVAL,
     EpisodeSums,
     Policy,
     ProgressCallback,
@@ -33,17 +34,14 @@ from train_RL_agents.evaluation.running.steps import (
     Transition,
     add_step,
     episode_rows,
+    run_until_ended,
     zero_sums,
 )
 from train_RL_agents.policy_wrapper import PolicyWrapper
 from train_RL_agents.utils.rows import Episodes
-from train_RL_agents.utils.threads import follow_load
 
 MIN_BATCH_SIZE = 32
 """Smallest number of episodes to which a batch is reduced."""
-PROGRESS_INTERVAL = 25
-"""Vector steps between two reports of progress and, where ended episodes stay in the batch, between two checks whether
-all have ended, which synchronise a GPU."""
 
 
 def draw_scenarios(world: WorldConfig, levels: Sequence[Level], episodes: Sequence[int], seed: int) -> Scenario:
@@ -158,25 +156,19 @@ class EpisodeRunner:
         self.loop = execution.make_loop(self._step, self._begin(), device, name="an evaluation step")
         """Loop that makes a control step of B environments at every call."""
 
-    @torch.no_grad()
     def run(self, on_step: StepCallback | None = None, progress: ProgressCallback | None = None) -> Episodes:
         """Run every scenario once, and return the episodes; with code of other environments there is no callback."""
         self.loop.state = self._begin()
-        total, every = self._env.num_envs, 1 if self._on_cpu and self._episodes is None else PROGRESS_INTERVAL
-        for number in range(self._env.config.max_steps):
-            if number % every == 0:
-                follow_load()
-                running = self._running()
-                ended = total - int(running.sum())
-                if progress is not None and number % PROGRESS_INTERVAL == 0:
-                    progress(ended, total)
-                if ended == total:
-                    break
-                if self._drops_ended:
-                    self._drop(running)
+
+        def make_step() -> None:
             seen = self.loop()
             if on_step is not None:
                 on_step(Transition(self._source.environment, *seen), self._env)
+
+        # Counting synchronises a GPU.
+        every = 1 if self._on_cpu and self._episodes is None else PROGRESS_INTERVAL
+        numbers = range(self._env.config.max_steps)
+        run_until_ended(make_step, self._count_ended, self._env.num_envs, numbers, every, progress)
         self._store()
         return episode_rows(self._all_sums, self._env.scenario, self._num_actions, self._only_own)
 
@@ -191,21 +183,19 @@ class EpisodeRunner:
             memories = {} if blank is None else {MEMORIES[0]: blank}
         return select_entries(self._start, rows), zero_sums(like, len(rows)), memories
 
-    def _running(self) -> Tensor:
-        """Return the bool mask of the environments whose episode goes on, of those with results."""
+    def _count_ended(self) -> int:
+        """Return how many of all episodes have ended, and let these leave the batch where they do."""
         now, count = self.loop.state[0].now, self._count
-        return controlled_robots(now)[:count].any(-1) & (now.state.steps[:count] < self._env.config.max_steps)
-
-    def _drop(self, running: Tensor) -> None:
-        """Let ended episodes leave the batch."""
-        kept = rows_to_keep(running)
-        if kept is None:
-            return
-        self._store()
-        world, sums, memories = self.loop.state
-        self._source, self._count = self._source._replace(environment=self._source.environment[kept]), len(kept)
-        sums, memories = ({name: tensor[kept] for name, tensor in each.items()} for each in (sums, memories))
-        self.loop.state = select_entries(world, kept), sums, memories
+        running = controlled_robots(now)[:count].any(-1) & (now.state.steps[:count] < self._env.config.max_steps)
+        ended = self._env.num_envs - int(running.sum())
+        kept = rows_to_keep(running) if self._drops_ended else None
+        if kept is not None:
+            self._store()
+            world, sums, memories = self.loop.state
+            self._source, self._count = self._source._replace(environment=self._source.environment[kept]), len(kept)
+            sums, memories = ({name: tensor[kept] for name, tensor in each.items()} for each in (sums, memories))
+            self.loop.state = select_entries(world, kept), sums, memories
+        return ended
 
     def _store(self) -> None:
         """Store the sums of the episodes of the batch."""

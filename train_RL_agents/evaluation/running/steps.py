@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from marinenav_env.state import Outcome, ResetState, Scenario, WorldState
 from marinenav_env.stepping.actions import find_invalid_actions
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.utils.rows import Episodes
+from train_RL_agents.utils.threads import follow_load
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
 """Function that takes the observations of all robots as a TensorDict, and returns it with their actions."""
@@ -43,6 +44,32 @@ class Transition(NamedTuple):
 
 StepCallback = Callable[[Transition, MarineNavEnv], None]
 """Callback that receives every step, and the environments in which all N episodes started."""
+PROGRESS_INTERVAL = 25
+"""Vector steps between two reports of progress."""
+
+
+@torch.no_grad()
+def run_until_ended(
+    make_step: Callable[[], None],
+    count_ended: Callable[[], int],
+    total: int,
+    numbers: Iterable[int],
+    every: int = 1,
+    progress: ProgressCallback | None = None,
+) -> None:
+    """Make vector steps of these ``numbers``, from 0 on, until all episodes, ``total`` of them, have ended.
+
+    How many have is counted ``every`` so many steps.
+    """
+    for number in numbers:
+        if number % every == 0:
+            follow_load()
+            ended = count_ended()
+            if progress is not None and number % PROGRESS_INTERVAL == 0:
+                progress(ended, total)
+            if ended == total:
+                break
+        make_step()
 
 
 class StepShare:
