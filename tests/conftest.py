@@ -43,7 +43,7 @@ HEAVY = (
     "train_RL_agents/environments/test_libraries.py",
     "train_RL_agents/environments/test_scoring.py",
     "train_RL_agents/environments/test_worlds.py",
-    "train_RL_agents/evaluation/baselines/test_base.py",
+    "train_RL_agents/evaluation/running/test_classical.py",
     "train_RL_agents/evaluation/running/test_episodes.py",
     "train_RL_agents/evaluation/running/test_recording.py",
     "train_RL_agents/evaluation/running/test_episode_batches.py",

@@ -49,7 +49,7 @@ TRAINER = (
     "__main__",
 )
 """Packages and modules, the lowest first."""
-EVALUATION = ("baselines", "running", "suites", "judging", "comparing")
+EVALUATION = ("running", "suites", "judging", "comparing")
 """Rooms of train_RL_agents.evaluation, the lowest first."""
 MOST_FLOORS = 5
 """Largest number of modules of a room that import each other in a chain."""

@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_095,
-    "train_RL_agents": 26_413,
+    "train_RL_agents": 26_409,
     "pages": 3_700,
     "tools": 1_601,
     "tests": 37_960,
-    "docs (bytes)": 297_435,
+    "docs (bytes)": 297_521,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST = {"marinenav_env/**/*.py": 500, "train_RL_agents/**/*.py": 500, "docs/[mp]e*.md": 150, "docs/scaling.md": 150}

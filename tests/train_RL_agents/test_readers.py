@@ -27,8 +27,8 @@ from train_RL_agents.boat import runtime
 from train_RL_agents.boat.runtime import Tracks
 from train_RL_agents.config.building import make_agent
 from train_RL_agents.config.reading import from_dict, iterate_settings, restore_config, to_dict
-from train_RL_agents.evaluation.baselines import BASELINES
 from train_RL_agents.evaluation.running import recording
+from train_RL_agents.evaluation.running.baselines import BASELINES
 from train_RL_agents.evaluation.running.episodes import draw_scenarios
 from train_RL_agents.experiments.study import read_study
 from train_RL_agents.exporting.contract import make_contract

@@ -37,7 +37,7 @@ def add_scenario_options(parser: argparse.ArgumentParser, *more_suites: str) -> 
 
 def require_policies(names: Iterable[str], baselines: bool = True) -> None:
     """Raise a ConfigError for the first name of neither a policy nor, if allowed, a baseline; torch is not imported."""
-    from train_RL_agents.evaluation.baselines import BASELINES
+    from train_RL_agents.evaluation.running.baselines import BASELINES
     from train_RL_agents.run.finding import locate_policy
 
     for name in names:

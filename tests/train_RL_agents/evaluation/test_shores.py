@@ -8,11 +8,11 @@ import torch
 from marinenav_env import WorldConfig
 from marinenav_env.physics.shores import ABSENT_SHORE
 from tests.marinenav_env.helpers import simple_episode
-from train_RL_agents.evaluation.baselines import BASELINES
-from train_RL_agents.evaluation.baselines.base import with_shores
 from train_RL_agents.evaluation.judging.seamanship import judge
 from train_RL_agents.evaluation.judging.shield import Shield
 from train_RL_agents.evaluation.running import recording as recordings
+from train_RL_agents.evaluation.running.baselines import BASELINES
+from train_RL_agents.evaluation.running.classical import with_shores
 from train_RL_agents.evaluation.running.episodes import run_episodes
 from train_RL_agents.evaluation.running.steps import StepShare
 from train_RL_agents.evaluation.suites.frozen import FROZEN_SEED, scenario_hash

@@ -19,9 +19,9 @@ from marinenav_env.state import Scenario
 from marinenav_env.stepping.actions import commands_of_discrete_actions
 from marinenav_env.support.validation import is_number, require
 from marinenav_env.vessels import largest_value
-from train_RL_agents.evaluation.baselines import BASELINES
 from train_RL_agents.evaluation.judging.shield import Shield
 from train_RL_agents.evaluation.running import episodes as evaluation
+from train_RL_agents.evaluation.running.baselines import BASELINES
 from train_RL_agents.evaluation.running.estimates import returns_scale, with_estimates, with_risk
 from train_RL_agents.evaluation.running.others import (
     OBJECT_ENTRIES,

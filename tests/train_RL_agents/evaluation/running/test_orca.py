@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from train_RL_agents.evaluation.baselines.orca import best_velocity, half_planes
+from train_RL_agents.evaluation.running.orca import best_velocity, half_planes
 
 HORIZON, STEP, RADIUS, TOP_SPEED = 4.0, 0.5, 2.5, 2.0
 

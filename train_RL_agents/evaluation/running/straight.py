@@ -6,7 +6,7 @@ from torch import Tensor
 
 from marinenav_env.interfaces.scripted import CRUISE_SPEED
 from marinenav_env.physics.thrust import velocity_to_goal
-from train_RL_agents.evaluation.baselines.base import Baseline
+from train_RL_agents.evaluation.running.classical import Baseline
 from train_RL_agents.networks.observation import Observation
 
 

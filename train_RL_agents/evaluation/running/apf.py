@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from marinenav_env.physics.thrust import velocity_to_goal
-from train_RL_agents.evaluation.baselines.base import Baseline, clip_speed
+from train_RL_agents.evaluation.running.classical import Baseline, clip_speed
 from train_RL_agents.networks.observation import Observation
 
 CRUISE_SPEED = 2.0

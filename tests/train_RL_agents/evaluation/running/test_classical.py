@@ -10,7 +10,7 @@ from marinenav_env import GROUP, LEVELS, ConfigError, Level, WorldConfig
 from marinenav_env.config import VesselConfig
 from marinenav_env.vessels import scaled_world
 from tests.train_RL_agents.helpers import observations
-from train_RL_agents.evaluation.baselines import BASELINES
+from train_RL_agents.evaluation.running.baselines import BASELINES
 from train_RL_agents.evaluation.running.episodes import draw_scenarios, run_episodes
 
 WORLD = WorldConfig()
