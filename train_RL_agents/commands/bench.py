@@ -9,8 +9,6 @@ from typing import Any
 from train_RL_agents.commands.train import stated_settings
 from train_RL_agents.experiments.benchmark_parts import PARTS
 
-TAKES_OVERRIDES = True
-OWN_THREADS = True
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _BENCHMARK_OPTIONS = ("parts", "envs", "batch", "seconds", "repeats")
 """Options of the command that are also fields of BenchmarkOptions."""

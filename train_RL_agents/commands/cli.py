@@ -8,14 +8,15 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from marinenav_env.support.validation import ConfigError
 from train_RL_agents.commands import COMMANDS
 from train_RL_agents.commands.choosing import parse_count, require_policies
 from train_RL_agents.utils.closest import closest_names, did_you_mean
@@ -25,8 +26,8 @@ from train_RL_agents.utils.toolchain import ensure_cache
 
 BAD_INPUT_STATUS, PIPE_CLOSED_STATUS = 2, 141
 """Exit statuses for unusable input, and for an output that its reader has closed."""
-_MAX_MESSAGE_LENGTH = 300
 _PACKAGE_FOLDERS = [Path(__file__).parents[2] / name for name in ("marinenav_env", "train_RL_agents")]
+_FORMAT_WARNING = warnings.formatwarning
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.]*=")
 _CLASS_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -36,9 +37,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print an error message in one line and exit with status 2."""
-        half = _MAX_MESSAGE_LENGTH // 2  # what is proposed stands at the end
-        shown = message if len(message) <= _MAX_MESSAGE_LENGTH else f"{message[:half]}...{message[-half:]}"
-        self.exit(BAD_INPUT_STATUS, f"marinenav: error: {shown}; see {self.prog} --help\n")
+        self.exit(BAD_INPUT_STATUS, f"marinenav: error: {ConfigError(message)}; see {self.prog} --help\n")
 
     def option_names(self) -> list[str]:
         """Return the names of the options that begin with two hyphens, without the hyphens."""
@@ -53,16 +52,6 @@ class Parser(argparse.ArgumentParser):
             raise
 
 
-class VersionAction(argparse.Action):
-    """Action that prints versions and exits; versions are looked up only then."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        """Print the versions and exit; the arguments are those of argparse.Action."""
-        installed = software_versions()
-        print("\n".join(f"{name} {installed[name]}" for name in ("marinenav", "torch", "torchrl")))
-        parser.exit()
-
-
 def suggest_correction(word: str, arguments: argparse.Namespace) -> str:
     """Return a suggestion for an unknown command-line argument, as the end of a sentence."""
     if _OVERRIDE.match(word):
@@ -70,7 +59,7 @@ def suggest_correction(word: str, arguments: argparse.Namespace) -> str:
     name = word.lstrip("-").partition("=")[0]
     if near := closest_names(name, arguments.parser.option_names(), 1):
         return f"; did you mean --{near[0]}?"
-    if not getattr(arguments.command, "TAKES_OVERRIDES", False):
+    if not hasattr(arguments.command, "settings"):
         return ""
     from train_RL_agents.config.reading import known_settings
     from train_RL_agents.config.schema import TrainConfig
@@ -82,8 +71,10 @@ def suggest_correction(word: str, arguments: argparse.Namespace) -> str:
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; parsed arguments have the module of the command as ``command``."""
     description = "Trains and evaluates agents for surface vessels."
-    parser = Parser(prog="marinenav", description=description, allow_abbrev=False)
-    parser.add_argument("--version", action=VersionAction, nargs=0, help="show versions and exit")
+    kind, installed = argparse.RawDescriptionHelpFormatter, software_versions()
+    parser = Parser(prog="marinenav", description=description, allow_abbrev=False, formatter_class=kind)
+    versions = "\n".join(f"{name} {installed[name]}" for name in ("marinenav", "torch", "torchrl"))
+    parser.add_argument("--version", action="version", version=versions, help="show versions and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
         help_text = (module.__doc__ or "").partition("\n")[0]
@@ -96,7 +87,7 @@ def make_parser() -> argparse.ArgumentParser:
         )
         module.add_arguments(subparser)
         uses_threads = getattr(module, "IMPORTS", True) and getattr(module, "USES_TORCH", True)
-        if uses_threads and not getattr(module, "OWN_THREADS", False):
+        if uses_threads and not hasattr(module, "settings"):
             threads = "CPU threads; 0, the default: one for each core that other programs leave idle"
             count = partial(parse_count, least=0, most=1024)
             subparser.add_argument("--threads", metavar="N", type=count, default=0, help=threads)
@@ -114,7 +105,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     overrides = [word for word in argv if _OVERRIDE.match(word)]
     line = [word for word in argv if not _OVERRIDE.match(word)]
     arguments, unknown = make_parser().parse_known_args(line)
-    if not getattr(arguments.command, "TAKES_OVERRIDES", False):
+    if not hasattr(arguments.command, "settings"):
         unknown += overrides
     if unknown:
         # The parser of the command refers to the help of the command.
@@ -138,12 +129,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()  # the reader, such as `head`, has ended
         return PIPE_CLOSED_STATUS
     except OSError as error:  # everything that uses a file can raise it
-        name, reason = str(error.filename or "a file"), error.strerror or str(error)
-        half = _MAX_MESSAGE_LENGTH // 3
-        name = name if len(name) <= 2 * half else f"{name[:half]}...{name[-half:]}"
-        print(f"marinenav: error: {name}: {reason[: 2 * half]}", file=sys.stderr)
+        status = _refuse(f"{error.filename or 'a file'}: {error.strerror or error}")
         _discard_output()
-        return BAD_INPUT_STATUS
+        return status
+
+
+def _refuse(reason: object) -> int:
+    """Print in one sentence why input cannot be used, and return the exit status."""
+    print(f"marinenav: error: {ConfigError(str(reason))}", file=sys.stderr)
+    return BAD_INPUT_STATUS
 
 
 def _discard_output() -> None:
@@ -160,17 +154,14 @@ def _run_command_line(argv: Sequence[str]) -> int:
     try:
         with exit_on_signal():
             arguments = parse(argv)
-            if _is_refused(arguments):
-                return BAD_INPUT_STATUS
+            _check_arguments(arguments)
             _import_modules(arguments.command)
             with interrupt_on_signal():
                 return _run_command(arguments)
+    except ConfigError as error:
+        return _refuse(error)
     except ImportError as error:
-        print(
-            f"marinenav: error: packages are missing or do not fit together ({error}); marinenav doctor says more",
-            file=sys.stderr,
-        )
-        return BAD_INPUT_STATUS
+        return _refuse(f"packages are missing or do not fit together ({error}); marinenav doctor says more")
     except SystemExit as stop:
         return int(stop.code or 0)
     except KeyboardInterrupt:
@@ -181,29 +172,20 @@ def _run_command_line(argv: Sequence[str]) -> int:
 
         if not is_out_of_memory(error):
             raise
-        print("marinenav: error: there is not enough memory for this", file=sys.stderr)
-        return BAD_INPUT_STATUS
+        return _refuse("there is not enough memory for this")
 
 
-def _is_refused(arguments: argparse.Namespace) -> bool:
-    """Return whether the command refuses its arguments; the reason is printed before anything slow is imported."""
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    """Raise a ConfigError for arguments that the command refuses, before anything slow is imported."""
     check, settings = (getattr(arguments.command, name, None) for name in ("check", "settings"))
-    if not (check or settings):
-        return False
-    from marinenav_env.support.validation import ConfigError
-    from train_RL_agents.config.reading import load_config
+    if check:
+        check(arguments)
+    # Parts of others may import torch.
+    if settings and (found := settings(arguments)) and not _named_parts(arguments):
+        from train_RL_agents.config.reading import load_config
 
-    try:
-        if check:
-            check(arguments)
-        # Parts of others may import torch.
-        if settings and (found := settings(arguments)) and not _named_parts(arguments):
-            config = load_config(*found)
-            require_policies(filter(None, (config.teacher, config.load_model)), baselines=False)
-    except ConfigError as error:
-        print(f"marinenav: error: {error}", file=sys.stderr)
-        return True
-    return False
+        config = load_config(*found)
+        require_policies(filter(None, (config.teacher, config.load_model)), baselines=False)
 
 
 def _import_modules(command: ModuleType) -> None:
@@ -238,8 +220,8 @@ def _allow_plugins(arguments: argparse.Namespace) -> None:
 
 
 def _set_threads(arguments: argparse.Namespace) -> None:
-    """Set the number of CPU threads, unless the command sets it for each of its runs (OWN_THREADS)."""
-    if getattr(arguments.command, "OWN_THREADS", False):
+    """Set the number of CPU threads, unless it is one of the settings of the command."""
+    if hasattr(arguments.command, "settings"):
         return
     from train_RL_agents.utils.threads import THREADS_VARIABLE, set_threads
 
@@ -248,24 +230,13 @@ def _set_threads(arguments: argparse.Namespace) -> None:
     set_threads(arguments.threads or getattr(arguments.command, "THREADS", 0))
 
 
-@contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Show warnings of this program in this context as sentences, without their location in the code."""
-    formatwarning = warnings.formatwarning
-
-    def format_plainly(
-        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
-    ) -> str:
-        is_own = any(map(Path(filename).is_relative_to, _PACKAGE_FOLDERS))
-        if is_own and issubclass(category, UserWarning):
-            return f"marinenav: warning: {message}\n"
-        return formatwarning(message, category, filename, lineno, line)
-
-    warnings.formatwarning = format_plainly
-    try:
-        yield
-    finally:
-        warnings.formatwarning = formatwarning
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Return a warning as text; one of this program as a sentence, without its location in the code."""
+    if issubclass(category, UserWarning) and any(map(Path(filename).is_relative_to, _PACKAGE_FOLDERS)):
+        return f"marinenav: warning: {message}\n"
+    return _FORMAT_WARNING(message, category, filename, lineno, line)
 
 
 def _run_command(arguments: argparse.Namespace) -> int:
@@ -273,17 +244,13 @@ def _run_command(arguments: argparse.Namespace) -> int:
     if not getattr(arguments.command, "IMPORTS", True):
         return int(arguments.command.run(arguments))
     from marinenav_env.support.files import protected_inputs
-    from marinenav_env.support.validation import ConfigError
 
     if getattr(arguments.command, "USES_TORCH", True):
         from train_RL_agents.utils.compiling import silence_compiler_logs
 
         silence_compiler_logs()
         _set_threads(arguments)
-    try:
-        _allow_plugins(arguments)
-        with protected_inputs(), _plain_warnings():
-            return int(arguments.command.run(arguments))
-    except ConfigError as error:
-        print(f"marinenav: error: {error}", file=sys.stderr)
-        return BAD_INPUT_STATUS
+    _allow_plugins(arguments)
+    warnings.formatwarning = _format_warning
+    with protected_inputs():
+        return int(arguments.command.run(arguments))

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 OWN_HELP = True
 """True, because the command prints its own help, which also lists the settings."""
-TAKES_OVERRIDES = True
-OWN_THREADS = True
-"""True, because the command has its own ``--threads``: threads are a setting of the runs."""
 IMPORTS = ("train_RL_agents.torchrl_trainer",)
 _SETTING_KEYS = {
     "agent": "agent_type",
