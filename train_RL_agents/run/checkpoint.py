@@ -68,8 +68,6 @@ def read_checkpoint(path: Path, kind: str, device: torch.device) -> dict[str, An
                     raise zipfile.BadZipFile
             content = torch.load(path, map_location=place, weights_only=True)
             file_kind = content.get("format") if isinstance(content, dict) else None
-            if not _is_plain(content):
-                raise ValueError
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # damaged bytes may raise any error
@@ -90,15 +88,6 @@ def _damaged_error(path: Path) -> ConfigError:
 def restart_hint(run: Path) -> str:
     """Return the end of a sentence that says how to go on from a run without a state to resume."""
     return f"; load_model={run} starts a new run from its policy"
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value consists of dicts and lists of tensors, finite numbers, strings and None."""
-    if isinstance(value, dict):
-        return all(isinstance(key, int) or is_printable_text(key) for key in value) and _is_plain([*value.values()])
-    if isinstance(value, list | tuple):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, bool | str | torch.Tensor) or is_number(value)
 
 
 def saved_settings(state: dict[str, Any], path: Path) -> dict[str, Any]:
