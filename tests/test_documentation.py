@@ -10,7 +10,6 @@ import pytest
 from marinenav_env import LEVELS, WorldConfig, observation_entries, read_scenarios
 from tools import write_tables
 from train_RL_agents.commands.cli import parse
-from train_RL_agents.evaluation.comparing.figures import read_figures
 from train_RL_agents.evaluation.suites.frozen import FROZEN_SUITES
 from train_RL_agents.utils.files import sha256_of
 from train_RL_agents.utils.shipped import shipped_paths
@@ -41,7 +40,7 @@ def test_commands_are_ones_that_there_are(path):
 @pytest.mark.parametrize("name", shipped_paths("pretrained"))
 def test_the_figures_of_a_policy_are_of_its_file_and_the_frozen_suites(name):
     path = ROOT / f"pretrained/{name}/figures.json"
-    (policy,) = read_figures(path)["policies"].values()
+    (policy,) = json.loads(path.read_text())["policies"].values()
     assert path.stat().st_size < 60_000
     assert policy["sha256"] == sha256_of(path.with_name("policy.pt"))
     assert {suite: figures["scenarios"] for suite, figures in policy["suites"].items()} == {

@@ -8,12 +8,12 @@ table and its files differ.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from train_RL_agents.evaluation.comparing.figures import read_figures
 from train_RL_agents.utils.files import write_atomically
 from train_RL_agents.utils.rows import OVERALL
 
@@ -25,7 +25,7 @@ Row = Sequence[str]
 @cache
 def suites_of(policy: str) -> dict[str, Any]:
     """Return the figures of a shipped policy by suite."""
-    content = read_figures(ROOT / f"pretrained/{policy}/figures.json")
+    content = json.loads((ROOT / f"pretrained/{policy}/figures.json").read_text())
     return dict(content["policies"][policy]["suites"])
 
 

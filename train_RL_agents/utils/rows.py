@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -37,11 +37,7 @@ STORED_NAMES = {
 
 def nonfinite_to_none(content: Any) -> Any:
     """Return nested dicts and lists in which values that JSON cannot hold, nan and infinity, are None."""
-    if isinstance(content, dict):
-        return {name: nonfinite_to_none(value) for name, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [nonfinite_to_none(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
+    return json.loads(json.dumps(content), parse_constant=lambda name: None)
 
 
 @dataclass(frozen=True)
@@ -140,16 +136,10 @@ class Episodes:
         return {name: self.report(level) | self.exposure(level) for name, level in self.levels(names).items()}
 
 
-_COMMON_COLUMNS = tuple(item.name for item in fields(Episodes) if item.name != "grounding")
-
-
 def concatenate_episodes(several: Sequence[Episodes]) -> Episodes:
-    """Concatenate the rows of several evaluations."""
-    joined = {name: torch.cat([getattr(each, name) for each in several]) for name in _COMMON_COLUMNS}
-    if any(each.grounding is not None for each in several):
-        none = [torch.zeros_like(each.success) if each.grounding is None else each.grounding for each in several]
-        joined["grounding"] = torch.cat(none)
-    return Episodes(**joined)
+    """Concatenate the rows of several evaluations, all with or all without shores."""
+    columns = [each.state_dict() for each in several]
+    return Episodes(**{name: torch.cat([each[name] for each in columns]) for name in columns[0]})
 
 
 def stored_arrays(evaluations: Sequence[Episodes]) -> dict[str, NDArray[Any]]:

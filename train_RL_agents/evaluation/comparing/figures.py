@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from marinenav_env.support.files import read_json
-from marinenav_env.support.validation import require
 from train_RL_agents.evaluation.comparing.tables import Evaluation, Result
 from train_RL_agents.utils.provenance import git_revision, software_versions
 from train_RL_agents.utils.rows import OVERALL
@@ -82,11 +79,7 @@ def _with_intervals(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
 
 def _rounded(value: Any) -> Any:
     """Return nested dicts and lists with numbers rounded to five decimals."""
-    if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return round(value, 5) if isinstance(value, float) else value
+    return json.loads(json.dumps(value), parse_float=lambda text: round(float(text), 5))
 
 
 def one_line_per_group(content: Any, depth: int = 0, name: str = "") -> str:
@@ -99,11 +92,3 @@ def one_line_per_group(content: Any, depth: int = 0, name: str = "") -> str:
         f"{space}{json.dumps(key)}: {one_line_per_group(item, depth + 1, kind or key)}" for key, item in content.items()
     )
     return "{\n" + ",\n".join(items) + f"\n{'  ' * depth}}}" + ("" if depth else "\n")
-
-
-def read_figures(path: Path) -> dict[str, Any]:
-    """Read a file with figures, and return its content."""
-    content = read_json(path, "figures of policies")
-    is_known = isinstance(content, dict) and content.get("format") == FORMAT_NAME
-    require(is_known, str(path), type(content).__name__, f"{FORMAT_NAME}, from marinenav evaluate --suite all --json")
-    return dict(content)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from marinenav_env import GROUP
 from marinenav_env.config import VesselConfig
+from marinenav_env.stepping.actions import commands_of_discrete_actions
 from train_RL_agents.evaluation.running.steps import Policy
 from train_RL_agents.networks.memory import MEMORY
 from train_RL_agents.networks.observation import OBSERVATION_KEY
@@ -28,13 +29,7 @@ def control_robot_0(policy: Policy, discrete: VesselConfig | None) -> Policy:
 
     ``discrete`` is the vessel whose pairs of commands the actions index; None if actions are continuous.
     """
-    hold = 0
-    if discrete is not None:
-        left, right = (
-            min(range(len(commands)), key=lambda index: abs(commands[index]))
-            for commands in (discrete.left_thrust_change, discrete.right_thrust_change)
-        )
-        hold = left * len(discrete.right_thrust_change) + right
+    hold = 0 if discrete is None else int(commands_of_discrete_actions(discrete).square().sum(-1).argmin())
 
     def act(step: Any) -> Any:
         acted = policy(step)
