@@ -41,7 +41,7 @@ from train_RL_agents.run.checkpoint import (
 from train_RL_agents.run.monitor import read_utilisation
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
-from train_RL_agents.run.tags import training_scalars
+from train_RL_agents.run.tags import top_scalars
 from train_RL_agents.utils.compiling import CompilationStoppedError, compile_problem
 from train_RL_agents.utils.device import random_stream, set_up_process
 from train_RL_agents.utils.progress import PhaseTimer, ProgressDisplay
@@ -302,7 +302,7 @@ class TorchRLTrainer:
             scalars["gpu/memory_gb"] = torch.cuda.max_memory_allocated(self.device) / 1e9
         with self.ranks.barrier():
             if self.ranks.is_main:
-                self.run.writer.log(scalars | training_scalars(scalars), self.env_steps)
+                self.run.writer.log(scalars | top_scalars("Training", ended), self.env_steps)
         latest = self.rows[-1] if self.rows else {}
         success = latest.get("success_rate", latest.get("avg_return"))
         self.display.show_log_entry(

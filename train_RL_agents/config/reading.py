@@ -155,11 +155,6 @@ def read_file_settings(path: Path | None, extended_by: tuple[Path, ...] = ()) ->
     return settings | {key: value for key, value in values.items() if key not in _IGNORED_SETTINGS}
 
 
-def stated_keys(path: Path | None, overrides: Overrides = ()) -> set[str]:
-    """Return the dotted names of the settings that a file and overrides state; see ``load_config`` for arguments."""
-    return {*read_file_settings(path), *flatten_overrides(overrides)}
-
-
 def apply_overrides(config: TrainConfig[Any], overrides: Overrides) -> TrainConfig[Any]:
     """Return a copy of a configuration with overrides applied; raises the errors of ``load_config``."""
     return from_dict(to_dict(config), overrides, is_complete=True)

@@ -26,7 +26,6 @@ from train_RL_agents.learning.replay import Replay
 from train_RL_agents.learning.transitions import to_batch
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer, check_and_log
-from train_RL_agents.utils.device import resolve_device
 
 FILL_CHUNK_SIZE = 65_536
 """Largest number of random rows that fill_with_random_rows inserts into replay in one call."""
@@ -212,7 +211,7 @@ def measure_size(part: str, config: TrainConfig[Any], sizes: dict[str, int], sec
     """Measure a part of a training with settings of sizes, and return ``part`` and the row of ``Benchmark.measure``."""
     torch.compiler.reset()  # compiled code is cached per shape, with a limited number of variants
     config = benchmark_config(config, **sizes)
-    check_memory_plan(plan_memory(config, resolve_device(config.execution.device, "execution.device")), config)
+    check_memory_plan(plan_memory(config), config)
     trainer = TrainerBenchmarks(config)
     try:
         return {"part": part} | getattr(trainer, part)().measure(seconds, repeats)

@@ -20,6 +20,7 @@ from train_RL_agents.learning.algorithm import MemoryPlanEntry
 from train_RL_agents.learning.flat import flat_bytes
 from train_RL_agents.learning.learner import MOMENTS
 from train_RL_agents.learning.prioritized import SPARE_SLOTS
+from train_RL_agents.utils.device import resolve_device
 from train_RL_agents.utils.memory import USABLE_SHARE, free_host_memory, size_text
 
 CPU = torch.device("cpu")
@@ -47,9 +48,10 @@ class MemoryPlan:
 # Prediction -------------------------------------------------------------------------------------
 
 
-def plan_memory(config: TrainConfig[Any], device: torch.device) -> MemoryPlan:
+def plan_memory(config: TrainConfig[Any], device: torch.device | None = None) -> MemoryPlan:
     """Return the predicted memory of a run, without advancing random generators or using the memory of the device."""
     settings, environment = config.trainer, make_environment(config)
+    device = device or resolve_device(config.execution.device, "execution.device")
     with torch.random.fork_rng(devices=[]):
         agent = environment.make_agent(CPU)
         step, sizes = environment.held_memory(agent)

@@ -15,15 +15,13 @@ import torch
 from marinenav_env.runtime.kept_code import keep_code_in
 from marinenav_env.support.validation import ConfigError, replace_settings
 from train_RL_agents import torchrl_trainer
-from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.experiments.memory_plan import check_memory_plan, plan_memory
 from train_RL_agents.experiments.parallel_compilation import compiling_at_once
 from train_RL_agents.run.checkpoint import CHECKPOINTS_FOLDER
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.torchrl_trainer import TorchRLTrainer
 from train_RL_agents.utils.compiling import call_with_compile_fallback, compile_problem, not_compiled_message
-from train_RL_agents.utils.device import release_memory, resolve_device
+from train_RL_agents.utils.device import release_memory
 from train_RL_agents.utils.signals import call_on_first_signal
 from train_RL_agents.utils.toolchain import cache_folder, cache_problem, compiler_problem
 
@@ -102,12 +100,6 @@ def run_to_the_end(run: Run) -> RunResult:
     torch.compiler.reset()
     release_memory()
     return result
-
-
-def check_memory(config: TrainConfig[Any], at_once: int = 1) -> None:
-    """Raise an error if a run does not fit into memory."""
-    device = resolve_device(config.execution.device, "execution.device")
-    check_memory_plan(plan_memory(config, device), config, at_once)
 
 
 def _make_trainer(run: Run) -> TorchRLTrainer:

@@ -12,21 +12,22 @@ from marinenav_env.support.validation import require
 from marinenav_env.vessels import describe_vessel
 from train_RL_agents.agents import registered_agent_name
 from train_RL_agents.config.overrides import Overrides, flatten_overrides
-from train_RL_agents.config.reading import apply_overrides, load_config, stated_keys
+from train_RL_agents.config.reading import apply_overrides, load_config, read_file_settings
 from train_RL_agents.experiments.memory_plan import check_memory_plan, summary_line
 from train_RL_agents.experiments.profiles import SizedConfig, size_config
 from train_RL_agents.experiments.run import Run, remove_if_refused
 from train_RL_agents.run.checkpoint import STATE_FILE
-from train_RL_agents.run.finding import LATEST, POLICY_PATTERN, resolve_path
+from train_RL_agents.run.finding import CONFIG_FILE, LATEST, POLICY_PATTERN, resolve_path
 from train_RL_agents.run.ranks import Ranks
 from train_RL_agents.run.resuming import RESUMABLE_SETTINGS
-from train_RL_agents.run.run_folder import RunFolder, seed_folders
+from train_RL_agents.run.run_folder import RunFolder
 from train_RL_agents.utils.progress import relative_to_cwd
 
 
 def sized_config(path: Path | None, overrides: Overrides, profile: str = "auto", at_once: int = 1) -> SizedConfig:
     """Return a configuration with sizes, such as of batches, for its device, and a plan of the memory it needs."""
-    config, stated, ranks = load_config(path, overrides), stated_keys(path, overrides), Ranks()
+    config, ranks = load_config(path, overrides), Ranks()
+    stated = {*read_file_settings(path), *flatten_overrides(overrides)}
     # Resolved now, because once the run has a folder, it is the newest run itself.
     newest: dict[str, Any] = {
         name: str(resolve_path(Path(value), POLICY_PATTERN))
@@ -87,7 +88,8 @@ def resumed_runs(path: Path, overrides: Overrides, **options: Any) -> list[Run]:
     """Return a run, or every run of a training folder, in order to resume it."""
     ranks, settings = Ranks(), flatten_overrides(overrides)
     with ranks.barrier():
-        folders = [RunFolder.open(run) for run in seed_folders(path)]
+        paths = sorted(file.parent for file in path.glob(f"seed_*/{CONFIG_FILE}")) or [path]
+        folders = [*map(RunFolder.open, paths)]
         for folder in folders:
             agent = folder.config.agent_type
             name = str(settings.get("agent_type", agent))

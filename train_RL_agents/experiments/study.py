@@ -28,7 +28,8 @@ from train_RL_agents.evaluation.judging.policies import (
 from train_RL_agents.evaluation.suites.frozen import scenario_hash
 from train_RL_agents.evaluation.suites.sets import ScenarioSet
 from train_RL_agents.evaluation.suites.suites import SUITES, make_scenario_set
-from train_RL_agents.experiments.run import Run, check_memory
+from train_RL_agents.experiments.memory_plan import check_memory_plan, plan_memory
+from train_RL_agents.experiments.run import Run
 from train_RL_agents.run.checkpoint import LoadedPolicy, load_policy
 from train_RL_agents.run.finding import CONFIG_FILE
 from train_RL_agents.run.resuming import RESUMABLE_SETTINGS, list_changes
@@ -174,7 +175,7 @@ def unfinished_runs(study: Study, out: Path, argv: Sequence[str], at_once: int =
     runs = []
     lacking = {key: path for key, path in run_folders(study, out).items() if not (path / CONFIG_FILE).exists()}
     for name in dict.fromkeys(name for name, _ in lacking):
-        check_memory(study.groups[name], min(at_once, len(lacking)))
+        check_memory_plan(plan_memory(study.groups[name]), study.groups[name], min(at_once, len(lacking)))
     for (name, seed), path in run_folders(study, out).items():
         config = replace(study.groups[name], seed=(seed,))
         if (name, seed) in lacking:

@@ -174,25 +174,18 @@ def _worker_env_factories(
     return [partial(make_worker_env, make, number, allowed) for make, number in zip(makers, seeds, strict=True)]
 
 
-@contextlib.contextmanager
-def _restored_signals() -> Iterator[None]:
-    """Restore the handlers of Ctrl-C and SIGTERM at the end of the context, because Ray replaces them."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _start_ray(worlds: list[Any], policy: WorkerPolicy, frames: int) -> Any:
     """Start the workers by Ray, on the cluster in RAY_ADDRESS, else on this host, and return their collector."""
     ray = import_optional("ray", "ray")
     from torchrl.collectors.distributed import RayCollector
 
-    with _restored_signals():
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
         if not ray.is_initialized():
             ray.init(log_to_driver=False, include_dashboard=False, logging_level="error")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)  # as Ray replaces them
     processors = int(ray.cluster_resources().get("CPU", 0))
     if processors < len(worlds):
         raise ConfigError(f"Ray has {processors} processors for {len(worlds)} workers")

@@ -26,7 +26,7 @@ from marinenav_env.support.validation import require
 from train_RL_agents.config.overrides import flatten
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.config.schema import TrainConfig
-from train_RL_agents.run.tensorboard import RunLogger, TensorBoard
+from train_RL_agents.run.tensorboard import TensorBoard
 from train_RL_agents.utils.errors import first_line
 from train_RL_agents.utils.files import write_atomically
 
@@ -35,7 +35,7 @@ LoggerFactory = Callable[[Path, int], Any]
 PROJECT_NAME = "marinenav"
 
 
-class TorchRLLogger(RunLogger):
+class TorchRLLogger:
     """Logger that passes scalars and settings of a run to a logger of torchrl.
 
     If the logger fails, which logging services may do at any time, it is dropped with a warning and training continues.
@@ -64,11 +64,17 @@ class TorchRLLogger(RunLogger):
             with self._guarded():
                 self._logger.log_metrics(scalars, step=env_steps)
 
+    def flush(self) -> None:
+        """Do nothing, as loggers of torchrl write at once."""
+
     def close(self) -> None:
         """Close the logger unless it has failed."""
         if hasattr(self._logger, "close"):  # loggers of torchrl 0.13 have no close
             with self._guarded():
                 self._logger.close()
+
+
+RunLogger = TensorBoard | TorchRLLogger
 
 
 def _make_csv(path: Path, resumed_at: int) -> Any:

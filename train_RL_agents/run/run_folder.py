@@ -39,7 +39,7 @@ from train_RL_agents.run.checkpoint import (
 )
 from train_RL_agents.run.finding import CONFIG_FILE, MANIFEST_FILE, VERSIONS_FILE
 from train_RL_agents.run.run_writer import RunWriter
-from train_RL_agents.run.tags import result_scalars
+from train_RL_agents.run.tags import top_scalars
 from train_RL_agents.utils.files import make_folder, read_json, write_atomically
 from train_RL_agents.utils.provenance import git_revision, software_versions
 from train_RL_agents.utils.table import Table
@@ -167,11 +167,6 @@ class RunFolder:
             self.add_policy(STOPPED_POLICY_FILE, env_steps, metrics)
 
 
-def seed_folders(path: Path) -> list[Path]:
-    """Return the run folders of all seeds in a training folder, or the path itself if there are none."""
-    return sorted(file.parent for file in path.glob(f"seed_*/{CONFIG_FILE}")) or [path]
-
-
 def read_evaluations(folder: Path) -> list[dict[str, float]]:
     """Return ``env_steps``, ``train_time`` and ``wall_time`` (s) of each evaluation of a run, 0 if they are missing."""
     table = folder / "evaluations.csv"
@@ -220,7 +215,9 @@ def record_policy(
     run: RunFolder, agent: Agent[Any], env_steps: int, metrics: dict[str, Any], scalars: dict[str, Any]
 ) -> bool:
     """Log an evaluation, save its policy, and return whether it is the best so far."""
-    run.writer.log({f"eval/{name}": value for name, value in scalars.items()} | result_scalars(metrics), env_steps)
+    run.writer.log(
+        {f"eval/{name}": value for name, value in scalars.items()} | top_scalars("Result", metrics), env_steps
+    )
     name = f"policy_{env_steps:012d}.pt"
     save_policy(run.checkpoints / name, agent, run.config, env_steps, metrics)
     return run.add_policy(name, env_steps, metrics)

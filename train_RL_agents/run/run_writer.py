@@ -18,8 +18,7 @@ from marinenav_env.support.files import TEMPORARY_SUFFIX
 from marinenav_env.support.validation import ConfigError
 from train_RL_agents.config.schema import TrainConfig
 from train_RL_agents.run.checkpoint import CHECKPOINTS_FOLDER, read_manifest
-from train_RL_agents.run.loggers import check_loggers, open_loggers
-from train_RL_agents.run.tensorboard import RunLogger
+from train_RL_agents.run.loggers import RunLogger, check_loggers, open_loggers
 from train_RL_agents.utils.errors import first_line
 
 LOCK_FILE = "run.lock"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-RESULT_METRICS = ("success_rate", "collision_rate", "timeout_rate", "avg_time", "avg_return")
-"""Names of the most important metrics of an evaluation, in the order of their tags."""
-TRAINING_METRICS = ("episode_return", "success_rate", "collision_rate")
-"""Names of the most important metrics of training episodes, in the order of their tags."""
+TOP_METRICS = {
+    "Result": ("success_rate", "collision_rate", "timeout_rate", "avg_time", "avg_return"),
+    "Training": ("episode_return", "success_rate", "collision_rate"),
+}
+"""Names of the most important metrics of evaluations and of training episodes, in the order of their tags."""
 
 TAG_DESCRIPTIONS = {
     "Result/*": "the five figures to look at first, as under `eval/`; TensorBoard sorts by name, "
@@ -80,16 +82,8 @@ def describe_tag(tag: str) -> str:
     return next((text for pattern, text in TAG_DESCRIPTIONS.items() if fnmatchcase(tag, pattern)), "")
 
 
-def result_scalars(metrics: dict[str, float | None]) -> dict[str, float | None]:
-    """Return the most important metrics of an evaluation by tag."""
-    return _numbered("Result", RESULT_METRICS, metrics)
-
-
-def training_scalars(scalars: dict[str, float | None]) -> dict[str, float | None]:
-    """Return the most important training metrics, which have the prefix ``train/``, by tag."""
-    return _numbered("Training", TRAINING_METRICS, {name.removeprefix("train/"): scalars[name] for name in scalars})
-
-
-def _numbered(group: str, names: tuple[str, ...], values: dict[str, float | None]) -> dict[str, float | None]:
-    """Return the named values that exist by tag; tags have numbers, as TensorBoard sorts by name."""
-    return {f"{group}/{number}_{name}": values[name] for number, name in enumerate(names, 1) if name in values}
+def top_scalars(group: str, values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return the most important values of a group of TOP_METRICS by tag; numbered, as TensorBoard sorts by name."""
+    return {
+        f"{group}/{number}_{name}": values[name] for number, name in enumerate(TOP_METRICS[group], 1) if name in values
+    }

@@ -15,20 +15,7 @@ from train_RL_agents.run.tags import describe_tag
 from train_RL_agents.utils.table import Table
 
 
-class RunLogger:
-    """Base class of the loggers of a run, whose methods do nothing; a logger overrides those for what it can show."""
-
-    def log(self, scalars: dict[str, float], env_steps: int) -> None:
-        """Log scalars by tag, with env-steps as the x axis."""
-
-    def flush(self) -> None:
-        """Write everything to the disk."""
-
-    def close(self) -> None:
-        """Flush and close the logger."""
-
-
-class TensorBoard(RunLogger):
+class TensorBoard:
     """Logger of a run and its settings for TensorBoard, which hides events after ``resumed_at`` env-steps."""
 
     def __init__(self, path: Path, config: TrainConfig[Any], resumed_at: int, heading: Sequence[str]) -> None:

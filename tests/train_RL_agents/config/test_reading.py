@@ -16,8 +16,8 @@ from train_RL_agents.config.reading import (
     from_dict,
     iterate_settings,
     load_config,
+    read_file_settings,
     restore_config,
-    stated_keys,
     to_dict,
 )
 from train_RL_agents.config.schema import TrainConfig
@@ -67,7 +67,7 @@ def test_settings_of_a_run_of_the_field_are_read(tmp_path):
     assert curriculum.timesteps == (0, 1_000_000) and type(curriculum.timesteps[1]) is int
     assert curriculum.levels == (Level(3, 0, 0, 30.0), Level(4, 4, 2, 35.0))
     assert config.eval_schedule.num_episodes == (5, 6) and config.load_model == ""
-    assert "training_time" not in stated_keys(path)
+    assert "training_time" not in read_file_settings(path)
     assert "there is no such setting" in refused({}, "training_time=2023-02-08-00-13-06")
 
 
@@ -91,7 +91,7 @@ def test_a_file_adds_to_the_one_that_it_extends(tmp_path):
     assert (config.trainer.epochs, config.trainer.batch_size) == (2, 512)
     assert config.eval_schedule == shipped.eval_schedule
     assert config.training_schedule != shipped.training_schedule
-    assert {"trainer.batch_size", "eval_schedule.levels"} <= stated_keys(path)
+    assert {"trainer.batch_size", "eval_schedule.levels"} <= read_file_settings(path).keys()
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from tensorboard.context import RequestContext
 from tensorboard.plugins.hparams.backend_context import Context
 
 from tests.train_RL_agents.tiny_runs import new_run
-from train_RL_agents.run.tags import RESULT_METRICS, TAG_DESCRIPTIONS, training_scalars
+from train_RL_agents.run.tags import TAG_DESCRIPTIONS, TOP_METRICS, top_scalars
 
 
 def test_metrics_of_training_come_first(tmp_path):
     run = new_run(tmp_path)
     metrics = {"charts/SPS": 1.0, "train/episode_return": 2.0, "train/episodes": 3.0}
-    run.writer.log(metrics | training_scalars(metrics), 8)
+    run.writer.log(metrics | top_scalars("Training", {"episode_return": 2.0, "episodes": 3.0}), 8)
     run.writer.close()
     events = EventAccumulator(str(run.path)).Reload()
     first = min(events.Tags()["scalars"])
@@ -50,7 +50,7 @@ def hparams_page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
     for seed, agent in enumerate(("DQN", "IQN")):
         run = new_run(folder, f"agent_type={agent}", f"trainer.batch_size={8 + 8 * seed}", seed=seed)
-        results = {f"Result/{number}_{name}": 0.5 + seed for number, name in enumerate(RESULT_METRICS, 1)}
+        results = {f"Result/{number}_{name}": 0.5 + seed for number, name in enumerate(TOP_METRICS["Result"], 1)}
         run.writer.log({"charts/SPS": 1.0, **results}, 8)
         run.writer.close()
     runs = plugin_event_multiplexer.EventMultiplexer().AddRunsFromDirectory(str(folder)).Reload()
@@ -68,4 +68,4 @@ def test_settings_that_differ_between_runs_are_the_first_columns(hparams_page):
 
 def test_the_results_are_the_first_metrics(hparams_page):
     shown = [info.name.tag for info in hparams_page.metric_infos][:5]  # TensorBoard ticks so many
-    assert shown == [f"Result/{number}_{name}" for number, name in enumerate(RESULT_METRICS, 1)]
+    assert shown == [f"Result/{number}_{name}" for number, name in enumerate(TOP_METRICS["Result"], 1)]
