@@ -19,10 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FIGURE_NAMES = {
-    "marinenav_env": "architecture_rooms.svg",
-    "train_RL_agents": "architecture_packages.svg",
-}
+FIGURE_NAMES = {"marinenav_env": "architecture_rooms.svg", "train_RL_agents": "architecture_packages.svg"}
 """Names of the figures in docs by the package that they show."""
 Edges = dict[str, set[str]]
 """Parts that each part imports."""

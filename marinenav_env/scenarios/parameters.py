@@ -61,9 +61,7 @@ def build_extras(worlds: Sequence[WorldConfig], robots: int, **options: Any) -> 
     tensors["position"] = torch.where(position == 0.0, -0.5 * length, position)
     tensors["cross_flow_length"] = torch.where(across == 0.0, length, across)
     return ActuatorParameters(
-        **tensors,
-        steering=torch.tensor(numbers, dtype=torch.int64, device=options["device"]),
-        batch_size=[len(worlds)],
+        **tensors, steering=torch.tensor(numbers, dtype=torch.int64, device=options["device"]), batch_size=[len(worlds)]
     )
 
 

@@ -372,12 +372,7 @@ class World:
         return StepNoise(perception, tuple(entries), missed)
 
     def observe(
-        self,
-        state: State,
-        scenario: Scenario,
-        parameters: Parameters,
-        noise: StepNoise,
-        near: Segments | None = None,
+        self, state: State, scenario: Scenario, parameters: Parameters, noise: StepNoise, near: Segments | None = None
     ) -> tuple[dict[str, Tensor], Observation]:
         """Return every entry of the observation by name, [E, R, ...], and those of perception among them.
 

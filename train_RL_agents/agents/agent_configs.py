@@ -243,13 +243,7 @@ AGENT_TRAITS = {
     "A2C": AgentTraits(
         A2CConfig,
         "on-policy",
-        {
-            "num_envs": 256,
-            "rollout_steps": 5,
-            "batch_size": 3072,
-            "optimizer": "rmsprop",
-            "max_grad_norm": 0.5,
-        },
+        {"num_envs": 256, "rollout_steps": 5, "batch_size": 3072, "optimizer": "rmsprop", "max_grad_norm": 0.5},
     ),
 }
 """Traits of each built-in agent by its name."""

@@ -96,11 +96,7 @@ class IQN(Agent[IQNConfig]):
             targets = td_target(batch.reward, batch.discount, torch.stack(target).amin(0))
         chosen = [net.action_quantiles(batch.observation, taus, batch.action) for net in _list_networks(self.networks)]
         errors = [quantile_huber_loss(quantiles, targets, taus, self.config.kappa) for quantiles in chosen]
-        return {
-            "loss": torch.stack(errors).sum(),
-            "value": chosen[0].mean(),
-            "target": targets.mean(),
-        }
+        return {"loss": torch.stack(errors).sum(), "value": chosen[0].mean(), "target": targets.mean()}
 
     @staticmethod
     def _mean_values(observation: Observation, taus: Tensor, networks: nn.ModuleDict) -> Tensor:

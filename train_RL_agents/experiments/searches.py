@@ -205,7 +205,4 @@ class CrossEntropy(RandomSearch):
         return weights
 
 
-SEARCH_METHODS: dict[str, type[RandomSearch]] = {
-    "cross-entropy": CrossEntropy,
-    "random": RandomSearch,
-}
+SEARCH_METHODS: dict[str, type[RandomSearch]] = {"cross-entropy": CrossEntropy, "random": RandomSearch}

@@ -75,10 +75,7 @@ def policy_graphs(agent: Agent[Any]) -> dict[str, Any]:
 
 
 def _trace_graph(
-    agent: Agent[Any],
-    function: Callable[..., Outputs],
-    inputs: Observation,
-    weights: dict[str, Tensor],
+    agent: Agent[Any], function: Callable[..., Outputs], inputs: Observation, weights: dict[str, Tensor]
 ) -> dict[str, Any]:
     """Return the graph of a function of an agent and example inputs by name, and add its weights to ``weights``."""
     module = _AgentFunction(agent, list(inputs), function)

@@ -55,11 +55,7 @@ def _policy_data(views: Sequence[EpisodeView]) -> dict[str, Any]:
     """Return the data of a policy for the page: its name, its episodes, and the zones of the rules in their world."""
     first = views[0]
     zones = {RULE_NAMES[rule]: zone_outline(rule, first.rules).tolist() for rule in (CROSSING, HEAD_ON)}
-    return {
-        "policy": first.policy,
-        "zones": zones,
-        "episodes": list(map(_episode_data, views)),
-    }
+    return {"policy": first.policy, "zones": zones, "episodes": list(map(_episode_data, views))}
 
 
 def _episode_data(view: EpisodeView) -> dict[str, Any]:

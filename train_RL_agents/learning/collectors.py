@@ -164,13 +164,7 @@ class StepCollector:
         """Start workers, and return an iterator over their batches."""
         with self._clock.phase("compile"):  # so that it does not count as training time
             self._workers = Workers(
-                self._environment,
-                self.policy,
-                self._device,
-                self._seed,
-                self._noise,
-                self.env_steps,
-                self.is_stopping,
+                self._environment, self.policy, self._device, self._seed, self._noise, self.env_steps, self.is_stopping
             )
         self.on_worlds_replaced()
         return self._workers.batches()

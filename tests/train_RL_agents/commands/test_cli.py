@@ -197,9 +197,7 @@ def test_resume_goes_on_with_one_run_or_all(trainers, sweep, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "command",
-    [("evaluate",), ("play",), ("info",), ("export",), ("train", "--resume")],
-    ids=lambda command: command[0],
+    "command", [("evaluate",), ("play",), ("info",), ("export",), ("train", "--resume")], ids=lambda command: command[0]
 )
 def test_a_policy_that_is_not_finite_is_refused(capsys, tmp_path, policy, command):
     content, path = torch.load(policy), tmp_path / "broken.pt"

@@ -11,12 +11,7 @@ from tests.train_RL_agents.experiments.helpers import encounter
 from train_RL_agents.evaluation.judging import avoidance
 from train_RL_agents.evaluation.judging.policies import EvaluatedPolicy
 from train_RL_agents.evaluation.suites import passing_encounters as geometry
-from train_RL_agents.experiments.failures import (
-    SearchResult,
-    distinct_failures,
-    run_encounters,
-    select_reproducible,
-)
+from train_RL_agents.experiments.failures import SearchResult, distinct_failures, run_encounters, select_reproducible
 from train_RL_agents.experiments.searches import Trials, concatenate_batches
 
 CPU, STRAIGHT, WORLD = torch.device("cpu"), EvaluatedPolicy("straight"), WorldConfig(dt=0.25, substeps=2)

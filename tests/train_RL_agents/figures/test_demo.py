@@ -58,19 +58,10 @@ VARIANTS = {
         {"risk": "neutral", "acting_quantiles": 7},
     ),
     "DDPG": ({}, {"critic": "scalar", "dropped": 0}, {"action_input": "published"}),
-    "DQN": (
-        {"encoder": "attention"},
-        FRAMES,
-        {"features": "scaled", "dueling": False, "critics": 1},
-    ),
+    "DQN": ({"encoder": "attention"}, FRAMES, {"features": "scaled", "dueling": False, "critics": 1}),
     "SAC": ({}, {"hidden_sizes": (33, 17, 6)}),
     "Rainbow": ({}, {"atoms": 11, "excluded": ("objects_state",)}),
-    "PPO": (
-        {},
-        GRU,
-        {"actions": "gaussian"},
-        {"actions": "clipped_gaussian", "critic": "fleet"},
-    ),
+    "PPO": ({}, GRU, {"actions": "gaussian"}, {"actions": "clipped_gaussian", "critic": "fleet"}),
     "A2C": ({"encoder": "concat"},),
 }
 """Settings under which networks differ, for each agent."""

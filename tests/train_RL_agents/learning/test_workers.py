@@ -189,10 +189,7 @@ def test_workers_train_a_policy_and_resume_with_fresh_worlds(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [(signal.SIGKILL, "worker 0 was ended by SIGKILL"), (signal.SIGTERM, "")],
-)
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGKILL, "worker 0 was ended by SIGKILL"), (signal.SIGTERM, "")])
 def test_a_run_goes_on_without_its_workers(tmp_path, capsys, number, said):
     run = new_run(tmp_path, *TWO, "trainer.n_steps=3")
     trainer = TorchRLTrainer(run, bar=False)

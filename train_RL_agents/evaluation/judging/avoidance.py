@@ -174,10 +174,7 @@ def safety_metrics(found: dict[str, Tensor], rows: Tensor) -> dict[str, float | 
     metrics: dict[str, float | None] = {}
     for name, count in (("no_collision", total), ("avoided", total - unavoidable)):
         metrics |= share_estimate(total - collisions, count).entries(name)
-    return metrics | {
-        "unavoidable": unavoidable / total,
-        "unavoidable_at_sight": at_sight / total,
-    }
+    return metrics | {"unavoidable": unavoidable / total, "unavoidable_at_sight": at_sight / total}
 
 
 CAUSATION_FACTORS = {

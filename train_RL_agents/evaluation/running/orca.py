@@ -52,10 +52,7 @@ class ORCA(Baseline):
 
     def desired_velocity(self, observation: Observation) -> Tensor:
         """Return the allowed velocity closest to the one straight to the goal, [E, R, 2] in the body frame (m/s)."""
-        objects, mask = (
-            observation["objects_state"].contiguous(),
-            observation["objects_mask"].contiguous(),
-        )
+        objects, mask = (observation["objects_state"].contiguous(), observation["objects_mask"].contiguous())
         still = torch.linalg.vector_norm(objects[..., 2:4], dim=-1) < MAX_STATIC_SPEED
         normal, bound = half_planes(
             observation["self_state"][..., 2:4],
@@ -122,10 +119,7 @@ def best_velocity(desired: Tensor, normal: Tensor, bound: Tensor, top_speed: flo
             desired[..., None, :],
             desired[..., None, :] + (bound - (normal * desired[..., None, :]).sum(-1))[..., None] * normal,
             _circle_intersections(normal, bound, top_speed),
-            _intersections(
-                (normal[..., first, :], bound[..., first]),
-                (normal[..., second, :], bound[..., second]),
-            ),
+            _intersections((normal[..., first, :], bound[..., first]), (normal[..., second, :], bound[..., second])),
         ),
         -2,
     )

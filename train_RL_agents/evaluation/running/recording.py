@@ -271,12 +271,7 @@ class Recorder:
 
 def _frame_tensors(state: State) -> dict[str, Tensor]:
     """Return what of a state a recording has in each frame, by the names in Recording."""
-    tensors = {
-        "poses": state.pose,
-        "velocities": state.velocity_ground,
-        "thrust": state.thrust,
-        "active": state.active,
-    }
+    tensors = {"poses": state.pose, "velocities": state.velocity_ground, "thrust": state.thrust, "active": state.active}
     return tensors if state.waypoint is None else tensors | {"waypoint": state.waypoint}
 
 

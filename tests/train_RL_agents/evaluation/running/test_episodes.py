@@ -14,12 +14,7 @@ from marinenav_env.runtime.execution import Execution
 from tests.train_RL_agents.evaluation.helpers import EPISODES, WORLD, episode, to_the_goal
 from tests.train_RL_agents.fake_gpu import replayed
 from train_RL_agents.evaluation.running import episodes as episodes_module
-from train_RL_agents.evaluation.running.episodes import (
-    EpisodeRunner,
-    draw_scenarios,
-    make_evaluation_env,
-    run_episodes,
-)
+from train_RL_agents.evaluation.running.episodes import EpisodeRunner, draw_scenarios, make_evaluation_env, run_episodes
 
 close = pytest.approx
 CPU = torch.device("cpu")
