@@ -23,7 +23,7 @@ from marinenav_env.scenarios.scenario_file import MAX_TRACK_POINTS
 from marinenav_env.scenarios.situations import DISTANCE_BEYOND_APPROACH, goal_after_track
 from marinenav_env.support.files import open_regular
 from marinenav_env.support.validation import ConfigError, is_nonnegative_int, is_number, require
-from marinenav_env.waters.charts import require_window
+from marinenav_env.waters.charts import Chart, require_window
 from marinenav_env.waters.projection import LocalPlane
 from marinenav_env.waters.shapes import Floats
 
@@ -46,13 +46,11 @@ _COLUMNS = {
 """Names of the columns that are read, as small letters only; courses follow from positions."""
 _UNKNOWN = {"lat": (91.0, 90.0), "lon": (181.0, 360.0), "sog": (102.3, 102.3)}
 """Value that stands for "not available", and the largest magnitude."""
-_SAMPLES = np.linspace(0.0, 1.0, 21)
-"""Shares of a leg at which it is looked whether it is in the window."""
 
 
 def read_ais(
     path: str | Path,
-    at: tuple[float, float],
+    at: tuple[float, float] | Chart,
     size: float = 300.0,
     begin: str | float | None = None,
     seconds: float = 600.0,
@@ -65,8 +63,8 @@ def read_ais(
 
     Args:
         path: path of the file.
-        at: latitude and longitude (degrees) of the middle of the window.
-        size: side of the window (m); x is north and y east of its south-west corner, as in ``read_chart``.
+        at: chart whose window it is, or latitude and longitude (degrees) of its middle.
+        size: side of a window that is not that of a chart (m); x is north and y east of its south-west corner.
         begin: time from which the times of the tracks count, as in the file: ISO 8601 (UTC unless it says otherwise),
             DD/MM/YYYY hh:mm:ss, seconds or milliseconds; by default that of the first report near the window.
         seconds: length of the tracks (s).
@@ -75,21 +73,25 @@ def read_ais(
     Raises:
         ConfigError: if the file or an option cannot be used, or no track is in the window.
     """
-    require_window(at, size)
+    if isinstance(at, Chart):
+        plane, sides = at.plane, np.array([at.width, at.height])
+    else:
+        require_window(at, size)
+        corner = LocalPlane(*at).to_degrees(np.array([-0.5 * size, -0.5 * size]))
+        plane, sides = LocalPlane(round(float(corner[1]), 8), round(float(corner[0]), 8)), np.array([size, size])
     require(is_number(seconds) and seconds > 0.0, "seconds", seconds, "a number above 0")
     require(is_nonnegative_int(max_ships) and max_ships > 0, "max_ships", max_ships, "a whole number from 1")
     start = None if begin is None else _seconds(str(begin), "begin")
-    corner = LocalPlane(*at).to_degrees(np.array([-0.5 * size, -0.5 * size]))
-    plane = LocalPlane(round(float(corner[1]), 8), round(float(corner[0]), 8))
-    by_vessel = _reports_near(path, plane, size)
+    by_vessel = _reports_near(path, plane, float(sides.max()))
     times = [report[0] for reports in by_vessel.values() for report in reports]
     if not times:
-        raise ConfigError(f"{path}: no report of a vessel is near {at[0]:g},{at[1]:g}")
+        raise ConfigError(f"{path}: no report of a vessel is near the window")
     start = min(times) if start is None else start
     found: list[tuple[float, Track]] = []
     for reports in by_vessel.values():
-        for piece in _pieces(np.array(sorted(reports))):
-            found += _in_window(piece - np.array([start, 0.0, 0.0, 0.0]), size, seconds)
+        rows = np.array(sorted(reports)) - np.array([start, 0.0, 0.0, 0.0])
+        rows[:, 0] = np.round(rows[:, 0], 2)
+        found += [each for piece in _pieces(rows) for each in _in_window(piece, sides, seconds)]
     if not found:
         first, last = (datetime.fromtimestamp(each, UTC).isoformat() for each in (min(times), max(times)))
         raise ConfigError(
@@ -129,7 +131,7 @@ def _reports_near(path: str | Path, plane: LocalPlane, size: float) -> dict[str,
     by_vessel: dict[str, set[tuple[float, ...]]] = defaultdict(set)
     for place, (vessel, time, *texts) in _rows(path):
         values = [_number(text, key, place) for key, text in zip(_UNKNOWN, texts, strict=True)]
-        if None in values:
+        if not vessel or None in values:
             continue
         latitude, longitude, speed = (value for value in values if value is not None)
         away = (longitude - plane.longitude + 180.0) % 360.0 - 180.0
@@ -171,11 +173,13 @@ def _pieces(reports: Floats) -> list[Floats]:
     """Split the reports [n, 4] of a vessel, by time, at gaps and jumps; of several at one time the first counts."""
     reports = reports[np.concatenate([[True], np.diff(reports[:, 0]) > 0.0])]
     time, ways = np.diff(reports[:, 0]), np.hypot(*np.diff(reports[:, 1:3], axis=0).T)
-    breaks = np.flatnonzero((time > MAX_GAP) | (ways > MAX_SPEED * time)) + 1
+    # At anchor, where a vessel swings and reports seldom.
+    stays = (np.maximum(reports[1:, 3], reports[:-1, 3]) < REST_SPEED) & (ways < 50.0)
+    breaks = np.flatnonzero(((time > MAX_GAP) & ~stays) | (ways > MAX_SPEED * time)) + 1
     return np.split(reports, breaks)
 
 
-def _in_window(reports: Floats, size: float, seconds: float) -> list[tuple[float, Track]]:
+def _in_window(reports: Floats, sides: Floats, seconds: float) -> list[tuple[float, Track]]:
     """Return the time (s) in the window and the track of reports [n, 4] with time from 0; nothing if never there."""
     if (reports[:, 3] < REST_SPEED).all():
         reports[:, 1:3] = reports[:, 1:3].mean(0)
@@ -185,16 +189,17 @@ def _in_window(reports: Floats, size: float, seconds: float) -> list[tuple[float
     times = times[(times >= reports[0, 0]) & (times <= reports[-1, 0])]
     track = np.stack([times, *(np.interp(times, reports[:, 0], column) for column in reports[:, 1:3].T)], -1)
     legs = np.diff(track, axis=0)
-    places = track[:-1, None, 1:] + _SAMPLES[:, None] * legs[:, None, 1:]
-    inside = np.asarray(((places >= 0.0) & (places <= size)).all(-1))
-    there = np.flatnonzero(inside.any(-1))
+    way = np.where(legs[:, 1:] == 0.0, 1e-9, legs[:, 1:])  # a vessel at rest is inside or outside all the time
+    ends = np.stack([-track[:-1, 1:] / way, (sides - track[:-1, 1:]) / way])
+    shares = np.clip(ends.max(0).min(-1), 0.0, 1.0) - np.clip(ends.min(0).max(-1), 0.0, 1.0)
+    there = np.flatnonzero(shares > 0.0)
     if not len(there):
         return []
     track = track[there[0] : there[-1] + 2]
     if (track[:, 1:] == track[0, 1:]).all():
         track = track[[0, -1]]
     track = track[np.unique(np.linspace(0, len(track) - 1, MAX_TRACK_POINTS).round().astype(int))]
-    return [(float((inside.mean(-1) * legs[:, 0]).sum()), np.round(track, 2).tolist())]
+    return [(float((shares.clip(0.0) * legs[:, 0]).sum()), np.round(track, 2).tolist())]
 
 
 def with_ais(episode: Episode, tracks: Sequence[Track]) -> Episode:

@@ -8,6 +8,7 @@ import torch
 
 from marinenav_env import ConfigError, MarineNavEnv
 from marinenav_env.scenarios.ais import read_ais, with_ais
+from marinenav_env.waters.charts import Chart
 from marinenav_env.waters.projection import LocalPlane
 from tests.marinenav_env.helpers import simple_episode
 from tests.refusals import refusal
@@ -43,6 +44,25 @@ SAILED = [[0.0, 100.0, 100.0], [30.0, 100.0, 160.0], [60.0, 100.0, 220.0]]
 def test_reports_in_any_order_and_more_than_once_become_a_track(tmp_path):
     (track,) = tracks_of(tmp_path, *reversed(SAILING), SAILING[1], row(1, 30.0, 100.0, 190.0))
     assert track == close(SAILED)
+
+
+def test_no_end_of_a_track_is_lost_to_fractions_of_a_second(tmp_path):
+    for first in np.random.default_rng(0).uniform(0.0, 10.0, 40).round(3).tolist():
+        (track,) = tracks_of(tmp_path, row(1, first, 100.0, 100.0), row(1, first + 30.001, 100.0, 160.0))
+        assert track == close([[first, 100.0, 100.0], [first + 30.001, 100.0, 160.0]])
+
+
+def test_a_short_time_in_the_window_is_found(tmp_path):
+    """A leg of 4 km crosses a window of 40 m, wherever its middle is."""
+    for shift in (0.0, 70.0, 130.0):
+        ends = [row(1, time, 200.0, place + shift, 25.0) for time, place in ((0.0, -1800.0), (100.0, 2200.0))]
+        assert len(tracks_of(tmp_path, *ends, size=40.0)) == 1
+
+
+def test_the_window_may_be_that_of_a_chart(tmp_path):
+    chart = Chart("c", SIZE, 120.0, np.zeros((0, 4)), (), (CORNER.latitude, CORNER.longitude), 0.0, "")
+    (track,) = tracks_of(tmp_path, *SAILING, at=chart)
+    assert track == close(SAILED[:2])
 
 
 CADASTRE = ("MMSI,BaseDateTime,LAT,LON,SOG,COG,Heading,VesselName", "{vessel},{time},{lat},{lon},{knots},90.0,511,X")
@@ -92,6 +112,8 @@ def test_vessels_at_rest_stay_at_their_mean_position(tmp_path):
     rows = [row(1, 60.0 * number, 50.0 + 2.0 * (number % 2), 60.0, knots=0.1) for number in range(4)]
     (track,) = tracks_of(tmp_path, *rows)
     assert track == close([[0.0, 51.0, 60.0], [120.0, 51.0, 60.0]])
+    seldom = [row(1, 360.0 * number, 50.0, 60.0, knots=0.1) for number in (-1, 1)]
+    assert tracks_of(tmp_path, *seldom) == [close([[0.0, 50.0, 60.0], [120.0, 50.0, 60.0]])]
     episode = with_ais(simple_episode([(5.0, 5.0, 0.0)], [[25.0, 5.0]]), [track])
     assert episode.velocity[1] == [0.0, 0.0, 0.0] and math.dist(episode.goal[1], track[-1][1:]) >= 20.0
 
@@ -99,7 +121,7 @@ def test_vessels_at_rest_stay_at_their_mean_position(tmp_path):
 def test_what_is_not_available_is_skipped(tmp_path):
     odd = ["1,1777636815,91,181,4.0,90", row(1, 15.0, 0.0, 0.0, knots=102.3), "1,1777636820,,,,", "", "7,x,91.0,0,1,1"]
     odd += [row(1, 20.0, 0.0, 0.0, knots=speed) for speed in (-0.1, 130.0, "fast")]  # 130: a helicopter
-    odd += [",,,,,", "   ", SAILING[1].replace("1,", "1.0,", 1)]
+    odd += [row("", 25.0, 0.0, 0.0), ",,,,,", "   ", SAILING[1].replace("1,", "1.0,", 1)]
     assert tracks_of(tmp_path, SAILING[0], *odd, *SAILING[1:]) == [close(SAILED)]
 
 
@@ -128,7 +150,7 @@ def test_vessels_of_an_episode_sail_their_tracks(tmp_path):
 BAD = [
     ("", {}, "has no column MMSI, time, lat, lon, sog; its columns are none"),
     ("MMSI,time,x,y\n", {}, "has no column lat, lon, sog; its columns are mmsi, time, x, y"),
-    (HEAD, {}, "no report of a vessel is near 63.4417,10.403"),
+    (HEAD, {}, "no report of a vessel is near the window"),
     (f"{HEAD}\n1,2\n", {}, "row 2=['1', '2']: must be 6 values"),
     (f"{HEAD}\n1,0,north,10,1,1", {}, "row 2: lat='north': must be a number from -90 to 90"),
     (f"{HEAD}\n1,0,63,1000,1,1", {}, "row 2: lon='1000': must be a number from -360 to 360"),
