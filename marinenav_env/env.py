@@ -389,18 +389,20 @@ class MarineNavEnv(EnvBase):
             What the robots observe now, under TorchRL's keys.
 
         Raises:
-            ConfigError: for another field, a wrong shape, or a number that is not finite.
+            ConfigError: for another field, a wrong shape or mask, or a number that is not finite.
         """
         world = self.world_state
         now, state = world.now.clone(recurse=False), self.state.clone(recurse=False)
-        chosen = state.active if robots is None else state.active & torch.as_tensor(robots, device=self.device)
+        chosen = torch.as_tensor(state.active if robots is None else robots, device=self.device)
+        is_mask = chosen.dtype == torch.bool and chosen.shape == state.active.shape
+        require(is_mask, "robots", f"{list(chosen.shape)} {chosen.dtype}", f"a mask {list(state.active.shape)} of bool")
         for name, value in {name: torch.as_tensor(each) for name, each in states.items()}.items():
             before = getattr(state, name) if name in MOTION_FIELDS else None
             if before is None:
                 raise ConfigError(f"states={name!r}: must be one of {', '.join(MOTION_FIELDS)}, which the world has")
             fits = value.shape == before.shape and bool(value.isfinite().all())  # host: between steps
             require(fits, f"states[{name!r}]", list(value.shape), f"finite numbers {list(before.shape)}")
-            state.set(name, torch.where(chosen[..., None], value.to(before), before))
+            state.set(name, torch.where((state.active & chosen)[..., None], value.to(before), before))
         now.state = state
         seen = self.world.observe_again(now, world.parameters, self.next_noise_source())
         self.world_state = WorldState(seen, world.parameters)
