@@ -249,12 +249,14 @@ def overridden_settings(episodes: Iterable[Episode], config: WorldConfig) -> lis
 
 
 def stack_episodes(
-    episodes: Sequence[Episode], device: torch.device, dtype: torch.dtype, shore_segments: int = 0
+    episodes: Sequence[Episode], device: torch.device, dtype: torch.dtype, area: ScenarioConfig | None = None
 ) -> tuple[Scenario, Parameters, Tensor]:
     """Convert N episodes to padded scenarios and parameters, batch [N], and von Mises quantiles [rows, points].
 
-    The world has room for a number of segments of shore; without room, there is none.
+    ``area`` has the room for segments of shore, 0 by default, and the margin of computed routes.
     """
+    area = area or ScenarioConfig()
+    shore_segments, margin = area.shore_segments, area.shore_margin
 
     def padded(name: str, *width: int, fill: float = 0.0) -> Tensor:
         rows = [torch.tensor(getattr(episode, name), dtype=dtype).reshape(-1, *width) for episode in episodes]
@@ -298,7 +300,7 @@ def stack_episodes(
     parameters, quantiles = build_parameters(padded_worlds(episodes, robots), robots, device, dtype)
     require_water(scenario, parameters)
     if shore_segments:  # once the ends are known to be in the water
-        waypoints = [torch.tensor(_waypoints(episode), dtype=dtype) for episode in episodes]
+        waypoints = [torch.tensor(_waypoints(episode, margin), dtype=dtype) for episode in episodes]
         scenario.route = make_route(scenario.start, pad_sequence(waypoints, batch_first=True).to(device))
     return scenario, parameters, quantiles
 
@@ -331,21 +333,18 @@ def _stack_behaviours(
     return (code >= 0).to(device), code.clamp_min(0).to(device), onset.to(device)
 
 
-def _waypoints(episode: Episode) -> list[list[list[float]]]:
-    """Return MAX_WAYPOINTS waypoints for each robot (m), of which the last ones are the goal."""
-    pairs = zip(episode.goal, _routes_of(episode), strict=True)
-    return [[*points, *[goal] * (MAX_WAYPOINTS - len(points))] for goal, points in pairs]
+def _waypoints(episode: Episode, margin: float) -> list[list[list[float]]]:
+    """Return MAX_WAYPOINTS waypoints for each robot (m), of which the last ones are the goal.
 
-
-def _routes_of(episode: Episode) -> list[list[list[float]]]:
-    """Return the waypoints before the goal for each robot (m): those that are stated, or else computed over water."""
-    if episode.route:
-        return episode.route
-    if not episode.shores:
-        return [[] for _ in episode.goal]
-    shores, margin = tuple(map(tuple, episode.shores)), episode.world.scenario.shore_margin
-    ways = zip(episode.behaviour or [""] * len(episode.goal), episode.start, episode.goal, strict=True)
-    return [[] if name else find_route(shores, (*start,), (*goal,), margin) for name, start, goal in ways]
+    They are those that are stated. Without any, a way is computed over water, or straight if others are stated.
+    """
+    shores, count, ways = tuple(map(tuple, episode.shores)), len(episode.goal), []
+    stated, names = episode.route or [[]] * count, episode.behaviour or [""] * count
+    for points, name, start, goal in zip(stated, names, episode.start, episode.goal, strict=True):
+        if shores and not (points or name):
+            points = find_route(shores, (*start,), (*goal,), margin, bool(episode.route))
+        ways.append([*points, *[goal] * (MAX_WAYPOINTS - len(points))])
+    return ways
 
 
 def _stack_tracks(episodes: Sequence[Episode], robots: int, dtype: torch.dtype, device: torch.device) -> Tensor | None:

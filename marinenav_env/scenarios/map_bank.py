@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from marinenav_env.waters.charts import Chart
     from marinenav_env.waters.routing import Passages
 
+Point = tuple[float, float]
 NUM_RANDOM_MAPS = 64
 RANDOM_SIZES = (120.0, 320.0)
 """Sides of the first and of the last generated map (m); those between are evenly spaced."""
@@ -95,20 +96,23 @@ def with_room_for_shores(scenario: Scenario, config: ScenarioConfig) -> Scenario
 
 @lru_cache(maxsize=256)
 def find_route(
-    shores: tuple[tuple[float, ...], ...], start: tuple[float, float], goal: tuple[float, float], margin: float
+    shores: tuple[tuple[float, ...], ...], start: Point, goal: Point, margin: float, straight: bool = False
 ) -> list[list[float]]:
     """Return the waypoints over water from a start to a goal (m), without these.
 
-    The way keeps ``margin`` (m) away from shores, or as much as its ends do.
+    The way keeps ``margin`` (m) away from shores, or as much as its ends do; one that is to be ``straight`` is, unless
+    a shore is in the way.
 
     Raises:
         ConfigError: when no water connects both.
     """
     from marinenav_env.waters.charts import Chart
     from marinenav_env.waters.routing import WaterMap
-    from marinenav_env.waters.shapes import signed_distance
+    from marinenav_env.waters.shapes import signed_distance, ways_are_clear
 
     land, ends = np.array(shores, float), np.array([start, goal], float)
+    if straight and ways_are_clear(ends[:1], ends[1:], land, 1e-3).all():
+        return []
     margin = min(margin, 0.9 * float(signed_distance(ends, land).min()))
     points = np.concatenate((land.reshape(-1, 2), ends))
     low, high = points.min(0) - _ROOM, points.max(0) + _ROOM

@@ -147,7 +147,7 @@ class EpisodeSource:
             if isinstance(scenarios, Scenario):
                 require_water(source, parameters)
         else:
-            source, parameters, quantiles = stack_episodes(scenarios, device, self._dtype, room)
+            source, parameters, quantiles = stack_episodes(scenarios, device, self._dtype, config.scenario)
         self._base_vessel = parameters.vessel
         self.config = replace(config, scenario=replace(config.scenario, shore_segments=room))
         if isinstance(scenarios, Curriculum):

@@ -97,6 +97,26 @@ def test_a_stated_route_is_kept():
     assert env.scenario.route[0, 0, :3, :2].tolist() == [[25.0, 60.0], [45.0, 25.0], [45.0, 25.0]]
 
 
+def test_a_route_of_one_vessel_leads_no_other_over_land():
+    """A way without waypoints is straight where no shore is on it."""
+    both = simple_episode(
+        [(10.0, 5.0, 0.0), (10.0, 25.0, 0.0), (10.0, 50.0, 0.0)], [(45.0, 5.0), (45.0, 25.0), (45.0, 50.0)]
+    )
+    env = MarineNavEnv(scenarios=[replace(both, shores=ISLAND, route=[[[25.0, 6.0]], [], []])])
+    assert env.scenario.route[0, 0, 0, :2].tolist() == [25.0, 6.0]
+    assert abs(env.scenario.route[0, 1, 0, 1] - 25.0) > 5.0
+    assert env.scenario.route[0, 2, 0, :2].tolist() == [45.0, 50.0]
+
+
+def test_the_margin_of_computed_routes_is_that_of_the_world():
+    walls = [[20.0, -40.0, 20.0, 21.0], [20.0, 29.0, 20.0, 90.0]]
+    gap = [*walls, *([*each[2:], *each[:2]] for each in walls)]
+    scene = replace(simple_episode([(8.0, 25.0, 0.0)], [(45.0, 25.0)]), shores=gap)
+    for margin, is_detour in ((5.0, True), (2.0, False)):
+        env = MarineNavEnv(WorldConfig(scenario=ScenarioConfig(shore_margin=margin)), scenarios=[scene])
+        assert (env.scenario.route[0, 0, 0, :2] != env.scenario.goal[0, 0]).any() == is_detour
+
+
 def test_scenario_files_carry_shores_and_routes():
     scene = replace(simple_episode([(10.0, 25.0, 0.0)], [(45.0, 25.0)]), shores=ISLAND, route=[[[25.0, 60.0]]])
     assert parse_scenarios(json.loads(scenario_text([scene]))) == [scene]
@@ -188,6 +208,8 @@ def test_states_can_be_set_from_outside():
     ):
         with pytest.raises(ConfigError, match=message):
             env.inject(states)
+    with pytest.raises(ConfigError, match=r"robots='\[1\] torch.int64': must be a mask \[1, 2\] of bool"):
+        env.inject({"pose": pose}, torch.tensor([0]))
 
 
 def test_room_for_shores_without_any_is_open_water():
