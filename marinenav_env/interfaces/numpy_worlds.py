@@ -134,10 +134,12 @@ class NumpyWorlds:
         def array(tensor: Tensor) -> NDArray[Any]:
             return tensor.numpy(force=True)
 
+        grounded = torch.zeros_like(state.collided) if state.grounded is None else state.grounded
         reward, terminated, truncated = (array(group.get(name)[:, 0]) for name in ("reward", "terminated", "truncated"))
         info = {
             "is_success": array(state.arrived[:, robot]),
-            "is_collision": array(state.collided[:, robot]),
+            "is_collision": array((state.collided & ~grounded)[:, robot]),
+            "is_grounding": array(grounded[:, robot]),
             "energy": array(self.env.outcome.energy[:, robot]),
         }
         return self.observation(robot), reward, terminated, truncated, info

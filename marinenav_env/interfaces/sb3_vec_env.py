@@ -61,7 +61,7 @@ class MarineNavVecEnv(VecEnv):
         """Make the step and return observations, rewards, dones and infos; new episodes start where one has ended."""
         observation, reward, terminated, truncated, info = self.worlds.step(self._actions)
         done = terminated | truncated
-        columns = {name: info[name].tolist() for name in ("is_success", "is_collision", "energy")}
+        columns = {name: info[name].tolist() for name in ("is_success", "is_collision", "is_grounding", "energy")}
         columns["TimeLimit.truncated"] = (truncated & ~terminated).tolist()
         infos = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         for row in np.flatnonzero(done):

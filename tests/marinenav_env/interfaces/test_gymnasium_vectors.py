@@ -58,7 +58,7 @@ def test_episodes_follow_one_another_as_in_gymnasium():
         over = other[2] | other[3]
         ends += int(over.sum())
         assert mine[4].keys() >= other[4].keys()
-        for name in ("is_success", "is_collision", "energy"):
+        for name in ("is_success", "is_collision", "is_grounding", "energy"):
             there = other[4].get(f"_{name}", np.zeros(WORLDS, np.bool_))
             if there.any():
                 alike(mine[4][name][there], other[4][name][there])

@@ -66,7 +66,7 @@ def test_all_agents_leave_when_time_is_up(make):
         assert rewards == pytest.approx({"robot_0": -0.1, "robot_1": -0.1})
         assert not any(terminated.values())
         assert list(truncated.values()) == [number == 5] * 2
-        assert infos["robot_0"] == {"is_success": False, "is_collision": False, "energy": 0.0}
+        assert infos["robot_0"] == {"is_success": False, "is_collision": False, "is_grounding": False, "energy": 0.0}
     assert env.agents == []
     assert len(env.reset(seed=0)[0]) == 2
 
