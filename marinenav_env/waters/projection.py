@@ -14,7 +14,7 @@ EQUATOR_RADIUS = 6378137.0
 ECCENTRICITY = (2.0 - 1.0 / 298.257223563) / 298.257223563
 """Square of the first eccentricity of WGS84."""
 _NEAR = 0.5
-"""Distance from the place (degrees) up to which the plane is used; what is farther only closes polygons."""
+"""Distance from the place (degrees of latitude) up to which the plane is used; what is farther only closes polygons."""
 
 
 def _geocentric(points: Floats) -> Floats:
@@ -56,7 +56,9 @@ class LocalPlane:
         ]
         axes = np.array([north, [-math.sin(longitude), math.cos(longitude), 0.0]])
         touching = (_geocentric(points) - _geocentric(place)) @ axes.T
-        return np.where((np.abs(offset) <= _NEAR).all(-1)[..., None], touching, flat)
+        across = math.cos(latitude) if abs(self.latitude) < 85.0 else 1.0  # where meridians meet, all are near
+        is_near = (np.abs(offset) * (across, 1.0) <= _NEAR).all(-1)
+        return np.where(is_near[..., None], touching, flat)
 
     def to_degrees(self, points: Floats) -> Floats:
         """Return longitudes and latitudes [..., 2] (degrees) of points x north and y east [..., 2] (m) nearby."""

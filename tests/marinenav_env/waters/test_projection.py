@@ -31,6 +31,12 @@ def test_degrees_and_metres_are_inverse(place):
     np.testing.assert_allclose(plane.to_metres(plane.to_degrees(points)), points, rtol=0.0, atol=1e-6)
 
 
+def test_metres_far_north_do_not_jump_within_a_window():
+    """Half a degree of longitude is 11 km at 78 degrees of latitude, and a window may have 20 km."""
+    near = LocalPlane(78.2, 15.6).to_metres(np.array([[16.09999, 78.25], [16.10001, 78.25]]))
+    assert np.hypot(*(near[1] - near[0])) < 1.0
+
+
 def test_what_is_on_the_other_side_of_the_earth_is_not_here():
     plane = LocalPlane(25.0, -80.0)
     far = plane.to_metres(np.array([[100.0, -25.0], [-80.0, 65.0], [10.0, 25.0]]))
