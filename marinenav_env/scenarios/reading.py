@@ -46,8 +46,8 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     In addition to scenario files of this project (see ``parse_scenarios``), it reads traffic situations of DNV's
     ship-traffic-generator, and scenarios of NTNU's colav-simulator and of CommonOcean. These are scaled to the vessels
     of ``world`` (see ``scenarios.situations``), and a warning counts what episodes cannot represent. Another warning
-    counts implausible starts, goals and motions (see ``scenarios.plausibility``), and, in situations of other programs,
-    goals that are too far for an episode. On a chart (see ``waters.charts`` and ``waters.moos``),
+    counts implausible starts, goals and motions (see ``scenarios.plausibility``), and, in situations of other programs
+    and on charts, goals that are too far for an episode. On a chart (see ``waters.charts`` and ``waters.moos``),
     CHART_EPISODES episodes are drawn.
 
     Args:
@@ -64,7 +64,8 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     for file in scenario_paths(path):
         content = read_content(file)
         if isinstance(content, dict) and "chart" in content:
-            episodes += _episodes_on_chart(file, world or WorldConfig())
+            episodes += (drawn := _episodes_on_chart(file, world or WorldConfig()))
+            implausible[GOAL_OUT_OF_REACH] += sum(map(count_unreachable_goals, drawn))
         elif isinstance(content, Situation):
             episodes.append(_scaled_episode_of_file(content, file, world or WorldConfig()))
             left_out.update(content.left_out)
