@@ -75,16 +75,13 @@ class ThrustController:
         # A desired velocity of 0 has no direction to turn to.
         heading_error = heading_error * (speed / 0.2).clamp_max(1.0)
         # Slow down while the heading error is large, since speed would move the vessel off its course.
-        wanted_thrust = self._thrust(speed * heading_error.cos().clamp_min(0.0), self._yaw_rate(heading_error), u, r)
+        most = self.max_yaw_rate / self.time_scale
+        yaw_rate = (self.turn_gain / self.time_scale * heading_error).clamp(-most, most)
+        wanted_thrust = self._thrust(speed * heading_error.cos().clamp_min(0.0), yaw_rate, u, r)
         k: Any = self.vessel
         change = k.max_thrust_rate * self.seconds
         commands = [(side - now) / change for side, now in zip(wanted_thrust, own[..., 5:7].unbind(-1), strict=True)]
         return torch.stack(commands, -1).clamp(-1.0, 1.0)
-
-    def _yaw_rate(self, heading_error: Tensor) -> Tensor:
-        """Return the desired yaw rate [E, R] (rad/s) for a heading error [E, R] (rad)."""
-        most = self.max_yaw_rate / self.time_scale
-        return (self.turn_gain / self.time_scale * heading_error).clamp(-most, most)
 
     def _thrust(self, speed: Tensor, yaw_rate: Tensor, u: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
         """Return left and right thrust (N) for a desired surge speed (m/s) and yaw rate (rad/s); all [E, R]."""

@@ -124,7 +124,7 @@ def _read_tracks(robots: Node, behaviour: list[str], count: int) -> list[list[li
     tracks = _read_paths(robots, "track", count, 3, MAX_TRACK_POINTS)
     names, paths = behaviour or [""] * count, tracks or [[]] * count
     for robot, (name, points) in enumerate(zip(names, paths, strict=True)):
-        rises = all(after[0] - before[0] >= LEAST_TRACK_TIME for before, after in pairwise(points))
+        rises = all(after[0] - before[0] > 0.9 * LEAST_TRACK_TIME for before, after in pairwise(points))
         fits = rises and (len(points) >= 2 if name == "track" else not points)
         allowed = "two or more [time, x, y] by rising time for the behaviour track, else none"
         require(fits, f"{robots.place}.track[{robot}]", points, allowed)
