@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .checks import BoatError, check_limits, checked_name, checked_setting, common_number, is_finite_number, require
 from .encounters import DutyRules, Encounters
@@ -211,12 +212,13 @@ class Pilot:
         """Read the sensor's limits and the numbers of objects from the contract's descriptions of inputs, by name."""
         objects = inputs.get("objects_state", inputs.get(DUTIES))
         self._num_slots = 0 if objects is None else int(objects["shape"][1])
-        self._max_objects, self._sensor_range, self._sensor_angle = 0, 0.0, 0.0
+        self._max_objects, self._sensor_range, self._sensor_angle, self._sees_through_land = 0, 0.0, 0.0, False
         if (seen := objects or inputs.get(SHORE)) is not None:
             sensor = seen["seen"]
             self._max_objects = int(common_number(sensor["max_objects"], "max_objects"))
             self._sensor_range = common_number(sensor["range"], "range")
             self._sensor_angle = common_number(sensor["angle"], "angle")
+            self._sees_through_land = bool(sensor.get("sees_through_land", False))
 
     def _read_risk(self, taus: dict[str, Any] | None) -> None:
         """Read the risk level, and the quantile fractions ``taus`` from the contract's description of that input."""
@@ -402,7 +404,10 @@ class Pilot:
         state = [ahead, aside, odometry.forward_velocity, -odometry.port_velocity, -odometry.yaw_rate, *setpoints]
         x, y, vx, vy, radius = _object_rows(tracks).T
         rows = np.stack((*to_body(x - odometry.x, y - odometry.y), *to_body(vx, vy), radius), 1)
-        first = self._nearest_objects(rows)
+        hidden = np.zeros(len(rows), bool)
+        if self._waters is not None and not self._sees_through_land:
+            hidden = self._waters.hides(odometry.y, odometry.x, np.stack((y, x), 1))
+        first = self._nearest_objects(rows, hidden)
         objects, mask = self._in_slots(rows[first]), self._in_slots(np.ones(len(first)))
         found = {
             "self_state": np.array([state]),
@@ -421,10 +426,10 @@ class Pilot:
             found[OBJECTS_ID] = self._in_slots(np.array([known.setdefault(n, 1.0 + len(known)) for n in ids]))[None]
         return found
 
-    def _nearest_objects(self, rows: Array) -> Array:
+    def _nearest_objects(self, rows: Array, hidden: NDArray[np.bool_]) -> Array:
         """Return the indices of the objects in sight for which there are slots, nearest hull first."""
         distance, radius = np.hypot(rows[:, 0], rows[:, 1]), rows[:, 4]
-        seen = distance <= self._sensor_range + radius
+        seen = ~hidden & (distance <= self._sensor_range + radius)
         seen &= np.abs(np.arctan2(rows[:, 1], rows[:, 0])) <= 0.5 * self._sensor_angle
         order = np.argsort((distance - radius)[seen], kind="stable")[: self._max_objects]
         return np.asarray(np.flatnonzero(seen)[order])

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .checks import BoatError, require
 from .network import Array
@@ -37,6 +38,24 @@ class Waters:
         except Exception as error:  # damaged text may raise any error
             raise BoatError(f"chart: {file} is no file of marinenav chart ({error!r})") from error
 
+    def hides(self, north: float, east: float, points: Array) -> NDArray[np.bool_]:
+        """Return which points [N, 2], north and east (m), the nearest segments hide from a place."""
+        place = np.array([north, east])
+        begin, _, _, first = self._seen_from(place)
+        (bx, by), (ax, ay) = begin[first].T, self._along[first].T
+        x, y = (points - place).T[..., None]
+        # Lines cross where the ends of each are on different sides of the other, as in physics.shores.crossing.
+        own, other, turned = ax * by - ay * bx, x * by - y * bx, x * ay - y * ax
+        return np.asarray(((own * (own + turned) < 0.0) & (other * (other + turned) < _SHORTEST)).any(-1))
+
+    def _seen_from(self, place: Array) -> tuple[Array, Array, Array, Array]:
+        """Return begins, shares of the nearest points and these, from a place, and the indices of the nearest."""
+        begin = self._begin - place
+        middle = -(begin * self._along).sum(1) / self._square
+        nearest = begin + np.clip(middle, 0.0, 1.0)[:, None] * self._along
+        first = np.argsort(np.hypot(*nearest.T).round(_DECIMALS), kind="stable")[:SLOTS]
+        return begin, middle, nearest, first
+
     def observe(self, north: float, east: float, heading: float, reach: float) -> dict[str, Array]:
         """Return the inputs ``shore`` [1, 8, 7] and ``shore_mask`` [1, 8] at a place (m) with a heading (rad).
 
@@ -46,11 +65,8 @@ class Waters:
         place = np.array([north, east])
         is_inside = bool(((place >= 0.0) & (place <= self._corner)).all())
         require(is_inside, f"the vessel is outside of the chart, at {east:g} m east and {north:g} m north")
-        begin = self._begin - place
-        middle = -(begin * self._along).sum(1) / self._square
-        nearest = begin + np.clip(middle, 0.0, 1.0)[:, None] * self._along
+        begin, middle, nearest, first = self._seen_from(place)
         distance = np.hypot(*nearest.T)
-        first = np.argsort(distance.round(_DECIMALS), kind="stable")[:SLOTS]
         first = first[distance[first] <= reach]
         away = ((begin + middle[:, None] * self._along) ** 2).sum(1)
         half = np.sqrt(np.maximum(reach**2 - away, 0.0) / self._square)
