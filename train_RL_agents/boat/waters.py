@@ -48,7 +48,7 @@ class Waters:
         own, other, turned = ax * by - ay * bx, x * by - y * bx, x * ay - y * ax
         return np.asarray(((own * (own + turned) < 0.0) & (other * (other + turned) < _SHORTEST)).any(-1))
 
-    def _seen_from(self, place: Array) -> tuple[Array, Array, Array, Array]:
+    def _seen_from(self, place: Array) -> tuple[Array, Array, Array, NDArray[np.intp]]:
         """Return begins, shares of the nearest points and these, from a place, and the indices of the nearest."""
         begin = self._begin - place
         middle = -(begin * self._along).sum(1) / self._square
