@@ -336,13 +336,13 @@ def _stack_behaviours(
 def _waypoints(episode: Episode, margin: float) -> list[list[list[float]]]:
     """Return MAX_WAYPOINTS waypoints for each robot (m), of which the last ones are the goal.
 
-    They are those that are stated. Without any, a way is computed over water, or straight if others are stated.
+    Ways that are not stated are computed over water; beside stated ones, only where a straight way meets land.
     """
     shores, count, ways = tuple(map(tuple, episode.shores)), len(episode.goal), []
     stated, names = episode.route or [[]] * count, episode.behaviour or [""] * count
     for points, name, start, goal in zip(stated, names, episode.start, episode.goal, strict=True):
-        if shores and not (points or name):
-            points = find_route(shores, (*start,), (*goal,), margin, bool(episode.route))
+        if shores and not (points or name) and (any(stated) or not episode.route):
+            points = find_route(shores, (*start,), (*goal,), margin, any(stated))
         ways.append([*points, *[goal] * (MAX_WAYPOINTS - len(points))])
     return ways
 

@@ -45,6 +45,11 @@ def require_compatible_teacher(config: TrainConfig[Any], teacher: TrainConfig[An
         require(value == expected, f"{name}: {key}", value, f"that of the run, {expected}")
 
 
+def count_actions(config: TrainConfig[Any]) -> int:
+    """Return the number of discrete actions in the built-in environment of a run."""
+    return config.world.vessel.num_actions
+
+
 def make_agent(
     config: TrainConfig[Any], num_actions: int, device: torch.device, spec: ObservationSpec | None = None
 ) -> Agent[Any]:

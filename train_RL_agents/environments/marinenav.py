@@ -23,7 +23,7 @@ from marinenav_env.stepping.actions import commands_of_discrete_actions
 from marinenav_env.support.validation import ConfigError, require
 from train_RL_agents.agents import Agent
 from train_RL_agents.agents.trainer_configs import TrainerConfig
-from train_RL_agents.config.building import make_agent, make_observation_spec
+from train_RL_agents.config.building import count_actions, make_agent, make_observation_spec
 from train_RL_agents.config.schema import EvalSchedule, TrainConfig, TrainingSchedule
 from train_RL_agents.environments.worlds import training_scenarios, training_world
 from train_RL_agents.evaluation.running.history import WorldEvaluations
@@ -39,7 +39,7 @@ class BuiltInEnvironment:
     def __init__(self, config: TrainConfig[Any], num_processes: int = 1) -> None:
         self.config, self._total_envs = config, num_processes * config.trainer.num_envs
         self.spec = make_observation_spec(config.world)
-        self.num_actions = config.world.vessel.num_actions
+        self.num_actions = count_actions(config)
         self.action_table: Tensor | None = commands_of_discrete_actions(config.world.vessel)
         # Entries of the built-in sensors are always finite.
         built_in = {entry.name for entry in perception_entries(config.world)} | {"scan"}

@@ -18,7 +18,7 @@ from train_RL_agents.agents import Agent
 from train_RL_agents.boat.checks import BoatError
 from train_RL_agents.boat.network import ACTION_OUTPUT, load_network, load_outputs, reproduces
 from train_RL_agents.boat.runtime import CONTRACT_FILE, CONTRACT_VERSION
-from train_RL_agents.config.building import make_agent
+from train_RL_agents.config.building import count_actions, make_agent
 from train_RL_agents.config.reading import restore_config
 from train_RL_agents.networks.memory import MEMORY, NEXT_MEMORY
 from train_RL_agents.networks.observation import Observation, ObservationSpec
@@ -96,7 +96,7 @@ def load_onnx_policy(path: Path) -> LoadedPolicy:
         raise ConfigError(f"{contract}: damaged, or not a contract ({first_line(error)}); export again") from error
     config = restore_config(saved, str(contract))
     if config.env.is_built_in:
-        actions, spec = config.world.vessel.num_actions, None
+        actions, spec = count_actions(config), None
     elif spec is None:
         raise ConfigError(f"{contract}: does not say what the policy observes; export again")
     # onnxruntime may crash at a damaged file.
