@@ -383,7 +383,7 @@ class MarineNavEnv(EnvBase):
 
         Args:
             states: tensors of fields of ``state.State`` by name, those in state.MOTION_FIELDS, each [E, R, n].
-            robots: [E, R] bool, which active robots have them; None: all.
+            robots: [E, R] bool, which active robots have them; None: all active ones.
 
         Returns:
             What the robots observe now, under TorchRL's keys.

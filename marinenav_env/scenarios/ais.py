@@ -30,7 +30,7 @@ from marinenav_env.waters.shapes import Floats
 Track = list[list[float]]
 """Time (s), x and y (m) of the points of a track, as ``Episode.track`` has them."""
 MAX_GAP = 300.0
-"""Longest time between two reports of one track (s)."""
+"""Longest time between two reports of one track (s), but for a vessel that lies still."""
 MAX_SPEED = 60.0
 """Largest speed between two reports of one track (m/s)."""
 REST_SPEED = 0.5
@@ -74,6 +74,7 @@ def read_ais(
         ConfigError: if the file or an option cannot be used, or no track is in the window.
     """
     if isinstance(at, Chart):
+        require(at.origin != (0.0, 0.0), "at", at.name, "a chart that states its origin")
         plane, sides = at.plane, np.array([at.width, at.height])
     else:
         require_window(at, size)

@@ -336,7 +336,7 @@ def _stack_behaviours(
 def _waypoints(episode: Episode, margin: float) -> list[list[list[float]]]:
     """Return MAX_WAYPOINTS waypoints for each robot (m), of which the last ones are the goal.
 
-    Ways that are not stated are computed over water; beside stated ones, only where a straight way meets land.
+    Ways that are not stated are computed over water; beside stated ones, only where a straight way is too near to land.
     """
     shores, count, ways = tuple(map(tuple, episode.shores)), len(episode.goal), []
     stated, names = episode.route or [[]] * count, episode.behaviour or [""] * count

@@ -101,7 +101,7 @@ def find_route(
     """Return the waypoints over water from a start to a goal (m), without these.
 
     The way keeps ``margin`` (m) away from shores, or as much as its ends do; one that is to be ``straight`` is, unless
-    a shore is in the way.
+    it would come nearer.
 
     Raises:
         ConfigError: when no water connects both.
@@ -111,9 +111,9 @@ def find_route(
     from marinenav_env.waters.shapes import signed_distance, ways_are_clear
 
     land, ends = np.array(shores, float), np.array([start, goal], float)
-    if straight and ways_are_clear(ends[:1], ends[1:], land, 1e-3).all():
-        return []
     margin = min(margin, 0.9 * float(signed_distance(ends, land).min()))
+    if straight and ways_are_clear(ends[:1], ends[1:], land, margin).all():
+        return []
     points = np.concatenate((land.reshape(-1, 2), ends))
     low, high = points.min(0) - _ROOM, points.max(0) + _ROOM
     width, height = (high - low).tolist()

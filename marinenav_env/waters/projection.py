@@ -56,14 +56,13 @@ class LocalPlane:
         ]
         axes = np.array([north, [-math.sin(longitude), math.cos(longitude), 0.0]])
         touching = (_geocentric(points) - _geocentric(place)) @ axes.T
-        across = math.cos(latitude) if abs(self.latitude) < 85.0 else 1.0  # where meridians meet, all are near
-        is_near = (np.abs(offset) * (across, 1.0) <= _NEAR).all(-1)
+        is_near = (np.abs(offset) * (math.cos(latitude), 1.0) <= _NEAR).all(-1) & (np.abs(offset[..., 0]) <= 90.0)
         return np.where(is_near[..., None], touching, flat)
 
     def to_degrees(self, points: Floats) -> Floats:
         """Return longitudes and latitudes [..., 2] (degrees) of points x north and y east [..., 2] (m) nearby."""
         north, east = self.radii()
         degrees = np.array([self.longitude, self.latitude]) + points[..., ::-1] / (east, north)
-        for _ in range(3):
+        for _ in range(12):
             degrees = degrees + (points - self.to_metres(degrees))[..., ::-1] / (east, north)
         return np.asarray(degrees)

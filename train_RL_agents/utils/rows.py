@@ -139,6 +139,7 @@ class Episodes:
 def concatenate_episodes(several: Sequence[Episodes]) -> Episodes:
     """Concatenate the rows of several evaluations, all with or all without shores."""
     columns = [each.state_dict() for each in several]
+    assert all(each.keys() == columns[0].keys() for each in columns)
     return Episodes(**{name: torch.cat([each[name] for each in columns]) for name in columns[0]})
 
 

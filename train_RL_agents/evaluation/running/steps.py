@@ -45,7 +45,7 @@ class Transition(NamedTuple):
 StepCallback = Callable[[Transition, MarineNavEnv], None]
 """Callback that receives every step, and the environments in which all N episodes started."""
 PROGRESS_INTERVAL = 25
-"""Vector steps between two reports of progress."""
+"""Vector steps between two reports of progress and, where counting ended episodes synchronises a GPU, two counts."""
 
 
 @torch.no_grad()
@@ -59,13 +59,13 @@ def run_until_ended(
 ) -> None:
     """Make vector steps of these ``numbers``, from 0 on, until all episodes, ``total`` of them, have ended.
 
-    How many have is counted ``every`` so many steps.
+    They are counted at every ``every``-th step, as this may synchronise a GPU.
     """
     for number in numbers:
         if number % every == 0:
             follow_load()
             ended = count_ended()
-            if progress is not None and number % PROGRESS_INTERVAL == 0:
+            if progress is not None and (ended == total or number % PROGRESS_INTERVAL == 0):
                 progress(ended, total)
             if ended == total:
                 break
