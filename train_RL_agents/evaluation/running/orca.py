@@ -52,7 +52,7 @@ class ORCA(Baseline):
 
     def desired_velocity(self, observation: Observation) -> Tensor:
         """Return the allowed velocity closest to the one straight to the goal, [E, R, 2] in the body frame (m/s)."""
-        objects, mask = (observation["objects_state"].contiguous(), observation["objects_mask"].contiguous())
+        objects, mask = (observation[name].contiguous() for name in ("objects_state", "objects_mask"))
         still = torch.linalg.vector_norm(objects[..., 2:4], dim=-1) < MAX_STATIC_SPEED
         normal, bound = half_planes(
             observation["self_state"][..., 2:4],

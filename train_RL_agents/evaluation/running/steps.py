@@ -57,9 +57,9 @@ def run_until_ended(
     every: int = 1,
     progress: ProgressCallback | None = None,
 ) -> None:
-    """Make vector steps of these ``numbers``, from 0 on, until all episodes, ``total`` of them, have ended.
+    """Make vector steps, with ``numbers`` from 0 on, until these run out or all ``total`` episodes have ended.
 
-    They are counted at every ``every``-th step, as this may synchronise a GPU.
+    Ended episodes are counted once in ``every`` steps, since counting may synchronise a GPU.
     """
     for number in numbers:
         if number % every == 0:
