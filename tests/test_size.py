@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "marinenav_env": 14_100,
+    "marinenav_env": 14_098,
     "train_RL_agents": 26_279,
     "pages": 3_700,
     "tools": 1_598,
-    "tests": 37_994,
-    "docs (bytes)": 299_064,
+    "tests": 37_999,
+    "docs (bytes)": 299_159,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST = {"marinenav_env/**/*.py": 500, "train_RL_agents/**/*.py": 500, "docs/[mp]e*.md": 150, "docs/scaling.md": 150}

@@ -407,8 +407,7 @@ def _shores_around(areas: Sequence[Floats], ends: Floats, world: WorldConfig, na
 def _clipped_setpoints(vessel: VesselConfig, speed: float, robot: int) -> list[float]:
     """Return the two setpoints (N) with which a robot keeps a speed, within the limits of its thrusters."""
     low, high = (value_for_robot(value, robot) for value in (vessel.min_thrust, vessel.max_thrust))
-    left, right = holding_setpoints(vessel, speed, robot)
-    return [min(max(left, low), high), min(max(right, low), high)]
+    return [min(max(value, low), high) for value in holding_setpoints(vessel, speed, robot)]
 
 
 def _with_slow_thrusters(vessel: VesselConfig, ships: Sequence[Ship], slowest: float) -> VesselConfig:

@@ -164,7 +164,7 @@ def _points(node: Node, most: tuple[float, ...]) -> Floats:
 
 
 def read_chart(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     at: tuple[float, float] | None = None,
     size: float = 300.0,
     layers: Sequence[str] | None = None,
@@ -174,13 +174,13 @@ def read_chart(
 ) -> Chart:
     """Read a window of a chart, whose lines are simplified until they have few segments.
 
-    GeoJSON is read by itself; S-57 (``.000``), GeoPackage and shapefiles need the extra ``charts``. Land are the
-    polygons of LAND_LAYERS, and depth areas that are nowhere deeper than the draught; their other lines are walls with
-    water on both sides. Polygons without a layer are land, lines without a layer walls. Coastlines of OpenStreetMap
-    have land on their left.
+    GeoJSON is read by itself; S-57 (``.000``), GeoPackage, shapefiles and others need the extra ``charts``. Land are
+    the polygons of LAND_LAYERS, and depth areas that are nowhere deeper than the draught; their other lines are walls
+    with water on both sides. Polygons without a layer are land, lines without a layer walls. Coastlines of
+    OpenStreetMap have land on their left.
 
     Args:
-        path: path of the chart.
+        path: path of the chart, or of several that lie beside each other or hold one layer each.
         at: latitude and longitude (degrees) of the middle of the window; by default the middle of the data.
         size: side of the square window (m); the window ends where the data ends if that is less than 1% less.
         layers: layers of land, walls and depths in place of the default ones.
@@ -194,7 +194,8 @@ def read_chart(
         ConfigError: if the file or an option cannot be used, or the window has no shore, no water, or too many
             segments.
     """
-    path = Path(path)
+    paths = [Path(each) for each in ([path] if isinstance(path, str | Path) else path)]
+    name = ", ".join(map(str, paths))
     require_window(at, size)
     require(is_number(draught) and abs(draught) <= 100.0, "draught", draught, "a number of metres from -100 to 100")
     valid = most_segments is None or (is_nonnegative_int(most_segments) and 1 <= most_segments <= LIMIT_OF_SEGMENTS)
@@ -202,10 +203,10 @@ def read_chart(
     valid = tolerance is None or (is_number(tolerance) and 0.0 <= tolerance <= size)
     require(valid, "tolerance", tolerance, "a number of metres from 0 to the size")
     wanted = {DEPTH_LAYER, *LAND_LAYERS, *OSM_LAYERS} if layers is None else {layer.upper() for layer in layers}
-    features = read_features(path, wanted)
-    chosen, names = _choose(features, wanted, layers is not None, draught, str(path))
+    features = [item for each in paths for item in read_features(each, wanted)]
+    chosen, names = _choose(features, wanted, layers is not None, draught, name)
     plane, window = _place(features, at, size)
-    _require_coverage(features, plane, window, str(path))
+    _require_coverage(features, plane, window, name)
     dry = [area for item in chosen if item.layer not in OSM_WATERS for area in item.areas]
     areas = [[plane.to_metres(ring) for ring in area] for area in dry]
     walls = [plane.to_metres(line) for item in chosen if item.layer != OSM_COASTLINE for line in item.lines]
@@ -216,9 +217,10 @@ def read_chart(
     routes = [plane.to_metres(line) for item in features if item.layer in ROUTE_LAYERS for line in item.lines]
     fairways = [area for item in features if item.layer == FAIRWAY_LAYER for area in item.areas]
     routes += _centre_line([[plane.to_metres(ring) for ring in area] for area in fairways], window)
-    source = f"{path.name}: {', '.join(names)}; depths up to {draught:g} m are land"
-    empty = Chart(path.stem, *window, np.zeros((0, 4)), tuple(routes), (plane.latitude, plane.longitude), 0.0, source)
-    return with_land(empty, areas, walls, most_segments, tolerance, str(path), coast)
+    source = f"{', '.join(each.name for each in paths)}: {', '.join(names)}; depths up to {draught:g} m are land"
+    origin = plane.latitude, plane.longitude
+    empty = Chart(paths[0].stem, *window, np.zeros((0, 4)), tuple(routes), origin, 0.0, source)
+    return with_land(empty, areas, walls, most_segments, tolerance, name, coast)
 
 
 def with_land(

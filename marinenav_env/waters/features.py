@@ -27,7 +27,7 @@ DEPTH_LAYER, COVERAGE_LAYER = "DEPARE", "M_COVR"
 """Layers of S-57 of depth areas, and of the area that a chart covers."""
 FAIRWAY_LAYER = "FAIRWY"
 """Layer of S-57 of fairways, whose centre line is offered as a route."""
-ROUTE_LAYERS = ("RECTRC", "NAVLNE", "RCRTCL", "DWRTCL", "TRACK", "ROUTE")
+ROUTE_LAYERS = ("RECTRC", "NAVLNE", "RCRTCL", "DWRTCL", "TRACK", "TRACKS", "ROUTE", "ROUTES")
 """Layers of lines that are offered as routes: recommended tracks, navigation lines, centre lines; plain names."""
 LAYERS = (*LAND_LAYERS, DEPTH_LAYER, COVERAGE_LAYER, FAIRWAY_LAYER, *ROUTE_LAYERS)
 OSM_COASTLINE, OSM_WATERS = "NATURAL=COASTLINE", ("NATURAL=WATER", "WATERWAY=RIVERBANK", "WATERWAY=DOCK")
@@ -227,6 +227,8 @@ def _as_geojson(pyogrio: Any, path: Path, name: str) -> Iterator[Any]:
     """Yield the features of a layer of a file as GeoJSON, in longitudes and latitudes of WGS84."""
     columns = [_DEPTH, _COVERAGE, "layer", *_TAGS]
     meta, _, shapes, values = pyogrio.raw.read(path, layer=name, columns=columns)
+    if not len(shapes):  # of which GDAL writes nothing
+        return
     # GDAL takes GeoJSON for WGS84 if it does not know the other coordinate system that it states.
     is_unknown = path.suffix.lower() in _GEOJSON_SUFFIXES and meta["crs"] == "EPSG:4326"
     if meta["crs"] is None or is_unknown:

@@ -29,6 +29,7 @@ def land_outlines(chart: Chart) -> list[Floats]:
     both = set(keys)
     following = {row[:2]: row[2:] for row in keys if row[2:] + row[:2] not in both}
     size = np.array([chart.width, chart.height])
+    turns = (size * [(0, 0), (0, 1), (1, 1), (1, 0)]).tolist()  # from the south-west corner by east, as _along_edge
     # Lines from their first to their last point; those that end nowhere are rings.
     firsts = [point for point in following if point not in set(following.values())]
     lines = [_follow(first, following) for first in firsts]
@@ -45,7 +46,7 @@ def land_outlines(chart: Chart) -> list[Floats]:
             place, number = min(starts, key=lambda item: (item[0] - end) % 4.0)
             corners = [end // 1.0 + 1.0 + step for step in range(4)]
             way = (place - end) % 4.0
-            ring += [_corner(corner, size) for corner in corners if corner - end < way]
+            ring += [turns[int(corner) % 4] for corner in corners if corner - end < way]
             if place not in left:
                 break
         rings.append(np.array(ring))
@@ -65,12 +66,6 @@ def _along_edge(point: Floats, size: Floats) -> float:
     x, y = (point / size).tolist()
     sides = [(abs(x), y), (abs(1.0 - y), 1.0 + x), (abs(1.0 - x), 3.0 - y), (abs(y), 4.0 - x)]
     return min(sides)[1] % 4.0
-
-
-def _corner(number: float, size: Floats) -> list[float]:
-    """Return the corner of a window with a number: 0 south-west, 1 south-east, 2 north-east, 3 north-west."""
-    corner = int(number) % 4
-    return [float(size[0]) if corner in (2, 3) else 0.0, float(size[1]) if corner in (1, 2) else 0.0]
 
 
 def draw_svg(chart: Chart) -> str:

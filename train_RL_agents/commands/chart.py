@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # A southern latitude is no option.
     parser._negative_number_matcher = re.compile(r"-\d[-.,\d]*$")
     add = parser.add_argument
-    kinds = "GeoJSON; with 'marinenav[charts]' also S-57 cells (.000), GeoPackage and shapefiles"
-    add("file", metavar="FILE", type=Path, help=f"chart: {kinds}")
+    kinds = "GeoJSON; with 'marinenav[charts]' also S-57 cells (.000), GeoPackage, shapefiles, GPX"
+    add("files", metavar="FILE", type=Path, nargs="+", help=f"chart, one or several: {kinds}")
     add("--at", metavar="LAT,LON", type=parse_place, help="middle of the window in degrees; by default of the data")
     add("--size", metavar="M", type=float, default=DEFAULT_SIZE, help="side of the window in metres (300)")
     usual = "LNDARE,COALNE,SLCONS,PONTON,DEPARE of S-57, and what has no layer"
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     picture = out.with_suffix(".svg")
     require_writable_outputs(out, picture)
     chart = read_chart(
-        arguments.file,
+        arguments.files,
         given.get("at"),
         arguments.size,
         given.get("layers"),

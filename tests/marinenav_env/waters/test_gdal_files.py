@@ -52,6 +52,7 @@ def test_a_geopackage_has_layers_by_name(tmp_path):
     write(path, [shape(polygon(LAND))], "LNDARE")
     write(path, [shape(polygon([[0, 0], [90, 0], [90, 90]]))] * 2, "DEPARE", DRVAL2=[5.0, np.nan])
     write(path, [shape(line([20, 0], [90, 0]))], "CBLSUB")
+    write(path, [], "PONTON")
     chart = read_chart(path, AT, 100.0)
     np.testing.assert_allclose(chart.shores, expected(tmp_path, COAST), atol=0.011)
     tags = {"natural": ["coastline", "coastline"], "highway": [None, "path"]}
@@ -60,6 +61,20 @@ def test_a_geopackage_has_layers_by_name(tmp_path):
     with pytest.raises(ConfigError, match="has no layer SLCONS; its layers are CBLSUB, DEPARE, LNDARE"):
         read_chart(path, AT, 100.0, layers=["SLCONS"])
     assert len(read_chart(path, AT, 100.0, layers=["CBLSUB"]).shores) == 2
+
+
+def test_a_chart_is_of_several_files_that_are_layers_by_name(tmp_path):
+    """GeoJSON of depths, a shapefile of a pier and GPX of a route, which has no tracks."""
+    depths, pier, route = (tmp_path / name for name in ("depare.geojson", "my pier.shp", "mine.gpx"))
+    content = [COAST | {"properties": {"DRVAL2": depth}} for depth in (0.2, 5.0)]
+    depths.write_text(json.dumps(collection(*content)))
+    write(pier, [shape(line([20, 0], [90, 0]))])
+    places = "".join(f'<rtept lat="{y}" lon="{x}"/>' for x, y in ring([[30.0, -40.0], [40.0, -10.0]])[:2])
+    route.write_text(f'<gpx version="1.1" xmlns="http://www.topografix.com/GPX/1/1"><rte>{places}</rte></gpx>')
+    chart = read_chart([depths, pier, route], AT, 100.0)
+    both = expected(tmp_path, COAST, COAST | {"properties": {}, "geometry": line([20, 0], [90, 0])})
+    np.testing.assert_allclose(np.sort(chart.shores, 0), np.sort(both, 0), atol=0.011)
+    assert [len(each) for each in chart.routes] == [2] and chart.name == "depare"
 
 
 @pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:32617", "EPSG:3857"])
