@@ -3,10 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
 
 from marinenav_env.scenarios.encounter_sampler import MAX_PLACE_OFFSET
 from marinenav_env.scenarios.episode import Episode
 from marinenav_env.vessels import top_speed, value_for_robot
+from marinenav_env.waters.shapes import ways_are_clear
 
 Points = Sequence[Sequence[float]]
 _VESSEL_SETTINGS = ("radius", "min_thrust", "max_thrust")
@@ -18,9 +22,12 @@ START_OFF_MAP = "starts off the map"
 GOAL_OFF_MAP = "goals off the map"
 GOAL_OUT_OF_REACH = "goals farther than vessels get before the episode ends"
 ANGLE_IN_DEGREES = "initial angles beyond a whole turn (in degrees?)"
+ROUTE_OVER_LAND = "stated routes over land"
 TOO_FAST = "initial speeds beyond twice the top speed"
 THRUST_BEYOND_LIMITS = "initial thrusts beyond the limits of the thrusters"
 CURRENT_TOO_FAST = "vortices with currents of more than 100 m/s"
+_TOUCHING = 0.01
+"""Distance from shores (m) below which a route is over land."""
 MAX_CURRENT_SPEED = 100.0
 """Largest plausible speed of the water at the edge of a vortex core (m/s)."""
 
@@ -33,13 +40,17 @@ def count_implausible_starts(episode: Episode) -> Counter[str]:
     """
     start, goal, obstacles, vessel = episode.start, episode.goal, episode.obstacles, episode.world.vessel
     scenario = episode.world.scenario
-    area = (scenario.width, scenario.height)
+    area, seconds = (scenario.width, scenario.height), episode.world.max_steps * episode.world.control_step
     met = _is_encounter(start, goal, area, scenario.scale * MAX_PLACE_OFFSET)
 
     def checks(number: int) -> dict[str, bool]:
         begin, end, velocity, thrust = start[number], goal[number], episode.velocity[number], episode.thrust[number]
         hull, least, most = (value_for_robot(getattr(vessel, name), number) for name in _VESSEL_SETTINGS)
         others = [other for other in range(len(start)) if other != number]
+        stated = episode.route[number : number + 1]
+        points = np.array([begin, *chain.from_iterable(stated), end])
+        way = np.hypot(*np.diff(points, axis=0).T).sum()
+        shores = np.array(episode.shores if any(stated) else []).reshape(-1, 4)
         leaves = episode.behaviour[number : number + 1] == ["track"]  # it may come from, and go, off the map
         gaps = [math.dist(begin, start[other]) - value_for_robot(vessel.radius, other) for other in others]
         angles = (episode.heading[number], velocity[2], *episode.thruster_angle[number])
@@ -49,7 +60,9 @@ def count_implausible_starts(episode: Episode) -> Counter[str]:
             START_IN_CONTACT: any(gap <= hull for gap in gaps),
             START_OFF_MAP: not met and not leaves and _is_off_map(begin, area),
             GOAL_OFF_MAP: not met and not leaves and _is_off_map(end, area),
+            GOAL_OUT_OF_REACH: not leaves and way > seconds * top_speed(vessel, number),
             ANGLE_IN_DEGREES: any(abs(angle) > 2.01 * math.pi for angle in angles),
+            ROUTE_OVER_LAND: not ways_are_clear(points[:-1], points[1:], shores, _TOUCHING).all(),
             TOO_FAST: math.hypot(*velocity[:2]) > 2.0 * top_speed(vessel, number),
             THRUST_BEYOND_LIMITS: not all(1.01 * least <= side <= 1.01 * most for side in thrust),
         }
@@ -58,18 +71,6 @@ def count_implausible_starts(episode: Episode) -> Counter[str]:
     strongest = 2.0 * math.pi * scenario.core_radius * MAX_CURRENT_SPEED
     counts[CURRENT_TOO_FAST] = sum(abs(core[2]) > strongest for core in episode.cores)
     return +counts
-
-
-def count_unreachable_goals(episode: Episode) -> int:
-    """Return how many robots need more than ``world.max_steps`` control steps to their goal even at their top speed.
-
-    Robots that follow tracks do not count.
-    """
-    world = episode.world
-    seconds = world.max_steps * world.control_step
-    ways = map(math.dist, episode.start, episode.goal)
-    slow = [robot for robot, way in enumerate(ways) if way > seconds * top_speed(world.vessel, robot)]
-    return sum(episode.behaviour[robot : robot + 1] != ["track"] for robot in slow)
 
 
 def _is_off_map(point: Sequence[float], area: tuple[float, float]) -> bool:

@@ -18,7 +18,7 @@ from marinenav_env.scenarios.common_ocean import parse_common_ocean
 from marinenav_env.scenarios.complete import CompleteSampler
 from marinenav_env.scenarios.dnv import is_dnv, parse_dnv
 from marinenav_env.scenarios.episode import Episode, episodes_from_scenarios
-from marinenav_env.scenarios.plausibility import GOAL_OUT_OF_REACH, count_implausible_starts, count_unreachable_goals
+from marinenav_env.scenarios.plausibility import count_implausible_starts
 from marinenav_env.scenarios.scenario_file import parse_scenarios
 from marinenav_env.scenarios.situations import Situation, scaled_episode
 from marinenav_env.support.files import parse_json, read_text
@@ -46,9 +46,8 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     In addition to scenario files of this project (see ``parse_scenarios``), it reads traffic situations of DNV's
     ship-traffic-generator, and scenarios of NTNU's colav-simulator and of CommonOcean. These are scaled to the vessels
     of ``world`` (see ``scenarios.situations``), and a warning counts what episodes cannot represent. Another warning
-    counts implausible starts, goals and motions (see ``scenarios.plausibility``), and, in situations of other programs
-    and on charts, goals that are too far for an episode. On a chart (see ``waters.charts`` and ``waters.moos``),
-    CHART_EPISODES episodes are drawn.
+    counts implausible starts, goals, routes and motions (see ``scenarios.plausibility``). On a chart (see
+    ``waters.charts`` and ``waters.moos``), CHART_EPISODES episodes are drawn.
 
     Args:
         path: path of the file or folder.
@@ -60,23 +59,19 @@ def read_scenarios(path: str | Path, strict: bool = False, world: WorldConfig | 
     """
     episodes: list[Episode] = []
     left_out: Counter[str] = Counter()
-    implausible: Counter[str] = Counter()
     for file in scenario_paths(path):
         content = read_content(file)
         if isinstance(content, dict) and "chart" in content:
-            episodes += (drawn := _episodes_on_chart(file, world or WorldConfig()))
-            implausible[GOAL_OUT_OF_REACH] += sum(map(count_unreachable_goals, drawn))
+            episodes += _episodes_on_chart(file, world or WorldConfig())
         elif isinstance(content, Situation):
             episodes.append(_scaled_episode_of_file(content, file, world or WorldConfig()))
             left_out.update(content.left_out)
-            implausible[GOAL_OUT_OF_REACH] += count_unreachable_goals(episodes[-1])
         else:
             episodes += parse_scenarios(content, str(file))
     if left_out:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
         warnings.warn(f"{path}: left out {counts}", stacklevel=2)
-    implausible = sum(map(count_implausible_starts, episodes), +implausible)
-    if implausible:
+    if implausible := sum(map(count_implausible_starts, episodes), Counter[str]()):
         counts = ", ".join(f"{count:,} {kind}" for kind, count in implausible.items())
         line = f"{path}: {len(episodes):,} episodes with {counts}"
         if strict:

@@ -14,6 +14,8 @@ from marinenav_env.scenarios.plausibility import (
     CURRENT_TOO_FAST,
     GOAL_IN_OBSTACLE,
     GOAL_OFF_MAP,
+    GOAL_OUT_OF_REACH,
+    ROUTE_OVER_LAND,
     START_IN_CONTACT,
     START_OFF_MAP,
     START_ON_OBSTACLE,
@@ -39,10 +41,12 @@ def in_world(episode, world):
 CASES = {
     "as it should be": (simple_episode([POSE], [GOAL], [(20.0, 20.0, 1.0)]), {}),
     "goal in an obstacle": (simple_episode([POSE], [GOAL], [(40.5, 45.0, 1.0)]), {GOAL_IN_OBSTACLE: 1}),
+    "around land, and over it": (
+        replace(simple_episode([POSE, (30.0, 5.0, 0.0)], [GOAL, (30.0, 40.0)]),
+                shores=[[20.0, 15.0, 20.0, 25.0]], route=[[[30.0, 12.0]], [[15.0, 20.0]]]), {ROUTE_OVER_LAND: 1}),
+    "a long way": (replace(simple_episode([POSE], [GOAL]), route=[[[2000.0, 0.0]]]), {GOAL_OUT_OF_REACH: 1}),
     "goal beside it": (simple_episode([POSE], [GOAL], [(41.0, 45.0, 1.0)]), {}),
-    "start on an obstacle": (
-        simple_episode([POSE], [GOAL], [(13.75, 10.0, 1.0)]), {START_ON_OBSTACLE: 1}
-    ),
+    "start on an obstacle": (simple_episode([POSE], [GOAL], [(13.75, 10.0, 1.0)]), {START_ON_OBSTACLE: 1}),
     "off the map on a track": (
         replace(
             simple_episode([POSE, (-9.0, 10.0, 0.0)], [GOAL, (20.0, 99.0)]),
@@ -54,20 +58,14 @@ CASES = {
     ),
     "start beside it": (simple_episode([POSE], [GOAL], [(13.85, 10.0, 1.0)]), {}),
     "in contact": (
-        simple_episode([POSE, (15.5, 10.0, 0.0), (40.0, 5.0, 0.0)], [GOAL, (5, 40), (5, 5)]),
-        {START_IN_CONTACT: 2},
-    ),
-    "small hulls": (
-        with_hulls(simple_episode([POSE, (15.5, 10.0, 0.0)], [GOAL, (5, 40)]), 2.8, 2.6), {}
-    ),
+        simple_episode([POSE, (15.5, 10.0, 0.0), (40.0, 5.0, 0.0)], [GOAL, (5, 40), (5, 5)]), {START_IN_CONTACT: 2}),
+    "small hulls": (with_hulls(simple_episode([POSE, (15.5, 10.0, 0.0)], [GOAL, (5, 40)]), 2.8, 2.6), {}),
     "off the map": (
         simple_episode([(-0.1, 10.0, 0.0), (10.0, 55.5, 0.0)], [(40, 56), (5, 5)]),
         {START_OFF_MAP: 2, GOAL_OFF_MAP: 1},
     ),
     "on its edge": (simple_episode([(0.0, 55.0, 0.0)], [(55.0, 20.0)]), {}),
-    "an encounter from outside": (
-        simple_episode([(-10.0, 28.0, 0.0), (27.5, 60.0, 0.0)], [(45, 27), (28, 5)]), {}
-    ),
+    "an encounter from outside": (simple_episode([(-10.0, 28.0, 0.0), (27.5, 60.0, 0.0)], [(45, 27), (28, 5)]), {}),
     "one of them passes aside": (
         simple_episode([(-10.0, 28.0, 0.0), (32.0, 60.0, 0.0)], [(45, 27), (32, 5)]),
         {START_OFF_MAP: 2},
@@ -85,9 +83,7 @@ CASES = {
         {ANGLE_IN_DEGREES: 1, TOO_FAST: 1, THRUST_BEYOND_LIMITS: 1, CURRENT_TOO_FAST: 1},
     ),
     "a fast turn": (replace(simple_episode([POSE], [GOAL]), velocity=[[0.0, 0.0, 90.0]]), {ANGLE_IN_DEGREES: 1}),
-    "a way that ends before the centre": (
-        simple_episode([(-10.0, 27.5, 0.0)], [(20.0, 27.5)]), {START_OFF_MAP: 1}
-    ),
+    "a way that ends before the centre": (simple_episode([(-10.0, 27.5, 0.0)], [(20.0, 27.5)]), {START_OFF_MAP: 1}),
 }  # fmt: skip
 
 
