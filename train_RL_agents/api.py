@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, get_type_hints
@@ -80,8 +80,8 @@ class Policy:
     """Name or path that the user gave, and which policy of the run unless it is the best."""
     loaded: LoadedPolicy
     """Agent, configuration, file, env-steps and evaluation metrics of the policy."""
-    _memories: dict[tuple[int, ...], Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Memory of a recurrent policy after the latest call of ``act`` with each batch shape."""
+    _memories: dict[Any, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Memory of a recurrent policy after the latest call of ``act`` for each robot and batch shape."""
 
     def __repr__(self) -> str:
         return f"<Policy {self.name}: {self.config.agent_type} after {self.loaded.env_steps:,} env-steps>"
@@ -105,13 +105,17 @@ class Policy:
         """Forget what ``act`` observed; call it at the start of an episode, if the policy has a memory."""
         self._memories.clear()
 
-    def act(self, observation: Mapping[str, Any], risk: float | None = None) -> NDArray[Any]:
+    def act(
+        self, observation: Mapping[str, Any], risk: float | None = None, is_init: Any = None, robot: Hashable = None
+    ) -> NDArray[Any]:
         """Return the best action for an observation; a recurrent policy remembers the calls since ``reset``.
 
         Args:
             observation: entries by name, [..., S] with the shape S of the entry, as the environments of Gymnasium and
                 PettingZoo return them.
             risk: share of the worst outcomes to act on (CVaR level), in (0, 1]; by default as configured.
+            is_init: [...] bool, where an episode begins: what was observed there before is forgotten.
+            robot: name of the robot, if several ask in turn, since each has a memory of its own.
 
         Returns:
             Left and right command [..., 2] in [-1, 1], or indices [...] of thrust-change pairs.
@@ -139,13 +143,13 @@ class Policy:
         level = None if risk is None else torch.full((math.prod(batch),), risk, device=device)
         if agent.memory_size:
             blank = torch.zeros(math.prod(batch), agent.memory_size, device=device)
-            before = self._memories.get(batch)
-            inputs[MEMORY] = blank if before is None else before
+            begins = torch.as_tensor(False if is_init is None else is_init, device=device).expand(batch).reshape(-1, 1)
+            inputs[MEMORY] = torch.where(begins, blank, self._memories.get((robot, batch), blank))
         with torch.no_grad():
             outputs = agent.outputs(inputs, level)
             action = agent.select(outputs)
         if agent.memory_size:
-            self._memories[batch] = agent.remember(inputs, outputs)
+            self._memories[robot, batch] = agent.remember(inputs, outputs)
         return action.reshape((*batch, *action.shape[1:])).cpu().numpy()
 
     def evaluate(self, device: str = "cpu", **options: Unpack[EvaluationOptions]) -> Result:
@@ -258,6 +262,7 @@ class TrainedRun:
 
 def train(
     agent: str = "",
+    /,
     *,
     config: str | Path | None = None,
     resume: str | Path | None = None,
@@ -270,7 +275,7 @@ def train(
     """Train an agent with one seed; settings are those of ``marinenav train``.
 
     Args:
-        agent: name of the agent; by default that of the configuration.
+        agent: name of the agent, also by keyword; by default that of the configuration.
         config: JSON file with settings, or name of a shipped one.
         resume: run folder to resume; only the settings that ``marinenav train --help`` lists may change.
         profile: name of a profile with sizes for a device; see docs/scaling.md.
@@ -288,6 +293,8 @@ def train(
     """
     for name, value, usual in (("config", config, None), ("profile", profile, "auto")):
         require(resume is None or value == usual, name, value, "left out with resume: a run has its own")
+    if isinstance(settings.get("agent"), str):  # a mapping has settings of the agent
+        agent = settings.pop("agent")
     if ":" in agent:
         # A plugin that a program names may be imported, as on the command line.
         plugins.allow(agent)

@@ -140,14 +140,17 @@ def test_act_remembers_since_the_reset():
     seen, expected = rollout["robots", "observation"], rollout["robots", "action"].numpy()
     active = rollout["robots", "mask"].numpy()
 
-    def difference(step):
-        found = policy.act({name: each[:, step].numpy() for name, each in seen.items()})
-        return np.abs(found - expected[:, step])[active[:, step]].max()
+    def difference(step, rows=slice(None), **options):
+        found = policy.act({name: each[rows, step].numpy() for name, each in seen.items()}, **options)
+        return np.abs(found - expected[rows, step])[active[rows, step]].max()
 
     for _ in range(2):
         policy.reset()
         assert max(map(difference, range(4))) < 1e-6
     assert difference(0) > 1e-5
+    assert difference(0, is_init=np.ones((2, 1), bool)) < 1e-6
+    for step in range(3):  # environments in turn, as robots of PettingZoo are asked
+        assert max(difference(step, row, robot=f"robot_{row}") for row in range(2)) < 1e-6
 
 
 def test_act_refuses_what_is_not_an_observation():
@@ -185,6 +188,7 @@ def test_act_refuses_observations_that_are_not_finite(name, value):
         (lambda: compare("straight", seed=1, fresh=True), "fresh and seed='...': must be given one at a time"),
         (lambda: compare("straight", risk=0.5, stochastic=True), "risk and stochastic='...': must be given one at"),
         (lambda: train(agent="X"), "agent_type='X': must be one of"),
+        (lambda: train("PPO", agent={"memry": 1}), "agent.memry=1: there is no such setting"),
         (lambda: train(batch_size=3), "batch_size=3: there is no such setting; the closest: trainer.batch_s"),
         (lambda: train(seed=[0, 1]), "seed=(0, 1): must be one number"),
         (lambda: train(config="nope"), "config='nope': must be a JSON file or one of a2c"),

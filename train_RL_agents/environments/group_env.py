@@ -288,7 +288,7 @@ class GroupEnv(EnvBase):
         if self._success_key is not None:
             reported = following.get(self._success_key).reshape(self.num_envs, -1).to(self.device)
             success = over & (reported > 0).all(-1)
-        result = self._tensordict(observation, before, over, timed_out, success)
+        result = self._tensordict(observation, before | self.active, over, timed_out, success)
         result.get(GROUP).set("reward", reward[..., None])
         return result
 

@@ -180,4 +180,8 @@ def _make_base_env(
     with wrap_errors(f"env.name={name}: it cannot be made"):
         env = make(num_envs=num_envs, device=device, seed=seed, **options)
     require(isinstance(env, EnvBase), "env.name", name, f"a function that returns an EnvBase, not {type(env).__name__}")
+    vector = getattr(getattr(env, "base_env", env), "_env", None)
+    mode = getattr((getattr(vector, "metadata", None) or {}).get("autoreset_mode"), "name", "")
+    allowed = "DISABLED, or left to single environments: TorchRL takes a step that only resets for one of the episode"
+    require(mode != "NEXT_STEP", f"env.name={name}: autoreset_mode", mode, allowed)
     return env

@@ -48,28 +48,18 @@ CASES = {
     "goal beside it": (simple_episode([POSE], [GOAL], [(41.0, 45.0, 1.0)]), {}),
     "start on an obstacle": (simple_episode([POSE], [GOAL], [(13.75, 10.0, 1.0)]), {START_ON_OBSTACLE: 1}),
     "off the map on a track": (
-        replace(
-            simple_episode([POSE, (-9.0, 10.0, 0.0)], [GOAL, (20.0, 99.0)]),
-            behaviour=["", "track"],
-            onset=[0.0, 0.0],
-            track=[[], [[0.0, -9.0, 10.0], [9.0, 20.0, 10.0]]],
-        ),
-        {},
-    ),
+        replace(simple_episode([POSE, (-9.0, 10.0, 0.0)], [GOAL, (20.0, 99.0)]), behaviour=["", "track"],
+                onset=[0.0, 0.0], track=[[], [[0.0, -9.0, 10.0], [9.0, 20.0, 10.0]]]), {}),
     "start beside it": (simple_episode([POSE], [GOAL], [(13.85, 10.0, 1.0)]), {}),
     "in contact": (
         simple_episode([POSE, (15.5, 10.0, 0.0), (40.0, 5.0, 0.0)], [GOAL, (5, 40), (5, 5)]), {START_IN_CONTACT: 2}),
     "small hulls": (with_hulls(simple_episode([POSE, (15.5, 10.0, 0.0)], [GOAL, (5, 40)]), 2.8, 2.6), {}),
     "off the map": (
-        simple_episode([(-0.1, 10.0, 0.0), (10.0, 55.5, 0.0)], [(40, 56), (5, 5)]),
-        {START_OFF_MAP: 2, GOAL_OFF_MAP: 1},
-    ),
+        simple_episode([(-0.1, 10, 0.0), (10.0, 55.5, 0.0)], [(40, 56), (5, 5)]), {START_OFF_MAP: 2, GOAL_OFF_MAP: 1}),
     "on its edge": (simple_episode([(0.0, 55.0, 0.0)], [(55.0, 20.0)]), {}),
     "an encounter from outside": (simple_episode([(-10.0, 28.0, 0.0), (27.5, 60.0, 0.0)], [(45, 27), (28, 5)]), {}),
     "one of them passes aside": (
-        simple_episode([(-10.0, 28.0, 0.0), (32.0, 60.0, 0.0)], [(45, 27), (32, 5)]),
-        {START_OFF_MAP: 2},
-    ),
+        simple_episode([(-10.0, 28.0, 0.0), (32.0, 60.0, 0.0)], [(45, 27), (32, 5)]), {START_OFF_MAP: 2}),
     "the same with a boat of a quarter of the length": (
         in_world(simple_episode([(-1.0, 8.0, 0.0)], [(12.0, 8.0)]), scaled_world("cybership2")), {START_OFF_MAP: 1}
     ),

@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, OneHot, Unbounded
-from torchrl.envs import EnvBase
+from torchrl.envs import EnvBase, GymEnv
 
 AGENTS, CHOICES = 3, 4
 ACTIONS = {
@@ -207,6 +207,11 @@ class Harbour(gymnasium.Env[Any, Any]):
 def no_environment(num_envs: int, device: torch.device, seed: int) -> str:
     """Return something else."""
     return "a boat"
+
+
+def resets_late(num_envs: int, device: torch.device, seed: int) -> EnvBase:
+    """Return a vector whose steps after the end of an episode only reset, as Gymnasium's are by default."""
+    return GymEnv("CartPole-v1", num_envs=num_envs)
 
 
 def broken(num_envs: int, device: torch.device, seed: int) -> EnvBase:

@@ -149,6 +149,7 @@ def test_an_agent_may_leave_and_come_back():
         step = acting(env, torch.zeros(2, AGENTS, 2))["next", GROUP]
         masks.append(step["mask"][0].tolist())
         truncated.append(step["truncated"][0, 0].item())
+        assert step["observation", "place"][0, 0].any() or not step["mask"][0, 0]
         assert step["done"][0, 0] == step["truncated"][0, 0] and not step["terminated"].any()
     assert [mask[0] for mask in masks] == [True, False, False, True, True, False]
     assert truncated == [False, True, True, False, False, True]

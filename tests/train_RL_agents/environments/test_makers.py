@@ -21,7 +21,8 @@ HERE = "tests.train_RL_agents.environments.helpers"
 
 @pytest.fixture(autouse=True)
 def allowed():
-    plugins.allow(*(f"{HERE}:{name}" for name in ("Chase", "Tutored", "Alone", "no_environment", "broken", "Harbour")))
+    names = ("Chase", "Tutored", "Alone", "no_environment", "resets_late", "broken", "Harbour")
+    plugins.allow(*(f"{HERE}:{name}" for name in names))
 
 
 def base_of(name, num_envs=2, **settings):
@@ -96,6 +97,7 @@ def test_options_are_json_or_text():
         ("gymnasium:CartPole-v1", {"options": ("backend=antigravity",)}, "it cannot be made"),
         ("vmas:navigation", {"max_steps": 5, "options": ("max_steps=9",)}, "env.max_steps limits episodes"),
         (f"{HERE}:no_environment", {}, "a function that returns an EnvBase, not str"),
+        pytest.param(f"{HERE}:resets_late", {}, "autoreset_mode='NEXT_STEP': must be", marks=pytest.mark.heavy),
         (f"{HERE}:Harbour", {}, r"such as make_env\(num_envs, device, seed\) with GymWrapper"),
         (f"{HERE}:broken", {}, r"it cannot be made \(OSError: no water, .*helpers\.py, line"),
         (f"{HERE}:Chase", {"options": ("speed=3",)}, "it cannot be made"),
