@@ -14,7 +14,7 @@ MOST = {
     "pages": 3_700,
     "tools": 1_598,
     "tests": 37_997,
-    "docs (bytes)": 299_380,
+    "docs (bytes)": 299_638,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST = {"marinenav_env/**/*.py": 500, "train_RL_agents/**/*.py": 500, "docs/[mp]e*.md": 150, "docs/scaling.md": 150}
