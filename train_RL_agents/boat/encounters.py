@@ -18,6 +18,7 @@ import numpy as np
 
 from .checks import BoatError, common_number, require
 from .network import Array
+from .waters import Waters
 
 NONE, CANDIDATE, CONFIRMED, PAST, FLEETING = range(5)
 """Numbers of the phases of an encounter."""
@@ -75,6 +76,8 @@ class Encounters:
     """Encounters with vessels by the numbers of their tracks; ``follow`` returns those after a control step."""
 
     duties: DutyRules
+    waters: Waters | None
+    """Land that hides vessels; None if nothing does."""
     ids: Array
     """Numbers of the tracks [N]."""
     motion: Array
@@ -85,9 +88,11 @@ class Encounters:
     """State of the encounters by the names of FIELDS, each [N]."""
 
     @classmethod
-    def none(cls, duties: DutyRules) -> Encounters:
+    def none(cls, duties: DutyRules, waters: Waters | None) -> Encounters:
         """Return encounters before the first decision."""
-        return cls(duties, np.zeros(0, int), np.zeros((0, 5)), np.zeros(0), {name: np.zeros(0) for name in FIELDS})
+        return cls(
+            duties, waters, np.zeros(0, int), np.zeros((0, 5)), np.zeros(0), {name: np.zeros(0) for name in FIELDS}
+        )
 
     def follow(self, own: Array, ids: Array, motion: Array, radius: Array, steps: int = 1) -> Encounters:
         """Return the encounters after control steps since the last call, given the own motion [5].
@@ -109,8 +114,8 @@ class Encounters:
             name: np.append(np.where(self.is_open, values, 0.0), 0.0)[rows] for name, values in self.known.items()
         }
         motion, radius = np.concatenate((motion, moved)), np.concatenate((radius, self.radius[lost]))
-        known = _update(before, own, motion, radius, self.duties, steps)
-        return Encounters(self.duties, ids, motion, radius, known)
+        known = _update(before, own, motion, radius, self, steps)
+        return Encounters(self.duties, self.waters, ids, motion, radius, known)
 
     @property
     def is_open(self) -> Array:
@@ -175,12 +180,15 @@ def _roles(seen: _Sight, rules: dict[str, float]) -> Array:
 
 
 def _update(
-    known: dict[str, Array], own: Array, motion: Array, radius: Array, duties: DutyRules, steps: int
+    known: dict[str, Array], own: Array, motion: Array, radius: Array, latest: Encounters, steps: int
 ) -> dict[str, Array]:
     """Return what is known of encounters after control steps, as update_encounters in marinenav_env/rules."""
-    rules, seen, now = duties.rules, _look(own, motion), dict(known)
+    duties, seen, now = latest.duties, _look(own, motion), dict(known)
+    rules = duties.rules
     contact, speed = duties.radius + radius, math.hypot(own[3], own[4])
     touches, visible = seen.distance <= contact, seen.distance <= duties.range + radius
+    if latest.waters is not None:
+        visible &= ~latest.waters.hides(own[0], own[1], motion[:, :2])
     is_close = np.abs(seen.dcpa) < rules["domain"]
     risk = touches | (visible & (seen.tcpa > 0.0) & (seen.tcpa <= rules["horizon"]) & is_close)
     begins = risk & (known["phase"] == NONE)

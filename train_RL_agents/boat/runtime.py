@@ -153,12 +153,13 @@ class Pilot:
         has_chart = SHORE not in inputs or bool(self.settings.chart)
         require(has_chart, "chart: the policy observes shores, and none is named")
         self._waters = Waters.load(self.settings.chart) if self.settings.chart else None
+        self._hiding = None if self._sees_through_land else self._waters
         self._read_risk(inputs.get("taus"))
         self._read_limits(contract)
         self._encounters: Encounters | None = None
         if DUTIES in inputs:
             self._encounters = Encounters.none(
-                DutyRules.from_contract(inputs[DUTIES], self._sensor_range, self.control_step)
+                DutyRules.from_contract(inputs[DUTIES], self._sensor_range, self.control_step), self._hiding
             )
         self._observes_ids, self._numbers = OBJECTS_ID in inputs, dict[int, float]()
         self._blank = np.zeros(inputs[MEMORY]["shape"]) if MEMORY in inputs else None
@@ -405,8 +406,8 @@ class Pilot:
         x, y, vx, vy, radius = _object_rows(tracks).T
         rows = np.stack((*to_body(x - odometry.x, y - odometry.y), *to_body(vx, vy), radius), 1)
         hidden = np.zeros(len(rows), bool)
-        if self._waters is not None and not self._sees_through_land:
-            hidden = self._waters.hides(odometry.y, odometry.x, np.stack((y, x), 1))
+        if self._hiding is not None:
+            hidden = self._hiding.hides(odometry.y, odometry.x, np.stack((y, x), 1))
         first = self._nearest_objects(rows, hidden)
         objects, mask = self._in_slots(rows[first]), self._in_slots(np.ones(len(first)))
         found = {

@@ -64,12 +64,8 @@ def odometry_of(state, e, r, stamp=0.0):
 def tracks_of(env, e, r, stamp=0.0):
     state, scenario, radius = env.state, env.scenario, env.config.vessel.detect_radius
     others = [n for n in range(state.pose.shape[1]) if n != r and state.active[e, n]]
-    rows = [
-        [y, x, vy, vx, radius]
-        for (x, y, _), (vx, vy, _) in zip(
-            state.pose[e, others].tolist(), state.velocity_ground[e, others].tolist(), strict=True
-        )
-    ]
+    motions = zip(state.pose[e, others].tolist(), state.velocity_ground[e, others].tolist(), strict=True)
+    rows = [[y, x, vy, vx, radius] for (x, y, _), (vx, vy, _) in motions]
     headings = (0.5 * math.pi - state.pose[e, others, 2]).tolist()
     obstacles = zip(scenario.obstacle_position[e].tolist(), scenario.obstacle_radius[e].tolist(), strict=True)
     fixed = [[y, x, 0.0, 0.0, size] for (x, y), size in obstacles]
@@ -96,12 +92,7 @@ def decisions(policy, pilots, steps=12, level=CALM):
     level = scaled_level(level, scale.length, scale.speed)
     schedule = Curriculum((level,), pool_size=16, refresh_size=1)
     env = MarineNavEnv(
-        policy.config.world,
-        len(pilots),
-        scenarios=schedule,
-        dtype=torch.float64,
-        seed=3,
-        continuous=policy.agent.continuous,
+        world, len(pilots), scenarios=schedule, dtype=torch.float64, seed=3, continuous=policy.agent.continuous
     )
     wrapper = PolicyWrapper(copy.deepcopy(policy.agent).double(), len(pilots))
     now, tensordict = 0.0, env.reset()

@@ -43,16 +43,23 @@ def test_shores_are_the_environments(tmp_path):
 
 
 @pytest.mark.parametrize("sees", [False, True])
-def test_land_hides_objects_as_in_the_environment(tmp_path, sees):
-    """A pier lies between the vessel and the first of two tracks."""
+def test_land_hides_objects_and_their_encounters_as_in_the_environment(tmp_path, sees):
+    """A pier lies between the vessel and the first of two tracks, which it sees in the second step."""
     pier = [[50.0, 20.0, 50.0, 80.0], [50.0, 80.0, 50.0, 20.0]]
     (tmp_path / "pier.json").write_text(json.dumps({"chart": {"width": 100.0, "height": 100.0, "shores": pier}}))
-    policy = make_policy("DQN", **EXACT, **LAND, **{"world.sensor.sees_through_land": sees})
+    policy = make_policy(
+        "DQN", **EXACT, **LAND, **{"world.sensor.sees_through_land": sees, "world.sensor.duties": True}
+    )
     settings = replace(PATIENT, chart=str(tmp_path / "pier.json"))
     pilot = Pilot(contract_of(policy, tmp_path), network_of(policy), settings)
-    tracks = Tracks(0.0, [[50.0, 58.0, 0.0, 0.0, 2.0], [50.0, 45.0, 0.0, 0.0, 1.0]], [1, 2])
-    found = pilot.inputs(Odometry(0.0, 50.0, 40.0, 0.5 * math.pi, 0.0, 0.0, 0.0), tracks, (50.0, 10.0))
+    tracks = Tracks(0.0, np.array([[50.0, 58.0, 0.0, -2.0, 2.0], [50.0, 45.0, 0.0, 0.0, 1.0]]), [1, 2])
+    own = Odometry(0.0, 50.0, 40.0, 0.5 * math.pi, 0.0, 0.0, 0.0)
+    found = pilot.inputs(own, tracks, GOAL)
     assert found["objects_mask"][0].sum() == 1 + sees and found["objects_state"][0, 0, 0] == pytest.approx(5.0)
+    assert not pilot.command(0.0, own, tracks, GOAL).stop_reason
+    beside = replace(tracks, objects=np.add(tracks.objects, [35.0, -1.0, 0.0, 0.0, 0.0]))
+    duties = pilot.inputs(replace(own, x=85.0), beside, GOAL)["duties"][0, 1]
+    assert duties[0] == 1.0 and duties[6] == pytest.approx(0.5 / 20.0 if sees else 0.0)  # head-on, and its age
 
 
 def test_the_shield_keeps_clear_of_land(make_pilot, chart):
