@@ -149,8 +149,8 @@ def test_act_remembers_since_the_reset():
         assert max(map(difference, range(4))) < 1e-6
     assert difference(0) > 1e-5
     assert difference(0, is_init=np.ones((2, 1), bool)) < 1e-6
-    for step in range(3):  # environments in turn, as robots of PettingZoo are asked
-        assert max(difference(step, row, robot=f"robot_{row}") for row in range(2)) < 1e-6
+    # Environments in turn, as robots of PettingZoo are asked.
+    assert max(difference(step, row, robot=f"robot_{row}") for step in range(3) for row in range(2)) < 1e-6
 
 
 def test_act_refuses_what_is_not_an_observation():

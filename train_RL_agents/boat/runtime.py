@@ -158,12 +158,11 @@ class Pilot:
         self._read_limits(contract)
         self._encounters: Encounters | None = None
         if DUTIES in inputs:
-            self._encounters = Encounters.none(
-                DutyRules.from_contract(inputs[DUTIES], self._sensor_range, self.control_step), self._hiding
-            )
+            rules = DutyRules.from_contract(inputs[DUTIES], self._sensor_range, self.control_step)
+            self._encounters = Encounters.none(rules, self._hiding)
         self._observes_ids, self._numbers = OBJECTS_ID in inputs, dict[int, float]()
         self._blank = np.zeros(inputs[MEMORY]["shape"]) if MEMORY in inputs else None
-        self._memory, self._acted_at = np.zeros(0), -math.inf
+        self._memory, self._acted_at, self._followed_at = np.zeros(0), -math.inf, -math.inf
         self._shield = self._make_shield(contract) if self.settings.shield else None
         self._setpoints, self._last_time = (0.0, 0.0), -math.inf
         # Where training delayed commands, it showed the setpoints from before the delay, here the oldest ones.
@@ -216,7 +215,7 @@ class Pilot:
         self._max_objects, self._sensor_range, self._sensor_angle, self._sees_through_land = 0, 0.0, 0.0, False
         if (seen := objects or inputs.get(SHORE)) is not None:
             sensor = seen["seen"]
-            self._max_objects = int(common_number(sensor["max_objects"], "max_objects"))
+            self._max_objects = min(int(common_number(sensor["max_objects"], "max_objects")), self._num_slots)
             self._sensor_range = common_number(sensor["range"], "range")
             self._sensor_angle = common_number(sensor["angle"], "angle")
             self._sees_through_land = bool(sensor.get("sees_through_land", False))
@@ -301,9 +300,7 @@ class Pilot:
         require(gap <= high or gap == math.inf, f"the last decision was {gap:.2f} s ago, more than {high:g} s")
         vessel, objects, target = self._check_inputs(now, odometry, tracks, goal)
         vessel, objects = self._extrapolate(now, vessel, objects)
-        self._encounters = self._follow(
-            vessel, objects, 1 if gap == math.inf else max(round(gap / self.control_step), 1)
-        )
+        self._encounters, self._followed_at = self._follow(vessel, objects, now - self._followed_at), now
         require(math.dist((vessel.x, vessel.y), target) > self._arrival_distance, "the goal is reached")
         observed = self._make_inputs(vessel, objects, target, self._encounters)
         rates = self._thrust_rates(self._act(now, observed))
@@ -322,7 +319,7 @@ class Pilot:
         """Return the policy's action for inputs; it forgets where it has not acted for longer than ``max_gap``."""
         if self._blank is None:
             return np.asarray(self._network({name: observed[name] for name in self._input_names})[0])
-        if now - self._acted_at > self._gap_limits[1]:
+        if not 0.0 <= now - self._acted_at <= self._gap_limits[1]:  # below 0: the clock was set back
             self._memory = self._blank
         known = {**observed, MEMORY: self._memory}
         action, self._memory = self._network({name: known[name] for name in self._input_names})
@@ -374,22 +371,25 @@ class Pilot:
         rows[:, :2] += (now - tracks.stamp) * rows[:, 2:4]
         return moved, replace(tracks, stamp=now, objects=rows)
 
-    def _follow(self, vessel: Odometry, tracks: Tracks, steps: int) -> Encounters | None:
-        """Return the encounters after control steps; None for a policy that does not observe duties."""
-        if self._encounters is None:
+    def _follow(self, vessel: Odometry, tracks: Tracks, passed: float) -> Encounters | None:
+        """Return the encounters a time (s) later; None for a policy that does not observe duties."""
+        if (known := self._encounters) is None:
             return None
+        if passed < 0.0:  # the clock was set back
+            known = Encounters.none(known.duties, known.waters)
+        steps = max(round(passed / self.control_step), 1) if math.isfinite(passed) else 1
         east, north, v_east, v_north, radius = _object_rows(tracks).T
         course = np.arctan2(v_east, v_north)
         heading = course if tracks.headings is None else 0.5 * math.pi - np.asarray(tracks.headings, float)
         motion = np.stack((north, east, heading, v_north, v_east), 1)
-        return self._encounters.follow(_own_motion(vessel), _track_ids(tracks), motion, radius, steps)
+        return known.follow(_own_motion(vessel), _track_ids(tracks), motion, radius, steps)
 
     def inputs(self, odometry: Odometry, tracks: Tracks, goal: Point) -> dict[str, Array]:
         """Return all inputs [1, ...] that a network may have, by name, as the contract describes them.
 
         Duties are those after a control step from the last decision.
         """
-        return self._make_inputs(odometry, tracks, goal, self._follow(odometry, tracks, 1))
+        return self._make_inputs(odometry, tracks, goal, self._follow(odometry, tracks, self.control_step))
 
     def _make_inputs(
         self, odometry: Odometry, tracks: Tracks, goal: Point, encounters: Encounters | None

@@ -14,6 +14,7 @@ from train_RL_agents.boat.network import ACTION_OUTPUT
 from train_RL_agents.boat.runtime import CONTRACT_VERSION
 from train_RL_agents.config.reading import to_dict
 from train_RL_agents.exporting.deployed import DeployedAgent
+from train_RL_agents.networks.encoders import OBJECTS_STATE
 from train_RL_agents.networks.memory import MEMORY, NEXT_MEMORY
 from train_RL_agents.run.checkpoint import LoadedPolicy
 from train_RL_agents.utils.provenance import software_versions
@@ -61,7 +62,8 @@ def make_contract(loaded: LoadedPolicy, files: dict[str, Any]) -> dict[str, Any]
     agent, world = loaded.agent, loaded.config.world if loaded.config.env.is_built_in else None
     network = DeployedAgent(agent)
     outputs = network.outputs(*network.inputs(1))
-    arguments = [f"({', '.join(network.entries)})", *network.extra_names]
+    further = [*network.extra_names, *([MEMORY] if agent.memory_size else [])]
+    arguments = [f"({', '.join(network.entries)})", *further]
     names = zip(agent.output_meanings.items(), outputs, strict=True)
     kinds = sorted({file["dtype"] for file in files.values()} or {"float64"}, reverse=True)
     return {
@@ -152,10 +154,11 @@ def _describe_inputs(network: DeployedAgent, world: WorldConfig | None) -> list[
         for name, entry in network.entries.items()
     ]
     agent, observation = network.agent, network.observations(1)  # nothing in sight
+    risk = getattr(agent.config, "risk", None)
     fractions: dict[str, Any] = {
         "meaning": "fractions in (0, 1); multiplied by x < 1, they select the worst share x; with "
         "risk adaptive, x = clip(distance of the closest object / risk_distance, 0, 1)",
-        "risk": getattr(agent.config, "risk", None),
+        "risk": risk if risk is None or OBJECTS_STATE in network.entries else "neutral",
     }
     if world is not None:
         fractions["risk_distance"] = {"value": agent.spec.scales.risk_distance, "unit": "m"}

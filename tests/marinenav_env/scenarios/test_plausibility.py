@@ -64,12 +64,8 @@ CASES = {
         in_world(simple_episode([(-1.0, 8.0, 0.0)], [(12.0, 8.0)]), scaled_world("cybership2")), {START_OFF_MAP: 1}
     ),
     "other units": (
-        replace(
-            simple_episode([(*POSE[:2], 90.0)], [GOAL]),
-            velocity=[[100.0, 0.0, 0.0]],
-            thrust=[[1e5, 0.0]],
-            cores=[[30.0, 30.0, 1e6]],
-        ),
+        replace(simple_episode([(*POSE[:2], 90.0)], [GOAL]), velocity=[[100.0, 0.0, 0.0]], thrust=[[1e5, 0.0]],
+                cores=[[30.0, 30.0, 1e6]]),
         {ANGLE_IN_DEGREES: 1, TOO_FAST: 1, THRUST_BEYOND_LIMITS: 1, CURRENT_TOO_FAST: 1},
     ),
     "a fast turn": (replace(simple_episode([POSE], [GOAL]), velocity=[[0.0, 0.0, 90.0]]), {ANGLE_IN_DEGREES: 1}),

@@ -4,7 +4,6 @@ import copy
 import json
 import math
 import re
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -256,17 +255,6 @@ def test_yaml_needs_its_package(monkeypatch):
     with pytest.raises(ConfigError, match=r"pip install 'marinenav\[yaml\]'"):
         read_scenarios(SAMPLES / "imazu07.yaml")
     assert len(packaged_situations("imazu_ntnu")) == 22
-
-
-def test_goals_that_are_too_far_for_an_episode_are_counted(tmp_path):
-    """A ship that is passed after 2 s is passed after 12 s here, so the meeting after 30 minutes takes three hours."""
-    states = [0.0, 0.0, 5.0, 0.0], [10.0, 200.0, 0.0, 0.0], [18_000.0, 0.0, 5.0, 180.0]
-    path = written(tmp_path, "far.json", {"ship_list": [{"csog_state": state} for state in states]})
-    with pytest.warns(UserWarning, match=r"1 episodes with 2 goals farther than vessels get before the episode ends$"):
-        read_scenarios(path)
-    with pytest.raises(ConfigError, match="2 goals farther than"):
-        read_scenarios(path, strict=True)
-    read_scenarios(path, world=replace(WorldConfig(), max_steps=100_000))
 
 
 # CommonOcean ------------------------------------------------------------------------------------

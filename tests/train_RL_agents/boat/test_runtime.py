@@ -168,16 +168,16 @@ def test_a_policy_remembers_until_a_pause(tmp_path):
         return np.array([12]), inputs["memory"] + 1.0
 
     pilot = Pilot(contract, network, PATIENT)
-    for now in (0.0, 0.5, 1.0, 9.0, 9.5, 10.0):
+    for now in (0.0, 0.5, 1.0, 9.0, 9.5, 10.0, 3.0, 3.5, 4.0):
         pilot.command(now, replace(OWN, stamp=now), Tracks(now, ROWS), GOAL)
-    assert seen == [0.0, 1.0, 2.0, 0.0, 1.0]  # the decision after the pause is a stop
+    assert seen == [0.0, 1.0, 2.0, 0.0, 1.0, 0.0, 1.0]  # decisions after a pause, or before the last, are stops
 
 
 def test_an_encounter_outlives_its_track(tmp_path):
-    """A vessel that keeps course and speed is lost for a while; and another is never seen again."""
+    """A vessel that keeps course and speed is lost for a while, also while a pilot stops; another for good."""
     policy = make_policy("DQN", **EXACT, **{"world.sensor.duties": True})
     contract = contract_of(policy, tmp_path)
-    whole, gappy = (Pilot(contract, lambda inputs: np.array([12]), PATIENT) for _ in range(2))
+    pilots = [Pilot(contract, lambda inputs: np.array([12]), PATIENT) for _ in range(3)]
     own = Odometry(0.0, 0.0, 0.0, 0.5 * math.pi, 1.0, 0.0, 0.0)
 
     def given(step, numbers):
@@ -188,19 +188,30 @@ def test_an_encounter_outlives_its_track(tmp_path):
 
     duties, lost = [], range(8, 14)
     for step in range(22):
-        frames = [given(step, [1, 2]), given(step, [] if step in lost else [1])]
-        inputs = [
-            pilot.inputs(*frame[1:], GOAL)["duties"][0] for pilot, frame in zip((whole, gappy), frames, strict=True)
-        ]
-        for pilot, frame in zip((whole, gappy), frames, strict=True):
-            assert not pilot.command(*frame, GOAL).stop_reason
+        frames = [given(step, [1, 2]), *[given(step, [] if step in lost else [1])] * 2]
+        inputs = [pilot.inputs(*frame[1:], GOAL)["duties"][0] for pilot, frame in zip(pilots, frames, strict=True)]
+        for pilot, frame in zip(pilots, frames, strict=True):
+            goal = None if pilot is pilots[2] and step in lost else GOAL
+            assert (not pilot.command(*frame, goal).stop_reason) == (goal is GOAL)
         duties.append(inputs)
-    for step, (expected, found) in enumerate(duties):
+    np.testing.assert_allclose(duties[-1][2], duties[-1][1])
+    for step, (expected, found, _) in enumerate(duties):
         assert found.any() == (step not in lost)
         if step not in lost:
             first = [row for row in expected if (row == found[0]).all()]
             assert len(first) == 1, step
     assert duties[-1][1][0, 5] == 1.0, "confirmed while it was lost"
+
+
+def test_a_vessel_stays_one_when_it_is_lost_at_rest(tmp_path):
+    contract = contract_of(make_policy("DQN", **EXACT, **{"world.sensor.duties": True}), tmp_path)
+    pilot, own = Pilot(contract, lambda inputs: np.array([12]), PATIENT), replace(OWN, x=0.0, y=0.0)
+    for step, (speed, ids) in enumerate([(1.0, [5]), (0.0, [5]), (0.0, []), (0.0, [5])]):
+        tracks = Tracks(0.5 * step, [[0.0, 14.0, speed, 0.0, 2.0]][: len(ids)], ids)
+        frame = replace(own, stamp=0.5 * step, yaw=0.5 * math.pi, forward_velocity=1.0), tracks
+        found = pilot.inputs(*frame, GOAL)["duties"][0, 0]
+        assert not pilot.command(0.5 * step, *frame, GOAL).stop_reason
+    assert found.any()
 
 
 @pytest.mark.parametrize(

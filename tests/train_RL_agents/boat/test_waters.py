@@ -70,6 +70,13 @@ def test_the_shield_keeps_clear_of_land(make_pilot, chart):
         assert not command.stop_reason and command.is_shielded == is_shielded
 
 
+def test_a_policy_that_observes_land_alone_steers(chart, tmp_path):
+    contract = contract_of(policy := make_policy("IQN", **LAND, **{"agent.excluded": ["objects_state"]}), tmp_path)
+    assert contract["inputs"][-1]["risk"] == "neutral"  # as it acts where it observes no objects
+    pilot = Pilot(contract, network_of(policy), replace(PATIENT, chart=chart))
+    assert not pilot.command(0.0, NORTHWARDS, Tracks(0.0, [[20.0, 24.0, 0.0, 0.0, 1.0]]), GOAL).stop_reason
+
+
 def test_it_stops_where_land_is_not_known(make_pilot, chart):
     pilot = make_pilot(settings=replace(PATIENT, chart=chart))
     command = pilot.command(0.0, replace(NORTHWARDS, x=60.1), Tracks(0.0, []), GOAL)

@@ -105,6 +105,7 @@ def test_onnx_computes_as_the_agent(name, style, dtype, tmp_path):
     assert {each.domain: each.version for each in onnx.load(path).opset_import}[""] == ONNX_OPSET
     session, network = onnxruntime.InferenceSession(path), DeployedAgent(policy.agent, dtype)
     assert [each.name for each in session.get_inputs()] == network.input_names
+    assert re.findall(r"\w+", written["call"]["torchscript"])[1:] == network.input_names
     assert [each.name for each in session.get_outputs()] == network.output_names
     assert {each.type for each in session.get_inputs()} == {"tensor(double)" if kind == "float64" else "tensor(float)"}
     tolerance = 2e-7 if dtype == torch.float64 else 1e-5
