@@ -143,7 +143,12 @@ class Policy:
         level = None if risk is None else torch.full((math.prod(batch),), risk, device=device)
         if agent.memory_size:
             blank = torch.zeros(math.prod(batch), agent.memory_size, device=device)
-            begins = torch.as_tensor(False if is_init is None else is_init, device=device).expand(batch).reshape(-1, 1)
+            begins = torch.as_tensor(False if is_init is None else is_init, device=device).bool()
+            shape = begins.shape[: len(batch)]  # of the project's entry is_init [E, 1], too
+            fits = begins.numel() == math.prod(shape) and len(shape) in (0, len(batch))
+            fits = fits and all(size in (1, most) for size, most in zip(shape, batch, strict=False))
+            require(fits, "is_init", tuple(begins.shape), f"of shape {batch}")
+            begins = begins.reshape(shape).expand(batch).reshape(-1, 1)
             inputs[MEMORY] = torch.where(begins, blank, self._memories.get((robot, batch), blank))
         with torch.no_grad():
             outputs = agent.outputs(inputs, level)
@@ -294,6 +299,7 @@ def train(
     for name, value, usual in (("config", config, None), ("profile", profile, "auto")):
         require(resume is None or value == usual, name, value, "left out with resume: a run has its own")
     if isinstance(settings.get("agent"), str):  # a mapping has settings of the agent
+        require(not agent, "agent", settings["agent"], "given once")
         agent = settings.pop("agent")
     if ":" in agent:
         # A plugin that a program names may be imported, as on the command line.

@@ -41,6 +41,7 @@ def count_implausible_starts(episode: Episode) -> Counter[str]:
     start, goal, obstacles, vessel = episode.start, episode.goal, episode.obstacles, episode.world.vessel
     scenario = episode.world.scenario
     area, seconds = (scenario.width, scenario.height), episode.world.max_steps * episode.world.control_step
+    shores = np.array(episode.shores).reshape(-1, 4)
     met = _is_encounter(start, goal, area, scenario.scale * MAX_PLACE_OFFSET)
 
     def checks(number: int) -> dict[str, bool]:
@@ -48,9 +49,8 @@ def count_implausible_starts(episode: Episode) -> Counter[str]:
         hull, least, most = (value_for_robot(getattr(vessel, name), number) for name in _VESSEL_SETTINGS)
         others = [other for other in range(len(start)) if other != number]
         stated = episode.route[number : number + 1]
-        points = np.array([begin, *chain.from_iterable(stated), end])
-        way = np.hypot(*np.diff(points, axis=0).T).sum()
-        shores = np.array(episode.shores if any(stated) else []).reshape(-1, 4)
+        points = [begin, *chain.from_iterable(stated), end]
+        way, legs = sum(map(math.dist, points[:-1], points[1:])), np.array(points)
         leaves = episode.behaviour[number : number + 1] == ["track"]  # it may come from, and go, off the map
         gaps = [math.dist(begin, start[other]) - value_for_robot(vessel.radius, other) for other in others]
         angles = (episode.heading[number], velocity[2], *episode.thruster_angle[number])
@@ -62,7 +62,7 @@ def count_implausible_starts(episode: Episode) -> Counter[str]:
             GOAL_OFF_MAP: not met and not leaves and _is_off_map(end, area),
             GOAL_OUT_OF_REACH: not leaves and way > seconds * top_speed(vessel, number),
             ANGLE_IN_DEGREES: any(abs(angle) > 2.01 * math.pi for angle in angles),
-            ROUTE_OVER_LAND: not ways_are_clear(points[:-1], points[1:], shores, _TOUCHING).all(),
+            ROUTE_OVER_LAND: any(stated) and not ways_are_clear(legs[:-1], legs[1:], shores, _TOUCHING).all(),
             TOO_FAST: math.hypot(*velocity[:2]) > 2.0 * top_speed(vessel, number),
             THRUST_BEYOND_LIMITS: not all(1.01 * least <= side <= 1.01 * most for side in thrust),
         }

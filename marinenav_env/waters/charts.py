@@ -321,12 +321,13 @@ def _place(
 
 
 def _require_coverage(features: list[Feature], plane: LocalPlane, window: tuple[float, float], name: str) -> None:
-    """Raise an error if a chart that says what it covers does not cover the corners of a window."""
+    """Raise an error if a chart that says what it covers does not cover a window."""
     covered = [area for item in features if item.layer == COVERAGE_LAYER for area in item.areas]
     if covered:
-        corners = np.array([[x, y] for x in (1.0, window[0] - 1.0) for y in (1.0, window[1] - 1.0)])
+        sides = [np.linspace(1.0, side - 1.0, 21) for side in window]
+        points = np.stack(np.meshgrid(*sides), -1).reshape(-1, 2)
         edges = [edges_of([plane.to_metres(ring) for ring in area], 0.01, closed=True) for area in covered]
-        if not contains(edges, corners).all():
+        if not contains(edges, points).all():
             raise ConfigError(f"{name}: the window reaches beyond what the chart covers; give a smaller --size")
 
 

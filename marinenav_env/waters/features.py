@@ -206,9 +206,8 @@ def _read_by_gdal(path: Path, layers: Iterable[str]) -> list[Feature]:
             is_unnamed = len(names) == 1 and names[0].upper() not in wanted.union(LAYERS)
             for name in names:
                 layer = "" if is_unnamed else name.upper()
-                if layer and layer not in wanted:
-                    features.append(Feature(layer))
-                else:
+                features.append(Feature(layer))
+                if not layer or layer in wanted:
                     for feature in _as_geojson(pyogrio, path, name):
                         features += _features_of(feature, str(path), layer)
     except (RuntimeError, ValueError, OSError) as error:

@@ -149,7 +149,7 @@ def test_act_remembers_since_the_reset():
         assert max(map(difference, range(4))) < 1e-6
     assert difference(0) > 1e-5
     assert difference(0, is_init=np.ones((2, 1), bool)) < 1e-6
-    # Environments in turn, as robots of PettingZoo are asked.
+    assert refusal(lambda: difference(0, is_init=[True, False])).startswith("is_init=(2,): must be of shape (2, ")
     assert max(difference(step, row, robot=f"robot_{row}") for step in range(3) for row in range(2)) < 1e-6
 
 

@@ -86,14 +86,14 @@ class Encounters:
     """Latest radii [N] (m)."""
     known: dict[str, Array]
     """State of the encounters by the names of FIELDS, each [N]."""
-    vessels: Array
-    """Numbers of all tracks that have been vessels."""
+    vessels: dict[int, int]
+    """Control steps since each vessel was tracked, by the number of its track, up to the horizon of the rules."""
 
     @classmethod
     def none(cls, duties: DutyRules, waters: Waters | None) -> Encounters:
         """Return encounters before the first decision."""
         blank = {name: np.zeros(0) for name in FIELDS}
-        return cls(duties, waters, np.zeros(0, int), np.zeros((0, 5)), np.zeros(0), blank, np.zeros(0, int))
+        return cls(duties, waters, np.zeros(0, int), np.zeros((0, 5)), np.zeros(0), blank, {})
 
     def follow(self, own: Array, ids: Array, motion: Array, radius: Array, steps: int = 1) -> Encounters:
         """Return the encounters after control steps since the last call, given the own motion [5].
@@ -103,11 +103,12 @@ class Encounters:
         require(len(set(ids.tolist())) == len(ids), "two tracks have the same number")
         # Vessels without a track go on at their last velocity while the encounter is open.
         lost = np.logical_and(self.is_open, ~np.isin(self.ids, ids))
-        is_vessel = np.isin(ids, self.vessels) | (
-            np.hypot(motion[:, 3], motion[:, 4]) >= self.duties.rules["min_speed"]
-        )
-        ids, motion, radius = ids[is_vessel], motion[is_vessel], radius[is_vessel]
-        vessels = np.union1d(self.vessels, ids)
+        moves = np.hypot(motion[:, 3], motion[:, 4]) >= self.duties.rules["min_speed"]
+        is_vessel = moves | np.isin(ids, np.array([*self.vessels, *self.ids.tolist()], int))
+        ids, motion, radius = ids[is_vessel].astype(int), motion[is_vessel], radius[is_vessel]
+        last = self.duties.steps_of("horizon")
+        vessels = {number: age + steps for number, age in self.vessels.items() if age + steps <= last}
+        vessels |= dict.fromkeys(ids.tolist(), 0)
         moved = self.motion[lost].copy()
         moved[:, :2] += steps * self.duties.control_step * moved[:, 3:]
         ids = np.concatenate((ids, self.ids[lost]))

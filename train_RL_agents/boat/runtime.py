@@ -295,7 +295,8 @@ class Pilot:
         """Return the command of a control step; raise a BoatError if the vessel must stop."""
         now = _checked_seconds("the clock", now)
         gap, (low, high) = now - self._last_time, self._gap_limits
-        # This also stops the vessel when the clock was set back.
+        if gap < 0.0:  # the clock was set back: forget, and stop
+            self._acted_at, self._followed_at = -math.inf, math.inf
         require(gap >= low, f"the last decision was {gap:.2f} s ago, less than {low:g} s")
         require(gap <= high or gap == math.inf, f"the last decision was {gap:.2f} s ago, more than {high:g} s")
         vessel, objects, target = self._check_inputs(now, odometry, tracks, goal)
@@ -303,8 +304,7 @@ class Pilot:
         self._encounters, self._followed_at = self._follow(vessel, objects, now - self._followed_at), now
         require(math.dist((vessel.x, vessel.y), target) > self._arrival_distance, "the goal is reached")
         observed = self._make_inputs(vessel, objects, target, self._encounters)
-        rates = self._thrust_rates(self._act(now, observed))
-        is_shielded = False
+        rates, is_shielded = self._thrust_rates(self._act(now, observed)), False
         if self._shield is not None:
             rates, is_shielded = self._shield(
                 rates, *(observed.get(name) for name in (*OBSERVED_ENTRIES, SHORE, SHORE_MASK))
@@ -319,7 +319,7 @@ class Pilot:
         """Return the policy's action for inputs; it forgets where it has not acted for longer than ``max_gap``."""
         if self._blank is None:
             return np.asarray(self._network({name: observed[name] for name in self._input_names})[0])
-        if not 0.0 <= now - self._acted_at <= self._gap_limits[1]:  # below 0: the clock was set back
+        if now - self._acted_at > self._gap_limits[1]:
             self._memory = self._blank
         known = {**observed, MEMORY: self._memory}
         action, self._memory = self._network({name: known[name] for name in self._input_names})

@@ -181,7 +181,8 @@ def _make_base_env(
         env = make(num_envs=num_envs, device=device, seed=seed, **options)
     require(isinstance(env, EnvBase), "env.name", name, f"a function that returns an EnvBase, not {type(env).__name__}")
     vector = getattr(getattr(env, "base_env", env), "_env", None)
-    mode = getattr((getattr(vector, "metadata", None) or {}).get("autoreset_mode"), "name", "")
-    allowed = "DISABLED, or left to single environments: TorchRL takes a step that only resets for one of the episode"
+    metadata = getattr(vector, "metadata", None)
+    mode = getattr(metadata.get("autoreset_mode"), "name", "") if isinstance(metadata, dict) else ""
+    allowed = "DISABLED, as by GymWrapper(SyncVectorEnv(..., autoreset_mode=...)), or a single environment"
     require(mode != "NEXT_STEP", f"env.name={name}: autoreset_mode", mode, allowed)
     return env

@@ -60,14 +60,14 @@ def test_a_geopackage_has_layers_by_name(tmp_path):
     np.testing.assert_allclose(read_chart(tmp_path / "quick.gpkg", AT, 100.0).shores, chart.shores, atol=0.011)
     with pytest.raises(ConfigError, match="has no layer SLCONS; its layers are CBLSUB, DEPARE, LNDARE"):
         read_chart(path, AT, 100.0, layers=["SLCONS"])
+    np.testing.assert_allclose(read_chart(path, AT, 100.0, layers=["LNDARE", "PONTON"]).shores, chart.shores)
     assert len(read_chart(path, AT, 100.0, layers=["CBLSUB"]).shores) == 2
 
 
 def test_a_chart_is_of_several_files_that_are_layers_by_name(tmp_path):
     """GeoJSON of depths, a shapefile of a pier and GPX of a route, which has no tracks."""
     depths, pier, route = (tmp_path / name for name in ("depare.geojson", "my pier.shp", "mine.gpx"))
-    content = [COAST | {"properties": {"DRVAL2": depth}} for depth in (0.2, 5.0)]
-    depths.write_text(json.dumps(collection(*content)))
+    depths.write_text(json.dumps(collection(*(COAST | {"properties": {"DRVAL2": depth}} for depth in (0.2, 5.0)))))
     write(pier, [shape(line([20, 0], [90, 0]))])
     places = "".join(f'<rtept lat="{y}" lon="{x}"/>' for x, y in ring([[30.0, -40.0], [40.0, -10.0]])[:2])
     route.write_text(f'<gpx version="1.1" xmlns="http://www.topografix.com/GPX/1/1"><rte>{places}</rte></gpx>')

@@ -168,7 +168,7 @@ def test_a_policy_remembers_until_a_pause(tmp_path):
         return np.array([12]), inputs["memory"] + 1.0
 
     pilot = Pilot(contract, network, PATIENT)
-    for now in (0.0, 0.5, 1.0, 9.0, 9.5, 10.0, 3.0, 3.5, 4.0):
+    for now in (0.0, 0.5, 1.0, 9.0, 9.5, 10.0, 9.8, 10.3, 10.8):
         pilot.command(now, replace(OWN, stamp=now), Tracks(now, ROWS), GOAL)
     assert seen == [0.0, 1.0, 2.0, 0.0, 1.0, 0.0, 1.0]  # decisions after a pause, or before the last, are stops
 
