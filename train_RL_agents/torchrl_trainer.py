@@ -272,7 +272,6 @@ class TorchRLTrainer:
         """Write one entry of the log, with one transfer from the device, and move the progress bar."""
         episodes = self.algorithm.episodes
         on_device = {
-            "active": self.collector.mean_active_robots,
             "exploration": self.collector.policy.exploration.max(),
             **self.algorithm.device_scalars(),
             **episodes.sums(),
@@ -284,18 +283,14 @@ class TorchRLTrainer:
         ended = episodes.read(values, self.ranks.size)
         phases, seconds = self.clock.lap()
         rate = (self.env_steps - self._logged_at) / max(seconds, 1e-9)
-        self._logged_at, active = self.env_steps, values.pop("active")
+        self._logged_at = self.env_steps
         scalars: dict[str, float | None] = {
             f"{'train' if name in on_device else 'losses'}/{name}": value for name, value in values.items()
         }
         scalars |= {f"train/{name}": value for name, value in ended.items()}
         scalars |= {f"time/{name}": share for name, share in phases.items()}
         scalars |= self.algorithm.log_scalars()
-        scalars |= {
-            "charts/SPS": rate,
-            "charts/active_robot_steps_per_second": rate * active,
-            "charts/compile_seconds": self.clock.seconds.get("compile"),
-        }
+        scalars |= {"charts/SPS": rate, "charts/compile_seconds": self.clock.seconds.get("compile")}
         if self.config.monitor:
             scalars |= read_utilisation(self.device)
         if self.device.type == "cuda":

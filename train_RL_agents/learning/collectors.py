@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
 from torchrl.collectors import Collector
 
 from marinenav_env.runtime.philox import RandomSource
@@ -168,14 +167,6 @@ class StepCollector:
             )
         self.on_worlds_replaced()
         return self._workers.batches()
-
-    @property
-    def mean_active_robots(self) -> Tensor:
-        """Return the mean number of active robots per environment, a scalar on the device."""
-        if self._workers is not None:
-            return self._workers.mean_active_robots
-        active: Tensor = self.env.active
-        return active.float().mean() * active.shape[-1]
 
     def close(self) -> None:
         """End workers, if there are any, and close the environments."""

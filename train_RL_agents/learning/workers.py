@@ -24,7 +24,6 @@ from torch import nn
 from torchrl.collectors import MultiSyncCollector
 from torchrl.envs import EnvBase
 
-from marinenav_env import GROUP
 from marinenav_env.runtime.philox import RandomSource
 from marinenav_env.support import plugins
 from marinenav_env.support.extras import import_optional
@@ -129,8 +128,6 @@ class Workers:
             except BaseException:
                 self._watchdog.kill()
                 raise
-        self.mean_active_robots = torch.zeros((), device=device)
-        """Mean number of active robots per environment in the last batch, a scalar on the device."""
 
     def batches(self) -> Iterator[TensorDictBase]:
         """Yield batches [E, T] on the device, collected with the latest weights.
@@ -151,8 +148,6 @@ class Workers:
                 batch = self._watchdog.call(collected, self._limit).flatten(0, 1).to(self._device)
             except WorkersTimeoutError as error:
                 raise ConfigError(f"env.timeout={self._limit:g}: {error}") from error
-            active = batch.get((GROUP, "mask"))
-            self.mean_active_robots = active.float().mean() * active.shape[-1]
             yield batch
 
     def close(self) -> None:

@@ -199,8 +199,9 @@ def best_policy(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     highest = max(entries, key=success)
     top, episodes = success(highest), highest["metrics"].get("episodes")
     error = max(math.sqrt(top * (1.0 - top) / episodes), 1.0 / episodes) if episodes and top >= 0.0 else 0.0
-    # The bound is lowered slightly, so that rounding of the rates excludes no policy.
-    near = [entry for entry in entries if not success(entry) < top - error - 1e-9]
+    # Lowered slightly, so that rounding of the rates excludes no policy; one without any success is no equal.
+    bound = max(top - error, min(top, 1e-6)) - 1e-9
+    near = [entry for entry in entries if not success(entry) < bound]
     return max(
         near,
         key=lambda entry: (

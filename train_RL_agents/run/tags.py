@@ -64,7 +64,6 @@ TAG_DESCRIPTIONS = {
     "train/updates": "updates so far",
     "train/micro_batches": "parts that a batch is divided into; more than 1 after memory was short",
     "charts/SPS": "env-steps per second, evaluations excluded",
-    "charts/active_robot_steps_per_second": "steps of active robots per second",
     "charts/compile_seconds": "seconds spent on compilation",
     "time/*": "share of wall time: collect, insert, sample, update, evaluate, save, compile",
     "system/cpu_percent": "use of all processors by all programs (%)",

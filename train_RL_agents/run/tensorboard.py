@@ -59,6 +59,8 @@ def read_scalars(folder: Path, tag: str) -> dict[int, float]:
     values: dict[int, float] = {}
     for file in sorted(folder.glob("events.out.tfevents.*")):
         for event in LegacyEventFileLoader(str(file)).Load():
+            if event.HasField("session_log"):  # a resumed run, whose later entries were lost
+                values = {step: value for step, value in values.items() if step < event.step}
             for item in event.summary.value:
                 if item.tag == tag:
                     values[event.step] = item.simple_value

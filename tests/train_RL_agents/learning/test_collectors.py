@@ -2,7 +2,6 @@
 
 import pytest
 
-from marinenav_env import GROUP
 from tests.train_RL_agents.learning.helpers import torchrl_collector
 from tests.train_RL_agents.tiny_runs import trainer_of
 
@@ -23,15 +22,3 @@ def test_steps_are_those_that_torchrls_collector_yields(tmp_path, steps):
         assert {*found.keys(True, True)} == {*expected.keys(True, True)}
         assert (found == expected).all()
     assert actual.env.env_steps == other.env.env_steps == 12 * 8 * steps
-
-
-def test_active_robots_are_counted(tmp_path):
-    collector = collector_of(tmp_path / "usual")
-    collector.collect()
-    active = collector.env.state.active
-    assert float(collector.mean_active_robots) == pytest.approx(int(active.sum()) / 8)
-    levels = '{"like": "traffic", "traffic": 1},{"like": "traffic", "num_robots": 3, "traffic": 1}'
-    collector = collector_of(tmp_path / "traffic", f"training_schedule.levels={levels}")
-    found = collector.collect()
-    assert not found["next", GROUP, "mask"][..., 1:].any()
-    assert float(collector.mean_active_robots) <= 1.0 < float(collector.env.state.active.sum()) / 8

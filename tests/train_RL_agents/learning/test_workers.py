@@ -133,8 +133,6 @@ def test_without_workers_the_run_goes_on_in_this_process(tmp_path, monkeypatch, 
 class Lost:
     """Stands in for workers that are lost after a batch, which is that of a world in this process."""
 
-    mean_active_robots = torch.zeros(())
-
     def __init__(self, environment, policy, device, seed, noise, *others):
         self._policy, start = policy, noise._replace(step=noise.step.clone())
         self._env = environment.make_envs(policy.agent, device, seed, start)
@@ -184,8 +182,6 @@ def test_workers_train_a_policy_and_resume_with_fresh_worlds(tmp_path):
     assert len(terms) == 5 and len(logged["train/episode_return"]) >= 2
     for env_steps, value in logged["train/episode_return"]:
         assert sum(term[env_steps] for term in terms) == pytest.approx(value, abs=1e-4)
-    active = scalars(runs[0])["charts/active_robot_steps_per_second"]
-    assert all(value > 0.0 for _, value in active)
 
 
 @pytest.mark.slow

@@ -210,6 +210,7 @@ def test_events_are_on_the_disk_after_a_flush(tmp_path):
         ([(0.9, 0.1, None), (0.9, 0.1, 3.3)], 1),
         ([(1.0, 0.1, 9.0), (59 / 60, 0.05, 3.0)], 1),
         ([(1.0, None, 3.0), (1.0, None, 9.0)], 1),
+        ([(1 / 60, 0.5, 3.0), (0.0, 0.0, 9.0)], 0),
     ],
 )
 def test_the_best_policy_has_fewest_collisions_then_the_highest_return_near_the_highest_success(metrics, best):

@@ -7,9 +7,11 @@ from tensorboard.backend.event_processing import data_provider, plugin_event_mul
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.context import RequestContext
 from tensorboard.plugins.hparams.backend_context import Context
+from torch.utils.tensorboard.writer import SummaryWriter
 
 from tests.train_RL_agents.tiny_runs import new_run
 from train_RL_agents.run.tags import TAG_DESCRIPTIONS, TOP_METRICS, top_scalars
+from train_RL_agents.run.tensorboard import read_scalars
 
 
 def test_metrics_of_training_come_first(tmp_path):
@@ -21,6 +23,14 @@ def test_metrics_of_training_come_first(tmp_path):
     first = min(events.Tags()["scalars"])
     assert (first, events.Scalars(first)[0].value) == ("Training/1_episode_return", 2.0)
     assert events.SummaryMetadata(first).summary_description == TAG_DESCRIPTIONS["Training/*"]
+
+
+def test_entries_that_a_resumed_run_lost_are_no_values(tmp_path):
+    for purged, steps in ((None, (1, 2, 3, 4)), (3, (3,))):
+        with SummaryWriter(str(tmp_path), purge_step=purged) as writer:
+            for step in steps:
+                writer.add_scalar("a", step, step)
+    assert read_scalars(tmp_path, "a") == {1: 1.0, 2: 2.0, 3: 3.0}
 
 
 def test_the_settings_are_among_the_texts(tmp_path):
