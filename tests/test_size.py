@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST = {
     "marinenav_env": 14_094,
-    "train_RL_agents": 26_297,
+    "train_RL_agents": 26_295,
     "pages": 3_700,
     "tools": 1_598,
-    "tests": 37_993,
-    "docs (bytes)": 299_667,
+    "tests": 38_000,
+    "docs (bytes)": 299_673,
 }
 """Size that each part may have at most, in lines, of docs/*.md in bytes."""
 LONGEST = {"marinenav_env/**/*.py": 500, "train_RL_agents/**/*.py": 500, "docs/[mp]e*.md": 150, "docs/scaling.md": 150}

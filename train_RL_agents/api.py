@@ -144,11 +144,10 @@ class Policy:
         if agent.memory_size:
             blank = torch.zeros(math.prod(batch), agent.memory_size, device=device)
             begins = torch.as_tensor(False if is_init is None else is_init, device=device).bool()
-            shape = begins.shape[: len(batch)]  # of the project's entry is_init [E, 1], too
-            fits = begins.numel() == math.prod(shape) and len(shape) in (0, len(batch))
-            fits = fits and all(size in (1, most) for size, most in zip(shape, batch, strict=False))
+            pairs = zip(begins.shape, batch, strict=False)
+            fits = begins.ndim in (0, len(batch)) and all(size in (1, most) for size, most in pairs)
             require(fits, "is_init", tuple(begins.shape), f"of shape {batch}")
-            begins = begins.reshape(shape).expand(batch).reshape(-1, 1)
+            begins = begins.expand(batch).reshape(-1, 1)
             inputs[MEMORY] = torch.where(begins, blank, self._memories.get((robot, batch), blank))
         with torch.no_grad():
             outputs = agent.outputs(inputs, level)

@@ -29,7 +29,7 @@ def land_outlines(chart: Chart) -> list[Floats]:
     both = set(keys)
     following = {row[:2]: row[2:] for row in keys if row[2:] + row[:2] not in both}
     size = np.array([chart.width, chart.height])
-    turns = (size * [(0, 0), (0, 1), (1, 1), (1, 0)]).tolist()  # from the south-west corner by east, as _along_edge
+    window_corners = (size * [(0, 0), (0, 1), (1, 1), (1, 0)]).tolist()  # in the order of _along_edge
     # Lines from their first to their last point; those that end nowhere are rings.
     firsts = [point for point in following if point not in set(following.values())]
     lines = [_follow(first, following) for first in firsts]
@@ -46,7 +46,7 @@ def land_outlines(chart: Chart) -> list[Floats]:
             place, number = min(starts, key=lambda item: (item[0] - end) % 4.0)
             corners = [end // 1.0 + 1.0 + step for step in range(4)]
             way = (place - end) % 4.0
-            ring += [turns[int(corner) % 4] for corner in corners if corner - end < way]
+            ring += [window_corners[int(corner) % 4] for corner in corners if corner - end < way]
             if place not in left:
                 break
         rings.append(np.array(ring))

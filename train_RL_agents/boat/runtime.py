@@ -156,10 +156,11 @@ class Pilot:
         self._hiding = None if self._sees_through_land else self._waters
         self._read_risk(inputs.get("taus"))
         self._read_limits(contract)
-        self._encounters: Encounters | None = None
+        self._no_encounters: Encounters | None = None
         if DUTIES in inputs:
             rules = DutyRules.from_contract(inputs[DUTIES], self._sensor_range, self.control_step)
-            self._encounters = Encounters.none(rules, self._hiding)
+            self._no_encounters = Encounters.none(rules, self._hiding)
+        self._encounters = self._no_encounters
         self._observes_ids, self._numbers = OBJECTS_ID in inputs, dict[int, float]()
         self._blank = np.zeros(inputs[MEMORY]["shape"]) if MEMORY in inputs else None
         self._memory, self._acted_at, self._followed_at = np.zeros(0), -math.inf, -math.inf
@@ -296,7 +297,7 @@ class Pilot:
         now = _checked_seconds("the clock", now)
         gap, (low, high) = now - self._last_time, self._gap_limits
         if gap < 0.0:  # the clock was set back: forget, and stop
-            self._acted_at, self._followed_at = -math.inf, math.inf
+            self._acted_at, self._followed_at, self._encounters = -math.inf, -math.inf, self._no_encounters
         require(gap >= low, f"the last decision was {gap:.2f} s ago, less than {low:g} s")
         require(gap <= high or gap == math.inf, f"the last decision was {gap:.2f} s ago, more than {high:g} s")
         vessel, objects, target = self._check_inputs(now, odometry, tracks, goal)
@@ -373,16 +374,14 @@ class Pilot:
 
     def _follow(self, vessel: Odometry, tracks: Tracks, passed: float) -> Encounters | None:
         """Return the encounters a time (s) later; None for a policy that does not observe duties."""
-        if (known := self._encounters) is None:
+        if self._encounters is None:
             return None
-        if passed < 0.0:  # the clock was set back
-            known = Encounters.none(known.duties, known.waters)
         steps = max(round(passed / self.control_step), 1) if math.isfinite(passed) else 1
         east, north, v_east, v_north, radius = _object_rows(tracks).T
         course = np.arctan2(v_east, v_north)
         heading = course if tracks.headings is None else 0.5 * math.pi - np.asarray(tracks.headings, float)
         motion = np.stack((north, east, heading, v_north, v_east), 1)
-        return known.follow(_own_motion(vessel), _track_ids(tracks), motion, radius, steps)
+        return self._encounters.follow(_own_motion(vessel), _track_ids(tracks), motion, radius, steps)
 
     def inputs(self, odometry: Odometry, tracks: Tracks, goal: Point) -> dict[str, Array]:
         """Return all inputs [1, ...] that a network may have, by name, as the contract describes them.

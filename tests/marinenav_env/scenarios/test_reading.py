@@ -257,6 +257,14 @@ def test_yaml_needs_its_package(monkeypatch):
     assert len(packaged_situations("imazu_ntnu")) == 22
 
 
+def test_goals_that_are_too_far_for_an_episode_are_counted(tmp_path):
+    states = [0.0, 0.0, 5.0, 0.0], [10.0, 200.0, 0.0, 0.0], [18_000.0, 0.0, 5.0, 180.0]
+    path = written(tmp_path, "far.json", {"ship_list": [{"csog_state": state} for state in states]})
+    with pytest.raises(ConfigError, match=r"1 episodes with 2 goals farther than vessels get before the episode ends$"):
+        read_scenarios(path, strict=True)
+    read_scenarios(path, world=WorldConfig(max_steps=100_000))
+
+
 # CommonOcean ------------------------------------------------------------------------------------
 
 

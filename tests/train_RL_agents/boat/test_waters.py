@@ -47,9 +47,8 @@ def test_land_hides_objects_and_their_encounters_as_in_the_environment(tmp_path,
     """A pier lies between the vessel and the first of two tracks, which it sees in the second step."""
     pier = [[50.0, 20.0, 50.0, 80.0], [50.0, 80.0, 50.0, 20.0]]
     (tmp_path / "pier.json").write_text(json.dumps({"chart": {"width": 100.0, "height": 100.0, "shores": pier}}))
-    policy = make_policy(
-        "DQN", **EXACT, **LAND, **{"world.sensor.sees_through_land": sees, "world.sensor.duties": True}
-    )
+    sensor = {"world.sensor.sees_through_land": sees, "world.sensor.duties": True}
+    policy = make_policy("DQN", **EXACT, **LAND, **sensor)
     settings = replace(PATIENT, chart=str(tmp_path / "pier.json"))
     pilot = Pilot(contract_of(policy, tmp_path), network_of(policy), settings)
     tracks = Tracks(0.0, np.array([[50.0, 58.0, 0.0, -2.0, 2.0], [50.0, 45.0, 0.0, 0.0, 1.0]]), [1, 2])
